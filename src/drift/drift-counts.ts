@@ -5,9 +5,9 @@ import { QuantileSketch, TABLE_BUCKETS } from './sketch.ts';
 /** What a part of an answer adds. */
 export interface DriftCounts {
   /** Cells of the plan. */
-  readonly cells: Uint32Array;
+  readonly cells: ArrayLike<number>;
   /** Pairs of a place (sketch × TABLE_BUCKETS + bucket) and how many numbers fell into it. */
-  readonly numbers: Uint32Array;
+  readonly numbers: ArrayLike<number>;
 }
 
 export class DriftSum {

@@ -3,31 +3,8 @@ import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
 import { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { Account, RunCounts, Tally } from '../engine/counts.ts';
-import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Metrics } from '../monitor/metrics.ts';
-
-export const newCounts = (): RunCounts => ({
-  rows: 0,
-  scored: 0,
-  rejected: 0,
-  rejectedByCode: {},
-  interpreted: 0,
-  inexact: 0,
-  details: [],
-});
-
-export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
-  counts.rows += more.rows;
-  counts.scored += more.scored;
-  counts.rejected += more.rejected;
-  for (const [code, n] of Object.entries(more.rejectedByCode) as [ErrorCode, number][]) {
-    counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
-  }
-  counts.interpreted += more.interpreted;
-  counts.inexact += more.inexact;
-  const room = MAX_DETAILS - counts.details.length;
-  if (room > 0) counts.details.push(...more.details.slice(0, room));
-}
+import { addTo, newCounts } from './accumulator.ts';
 
 /**
  * The account of a run. Work is counted in units: an input file, a request, a micro-batch of a topic. A unit is

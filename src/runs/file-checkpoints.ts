@@ -13,6 +13,7 @@ import { isRevocable } from '../io/sink/file-sink.ts';
 import { type PrefixedChunks, withLatePrefix, withPrefix } from '../io/source/known-prefix.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import { isObject } from '../storage/objects.ts';
+import { TallyAccumulator, tallyOfSaved } from './accumulator.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
 import { type Endpoint, type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
@@ -29,7 +30,6 @@ import type { RejectsPart } from './rejects-list.ts';
 import type { RunProof } from './run-proof.ts';
 import type { Resume } from './spec.ts';
 import { storedSize } from './stored.ts';
-import { restoredTally, TallySum } from './tally-sum.ts';
 
 /** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
 const MAY_GO_ON = new Set<ErrorCode>([
@@ -138,7 +138,7 @@ interface CheckpointEnds {
 export class FileCheckpoints {
   readonly #parts: Parts;
   readonly #run: Interrupted | null;
-  readonly #sum = new TallySum();
+  readonly #sum = new TallyAccumulator();
   #file: string | null;
   #writer: CheckpointWriter | null = null;
   #evaluator: string | null = null;
@@ -183,7 +183,7 @@ export class FileCheckpoints {
 
   /** What the part that was interrupted counts for. */
   restored(): Tally[] {
-    return (this.#run?.tallies ?? []).map((tally) => restoredTally(tally, this.#parts.model.manifest));
+    return (this.#run?.tallies ?? []).map((tally) => tallyOfSaved(tally, this.#parts.model.manifest));
   }
 
   /** From now on what is written is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored what there is */
@@ -248,7 +248,7 @@ export class FileCheckpoints {
       this.#writer = await CheckpointWriter.open(this.#file, this.#run?.journal ?? null);
     }
     await set.hold();
-    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 1, identity, evaluator: this.#evaluator! };
+    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 2, identity, evaluator: this.#evaluator! };
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 

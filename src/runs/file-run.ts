@@ -11,6 +11,7 @@ import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import type { UnitAccount } from './account.ts';
+import { TallyAccumulator } from './accumulator.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunProgress, type RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
 import { isDoneBefore } from './done-before.ts';
@@ -37,7 +38,6 @@ import type { RejectsList } from './rejects-list.ts';
 import { RunFindings } from './run-findings.ts';
 import { addManifest, isWitnessed, manifestNameOf, RunProof, signKeyOf } from './run-proof.ts';
 import { refuseSameFiles } from './same-files.ts';
-import { PartFindings } from './shard-part.ts';
 import { describePiece, type ScoredPiece, shardInputs } from './shard-run.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
@@ -228,7 +228,7 @@ class FileRun {
     let sink: OpenSink | null = null;
     let unit: UnitAccount | null = null;
     let checkpoints: FileCheckpoints | null = null;
-    let part = new PartFindings();
+    let part = new TallyAccumulator();
     let proof: RunProof | null = null;
     // The list is seen from its beginning.
     if (isWitnessed(spec, output)) rejects.witnessOf(input);
@@ -251,7 +251,7 @@ class FileRun {
           sink = ends.sink;
           const followed = followedEnds(checkpoints, { ...ends, rejects: listed, proof });
           if (!spec.shard) return followed;
-          part = new PartFindings();
+          part = new TallyAccumulator();
           return { ...followed, onPart: (tally) => part.add(tally) };
         },
         rejects: listed,

@@ -6,15 +6,15 @@ import { dropKept, type KeptFile } from '../io/sink/kept-files.ts';
 import type { LeftOver } from '../io/sink/leftovers.ts';
 import type { Prefix } from '../io/source/known-prefix.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
+import type { SavedTally } from './accumulator.ts';
 import { differencesOf, type RunIdentity } from './checkpoint-identity.ts';
 import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
 import type { Resume } from './spec.ts';
-import type { StoredTally } from './tally-sum.ts';
 
 /** First line of a journal. */
 export interface CheckpointHead {
   journal: 'sluice-checkpoints';
-  format: 1;
+  format: 2;
   identity: RunIdentity;
   evaluator: string;
 }
@@ -32,7 +32,7 @@ export interface Checkpoint {
   output: number;
   list: number | null;
   /** Of the blocks since the line before. */
-  tally: StoredTally;
+  tally: SavedTally;
   /** These blocks, as the manifest has them; nothing where none is left. */
   proof?: readonly ProvenBlock[];
 }
@@ -41,7 +41,7 @@ export interface Interrupted {
   journal: JournalRead;
   head: CheckpointHead;
   last: Checkpoint;
-  tallies: StoredTally[];
+  tallies: SavedTally[];
   /** All blocks of all lines. */
   proven: readonly ProvenBlock[];
 }
@@ -117,7 +117,7 @@ async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;
   const [head, ...lines] = journal.lines as [CheckpointHead, ...Checkpoint[]];
-  if (head.journal !== 'sluice-checkpoints' || head.format !== 1) return null;
+  if (head.journal !== 'sluice-checkpoints' || head.format !== 2) return null;
   return {
     journal,
     head,

@@ -3,10 +3,11 @@ import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
 import { LF } from '../core/ascii.ts';
 import { namedFormat } from '../core/file-format.ts';
+import type { RunCounts } from '../engine/counts.ts';
 import { ByteWitness, type Digest, type Mark } from '../proof/byte-witness.ts';
 import { seal } from '../proof/envelope.ts';
 import { blockOfEntry, finishedNow, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
-import { newCounts } from './account.ts';
+import { addTo, newCounts } from './accumulator.ts';
 import { endpoint } from './endpoints.ts';
 import { formatOf, manifestNameOf, previousOf, provenFile, provenRows } from './run-proof.ts';
 import type { FoundPart } from './shard-part.ts';
@@ -129,16 +130,9 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
   return seal(statement, key);
 }
 
-/** The counts of all parts. */
-export function sumOf(parts: readonly FoundPart[]) {
-  const counts = { ...newCounts(), rejectedByCode: {} as Record<string, number> };
-  for (const { rows, scored, rejected, rejectedByCode } of parts) {
-    counts.rows += rows;
-    counts.scored += scored;
-    counts.rejected += rejected;
-    for (const [code, n] of Object.entries(rejectedByCode))
-      counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
-  }
+export function sumOf(parts: readonly FoundPart[]): RunCounts {
+  const counts = newCounts();
+  for (const part of parts) addTo(counts, { ...part, details: [] });
   return counts;
 }
 

@@ -2,13 +2,13 @@
 import type { GateLimits } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { driftDigests } from '../drift/drift-monitor.ts';
-import type { RunCounts, Tally } from '../engine/counts.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
-import { newCounts, RunAccount } from './account.ts';
+import { RunAccount } from './account.ts';
+import { newCounts, tallyOfSaved } from './accumulator.ts';
 import { type MergedFile, sumOf } from './merged-proof.ts';
 import { RunFindings } from './run-findings.ts';
-import { driftCountsOf, type FoundPart } from './shard-part.ts';
+import type { FoundPart } from './shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { type GateSummary, gateSummary, type Summary } from './summary.ts';
 
@@ -46,7 +46,7 @@ export function judgeMerged(
   const stopped: string[] = [];
   for (const { file, parts } of files) {
     const { hear } = findings.hear();
-    for (const part of parts) hear!(tallyOf(part, model));
+    for (const part of parts) hear!(tallyOfSaved(part, model?.manifest ?? null));
     try {
       findings.judge(file.name, { ...newCounts(), ...sumOf(parts) });
     } catch (error) {
@@ -58,15 +58,6 @@ export function judgeMerged(
   return gateSummary(limits, findings.inputs);
 }
 
-/** A part as if it had been scored here. */
-const tallyOf = (part: FoundPart, model: ModelPackage | null): Tally => ({
-  ...newCounts(),
-  ...countsOfPart(part),
-  workMs: 0,
-  drift: model && part.drift && { ...driftCountsOf(part.drift), manifest: model.manifest },
-  rejectedByColumn: part.rejectedByColumn,
-});
-
 /** `model`: as `packageOfParts`; without it there is no drift: another baseline would be another one. */
 export function mergedSummary(
   plan: ShardPlan,
@@ -77,19 +68,9 @@ export function mergedSummary(
   const { ref, package_sha256: sha256 } = parts[0]!.made_by.model;
   const account = new RunAccount();
   const unit = account.unit();
-  for (const part of parts) unit.add(tallyOf(part, model), ref);
+  for (const part of parts) unit.add(tallyOfSaved(part, model?.manifest ?? null), ref);
   unit.settle();
   const { details: _, ...counts } = account.totals;
   const of = { plan: plan.sha256, shards: plan.shards };
   return { ...of, model: ref, packageSha256: sha256, ...counts, drift: driftDigests(account.drift), gate };
 }
-
-/** Its counts alone. */
-const countsOfPart = ({
-  rows,
-  scored,
-  rejected,
-  rejectedByCode,
-  interpreted,
-  inexact,
-}: FoundPart): Omit<RunCounts, 'details'> => ({ rows, scored, rejected, rejectedByCode, interpreted, inexact });

@@ -1,10 +1,9 @@
 // What a run finds in its inputs, one by one, and what its gate says of each before it is published.
-import type { ErrorCode } from '../core/errors.ts';
-import { DriftSum } from '../drift/drift-counts.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
 import { type DriftReport, driftReport } from '../drift/drift-report.ts';
 import type { RunCounts, Tally } from '../engine/counts.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { TallyAccumulator } from './accumulator.ts';
 import { type GateVerdict, judgeGate, refuseGate, refuseStopped } from './gate.ts';
 import type { RunSpec } from './spec.ts';
 
@@ -16,8 +15,6 @@ export interface InputFinding {
   gate: GateVerdict | null;
 }
 
-type Rejects = Map<string, Partial<Record<ErrorCode, number>>>;
-
 /** Inputs whose rejected rows are kept for a report. */
 const KEPT_DETAILS = 20;
 
@@ -28,11 +25,10 @@ export class RunFindings {
   #limits: RunSpec['gate'];
   #model: ModelPackage | null = null;
   #plan: DriftPlan | null = null;
-  /** Of the inputs that were judged. */
-  #all: DriftSum | null = null;
-  /** Of the input at hand. */
-  #sum: DriftSum | null = null;
-  #rejects: Rejects = new Map();
+  /** All judged inputs. */
+  readonly #all = new TallyAccumulator();
+  /** The current input. */
+  #current = new TallyAccumulator();
 
   /** `wanted`: also where there is no gate. */
   constructor(wanted = false) {
@@ -46,7 +42,6 @@ export class RunFindings {
     this.#model = model;
     if (!gate && !this.#wanted) return;
     this.#plan = DriftPlan.of(model.manifest);
-    this.#all = this.#plan && new DriftSum(this.#plan);
   }
 
   get model(): ModelPackage | null {
@@ -56,34 +51,24 @@ export class RunFindings {
   /** An input begins, or begins again; what it gives is told of every part. Nothing: nobody wants to know. */
   hear(): { hear?: (tally: Tally) => void } {
     if (!this.#limits && !this.#wanted) return {};
-    const sum = this.#plan && new DriftSum(this.#plan);
-    const rejects: Rejects = new Map();
-    this.#sum = sum;
-    this.#rejects = rejects;
-    return {
-      hear: ({ drift, rejectedByColumn }) => {
-        if (drift) sum?.add(drift);
-        for (const { column, code, rows } of rejectedByColumn ?? []) {
-          const known = rejects.get(column) ?? {};
-          rejects.set(column, { ...known, [code]: (known[code] ?? 0) + rows });
-        }
-      },
-    };
+    const current = new TallyAccumulator();
+    this.#current = current;
+    return { hear: (tally) => current.add(tally) };
   }
 
   /** All of an input is scored. @throws SluiceError gate_stopped */
   judge(input: string, counts: Readonly<RunCounts>): void {
     if (!this.#limits && !this.#wanted) return;
-    const report = this.#plan && this.#sum && driftReport(this.#plan, this.#sum);
-    const gate = this.#limits ? judgeGate(this.#limits, counts, report, this.#rejects) : null;
+    const report = this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
+    const gate = this.#limits ? judgeGate(this.#limits, counts, report, this.#current.rejectedByColumn) : null;
     const details = this.inputs.length < KEPT_DETAILS ? counts.details : [];
     this.inputs.push({ input, counts: { ...counts, rejectedByCode: { ...counts.rejectedByCode }, details }, gate });
-    if (this.#sum) this.#all?.merge(this.#sum);
+    this.#all.restore(this.#current.save());
     if (gate) refuseStopped(input, gate);
   }
 
   /** Of all inputs together; null: nothing is measured. */
   report(): DriftReport | null {
-    return this.#plan && this.#all && driftReport(this.#plan, this.#all);
+    return this.#plan && driftReport(this.#plan, this.#all.driftOf(this.#plan));
   }
 }

@@ -4,12 +4,11 @@ import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/plain-name.ts';
 import { PART_ENDING, sidecarKind } from '../core/sidecar-files.ts';
-import type { DriftCounts } from '../drift/drift-counts.ts';
-import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { Digest } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import type { BlockEntry, Predicate } from '../proof/statement.ts';
+import type { SavedTally } from './accumulator.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { namedText } from './stored.ts';
 
@@ -20,8 +19,7 @@ export interface StoredFile {
   sha256: string;
 }
 
-export interface PartDescription
-  extends Pick<RunCounts, 'rows' | 'scored' | 'rejected' | 'rejectedByCode' | 'interpreted' | 'inexact'> {
+export interface PartDescription extends Omit<SavedTally, 'details'> {
   kind: 'sluice-part';
   /** Name of the plan, and the piece of it. */
   plan: string;
@@ -33,9 +31,6 @@ export interface PartDescription
   /** Of Parquet: bytes of the lines that it is read as. */
   text_bytes: number | null;
   made_by: MadeBy;
-  drift: { cells: number[]; numbers: number[] } | null;
-  /** Rows that were rejected because of a column. */
-  rejectedByColumn: readonly ColumnRejects[];
   /** Of an input that is packed: what is inside. */
   content: Digest | null;
   /** As a manifest has them; bytes of the input are counted from the beginning of the piece. */
@@ -58,39 +53,6 @@ export interface PartOptions {
   score: { passthrough?: readonly string[] | '*' };
   [key: string]: JsonValue | undefined;
 }
-
-/** What parts of an answer add up to that is judged only where all shards are together. */
-export class PartFindings {
-  #cells: number[] | null = null;
-  readonly #numbers = new Map<number, number>();
-  readonly #rejects = new Map<string, ColumnRejects>();
-
-  add({ drift, rejectedByColumn }: Pick<Tally, 'drift' | 'rejectedByColumn'>): void {
-    for (const { column, code, rows } of rejectedByColumn ?? []) {
-      const key = `${code} ${column}`;
-      this.#rejects.set(key, { column, code, rows: rows + (this.#rejects.get(key)?.rows ?? 0) });
-    }
-    if (!drift) return;
-    this.#cells ??= Array.from(drift.cells, () => 0);
-    for (const [i, n] of drift.cells.entries()) this.#cells[i]! += n;
-    for (let i = 0; i < drift.numbers.length; i += 2) {
-      const place = drift.numbers[i]!;
-      this.#numbers.set(place, (this.#numbers.get(place) ?? 0) + drift.numbers[i + 1]!);
-    }
-  }
-
-  /** As plain data; `drift` null: nothing was measured. */
-  get total(): Pick<PartDescription, 'drift' | 'rejectedByColumn'> {
-    const numbers = [...this.#numbers].sort(([a], [b]) => a - b).flat();
-    const drift = this.#cells && { cells: this.#cells, numbers };
-    return { drift, rejectedByColumn: [...this.#rejects.values()] };
-  }
-}
-
-export const driftCountsOf = ({ cells, numbers }: NonNullable<PartDescription['drift']>): DriftCounts => ({
-  cells: Uint32Array.from(cells),
-  numbers: Uint32Array.from(numbers),
-});
 
 /** Adds the description of an output to its set. @throws SluiceError output_* */
 export async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {

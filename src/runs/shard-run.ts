@@ -5,9 +5,10 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Digest } from '../proof/byte-witness.ts';
 import { entryOf } from '../proof/statement.ts';
+import type { TallyAccumulator } from './accumulator.ts';
 import type { Endpoint, OpenSource } from './endpoints.ts';
 import { modelOf, optionsOf, RUNTIME, type RunProof } from './run-proof.ts';
-import { describePart, type MadeBy, type PartFindings, type StoredFile } from './shard-part.ts';
+import { describePart, type MadeBy, type StoredFile } from './shard-part.ts';
 import { inputsOfShard, type ShardSpec } from './shard-plan.ts';
 import type { FileRunSpec } from './spec.ts';
 
@@ -26,7 +27,7 @@ export interface ScoredPiece {
   model: ModelPackage;
   evaluator: string;
   counts: Readonly<RunCounts>;
-  findings: PartFindings;
+  findings: TallyAccumulator;
   source: OpenSource;
   proof: RunProof;
 }
@@ -34,7 +35,8 @@ export interface ScoredPiece {
 /** Describes a piece that was scored, beside its output. @throws SluiceError output_* | model_invalid */
 export async function describePiece(set: CommitSet, piece: ScoredPiece): Promise<void> {
   const { shard, input, counts, findings, source, output, proof } = piece;
-  const { rows, scored, rejected, rejectedByCode, interpreted, inexact } = counts;
+  const { rejected } = counts;
+  const { details: _, ...found } = findings.save();
   const seen = await proof.seen();
   const stored = ({ name, stored }: { name: string; stored: Digest }): StoredFile => ({ name, ...stored });
   await describePart(set, output.name, {
@@ -42,12 +44,11 @@ export async function describePiece(set: CommitSet, piece: ScoredPiece): Promise
     plan: shard.plan.sha256,
     shard: shard.index,
     file: input.planned!.piece.file,
-    ...{ rows, scored, rejected, rejectedByCode, interpreted, inexact },
+    ...found,
     output: stored({ ...seen.output, name: path.basename(output.name) }),
     rejects: rejected === 0 ? null : seen.list && stored(seen.list),
     text_bytes: source.textBytes?.() ?? null,
     made_by: madeBy(piece),
-    ...findings.total,
     content: seen.input.content,
     blocks: seen.blocks.map(entryOf),
   });

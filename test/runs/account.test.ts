@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import type { Tally } from '../../src/engine/counts.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
-import { newCounts, RunAccount } from '../../src/runs/account.ts';
+import { RunAccount } from '../../src/runs/account.ts';
+import { newCounts } from '../../src/runs/accumulator.ts';
 
 const CODES: readonly ErrorCode[] = ['unseen_category', 'bad_number', 'missing_value'];
 const small = fc.integer({ min: 0, max: 9 });

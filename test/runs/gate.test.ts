@@ -9,7 +9,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { ColumnDrift, DriftReport } from '../../src/drift/drift-report.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
-import { newCounts } from '../../src/runs/account.ts';
+import { newCounts } from '../../src/runs/accumulator.ts';
 import { gateFaults, judgeGate, refuseStopped } from '../../src/runs/gate.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { COLUMN_FAULTS, faultyPortfolio } from '../support/column-faults.ts';

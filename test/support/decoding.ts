@@ -251,9 +251,8 @@ export class Tally implements Found {
 
   /** `declined`: most of the records that may be left to the reference. */
   assertMixed(declined: number): void {
-    const share = { rejected: this.rejected / this.records, declined: this.declined / this.records };
-    const within = (v: number, most: number) => v > 0.0005 && v < most;
-    if (!within(share.rejected, 0.8) || !within(share.declined, declined)) throw new Error(JSON.stringify(share));
+    const isMixed = (count: number, most: number) => count > 0 && count < most * this.records;
+    if (!isMixed(this.rejected, 0.8) || !isMixed(this.declined, declined)) throw new Error(JSON.stringify(this));
   }
 }
 

@@ -1,0 +1,147 @@
+// What a run learns about its rows: counts, rejections by column, drift. Checkpoints save it, shards merge it, the gate and the report read it.
+import type { ErrorCode } from '../core/errors.ts';
+import { type DriftCounts, DriftSum } from '../drift/drift-counts.ts';
+import type { DriftPlan } from '../drift/drift-plan.ts';
+import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
+import { MAX_DETAILS } from '../engine/protocol.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+
+/** Adds up parts of a run. Its saved state is plain data that another process can add to its own. */
+export interface Accumulator<Saved> {
+  add(part: Tally): void;
+  save(): Saved;
+  /** Adds a saved state: after `restore(a)` and `restore(b)`, `save()` gives a + b. */
+  restore(saved: Saved): void;
+}
+
+export const newCounts = (): RunCounts => ({
+  rows: 0,
+  scored: 0,
+  rejected: 0,
+  rejectedByCode: {},
+  interpreted: 0,
+  inexact: 0,
+  details: [],
+});
+
+/** Of the details only the first MAX_DETAILS are kept. */
+export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
+  counts.rows += more.rows;
+  counts.scored += more.scored;
+  counts.rejected += more.rejected;
+  for (const [code, n] of Object.entries(more.rejectedByCode) as [ErrorCode, number][]) {
+    counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
+  }
+  counts.interpreted += more.interpreted;
+  counts.inexact += more.inexact;
+  const room = MAX_DETAILS - counts.details.length;
+  if (room > 0) counts.details.push(...more.details.slice(0, room));
+}
+
+/** Saved state of a TallyAccumulator: a line of a checkpoint journal and the description of a shard part contain it. */
+export interface SavedTally extends RunCounts {
+  rejectedByColumn: readonly ColumnRejects[];
+  /** null: the model has no baseline. `numbers`: pairs of a place in the sketches and its count, by place. */
+  drift: { cells: readonly number[]; numbers: readonly number[] } | null;
+}
+
+/** Rejected rows by column, then by code. */
+export type RejectsByColumn = ReadonlyMap<string, Partial<Record<ErrorCode, number>>>;
+
+export class TallyAccumulator implements Accumulator<SavedTally> {
+  #counts = newCounts();
+  readonly #byColumn = new Map<string, Partial<Record<ErrorCode, number>>>();
+  #cells: Float64Array | null = null;
+  /** By place; grows to the largest place seen. */
+  #numbers = new Float64Array(0);
+
+  add(part: Readonly<RunCounts> & Pick<Tally, 'rejectedByColumn'> & { drift: DriftCounts | null }): void {
+    addTo(this.#counts, part);
+    for (const { column, code, rows } of part.rejectedByColumn ?? []) {
+      const known = this.#byColumn.get(column) ?? {};
+      known[code] = (known[code] ?? 0) + rows;
+      this.#byColumn.set(column, known);
+    }
+    if (part.drift) this.#addDrift(part.drift);
+  }
+
+  restore(saved: SavedTally): void {
+    this.add(saved);
+  }
+
+  save(): SavedTally {
+    const { rejectedByCode, details, ...counts } = this.#counts;
+    return {
+      ...counts,
+      rejectedByCode: { ...rejectedByCode },
+      details: [...details],
+      rejectedByColumn: [...this.#byColumn].flatMap(([column, codes]) =>
+        Object.entries(codes).map(([code, rows]) => ({ column, code: code as ErrorCode, rows })),
+      ),
+      drift: this.#cells && { cells: [...this.#cells], numbers: this.#numberPairs() },
+    };
+  }
+
+  /** Saves the state and starts again from zero. */
+  take(): SavedTally {
+    const saved = this.save();
+    this.#counts = newCounts();
+    this.#byColumn.clear();
+    this.#cells?.fill(0);
+    this.#numbers.fill(0);
+    return saved;
+  }
+
+  get rejectedByColumn(): RejectsByColumn {
+    return this.#byColumn;
+  }
+
+  /** The distribution of the rows in the bins of a plan; without rows where none was measured. */
+  driftOf(plan: DriftPlan): DriftSum {
+    const sum = new DriftSum(plan);
+    if (this.#cells) sum.add({ cells: this.#cells, numbers: this.#numberPairs() });
+    return sum;
+  }
+
+  #numberPairs(): number[] {
+    const pairs: number[] = [];
+    for (let place = 0; place < this.#numbers.length; place++) {
+      if (this.#numbers[place]! > 0) pairs.push(place, this.#numbers[place]!);
+    }
+    return pairs;
+  }
+
+  #addDrift({ cells, numbers }: DriftCounts): void {
+    this.#cells ??= new Float64Array(cells.length);
+    const sums = this.#cells;
+    // Measured by another package under the same name.
+    if (sums.length !== cells.length) return;
+    for (let i = 0; i < cells.length; i++) sums[i]! += cells[i]!;
+    let largest = -1;
+    for (let i = 0; i < numbers.length; i += 2) if (numbers[i]! > largest) largest = numbers[i]!;
+    if (largest >= this.#numbers.length) {
+      const larger = new Float64Array(Math.max(largest + 1, this.#numbers.length * 2));
+      larger.set(this.#numbers);
+      this.#numbers = larger;
+    }
+    const counts = this.#numbers;
+    for (let i = 0; i < numbers.length; i += 2) counts[numbers[i]!]! += numbers[i + 1]!;
+  }
+}
+
+/**
+ * A saved state as a part of this process. Its scoring time belongs to another process and is not counted again.
+ * `manifest`: of the model that scored it; null: its drift is dropped.
+ */
+export function tallyOfSaved(
+  saved: Omit<SavedTally, 'details'> & Partial<Pick<SavedTally, 'details'>>,
+  manifest: Manifest | null,
+): Tally {
+  const { rows, scored, rejected, rejectedByCode, interpreted, inexact, details = [] } = saved;
+  return {
+    ...{ rows, scored, rejected, rejectedByCode, interpreted, inexact, details },
+    rejectedByColumn: saved.rejectedByColumn,
+    workMs: 0,
+    drift: manifest && saved.drift && { ...saved.drift, manifest },
+  };
+}
