@@ -34,3 +34,6 @@ export function withoutSidecars(names: readonly string[]): string[] {
     return ending === undefined || !all.has(name.slice(0, -ending.length));
   });
 }
+
+/** Path of the manifest of an output. */
+export const manifestNameOf = (output: string): string => `${output}${MANIFEST_ENDING}`;

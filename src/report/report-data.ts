@@ -3,8 +3,8 @@ import { VERSION } from '../core/version.ts';
 import type { ColumnDigest, DecisionShare, Shares } from '../drift/drift-report.ts';
 import { driftDigest } from '../drift/drift-report.ts';
 import type { RunResult } from '../runs/context.ts';
+import type { RunFindings } from '../runs/gate.ts';
 import { exceededTable } from '../runs/gate.ts';
-import type { RunFindings } from '../runs/run-findings.ts';
 import type { RunSpec } from '../runs/spec.ts';
 
 export const REPORT_ID = 'sluice-run-report';

@@ -8,7 +8,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunAccount } from './account.ts';
-import type { RunFindings } from './run-findings.ts';
+import type { RunFindings } from './gate.ts';
 import type { RunFile } from './same-files.ts';
 
 export interface RunContext {

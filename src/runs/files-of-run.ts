@@ -1,8 +1,9 @@
 // Which files a run reads and writes, and what each is to it: none may be two of them.
+import { manifestNameOf } from '../core/sidecar-files.ts';
 import { type Endpoint, STDIO } from './endpoints.ts';
 import type { RejectsList } from './rejects-list.ts';
-import { manifestNameOf } from './run-proof.ts';
 import type { RunFile } from './same-files.ts';
+import { inputsOfShard, type ShardSpec } from './shard-plan.ts';
 import type { FileRunSpec } from './spec.ts';
 import { storedSize } from './stored.ts';
 
@@ -47,3 +48,10 @@ export function filesWritten(
     .map(({ name, role }) => ({ name: manifestNameOf(name), role: `the manifest of ${role}` }));
   return [...outputs, ...manifests, ...lists.values()];
 }
+
+/** The pieces of a shard as inputs, in the order of the plan. @throws SluiceError usage: there is no such shard */
+export const shardInputs = ({ plan, index }: ShardSpec): Endpoint[] =>
+  inputsOfShard(plan, index).map((planned) => {
+    const { name, format, compression, delimiter } = planned.file;
+    return { name, format, compression, delimiter, planned };
+  });

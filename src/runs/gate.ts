@@ -3,11 +3,21 @@ import type { GateLimits } from '../config/pipeline-schema.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
-import { type ColumnDrift, type DriftReport, FEWEST_ROWS, percent, textTable } from '../drift/drift-report.ts';
+import {
+  type ColumnDrift,
+  type DriftReport,
+  driftReport,
+  FEWEST_ROWS,
+  percent,
+  textTable,
+} from '../drift/drift-report.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { type RejectsByColumn, TallyAccumulator } from './accumulator.ts';
 import { STDIO } from './endpoints.ts';
+import type { RunSpec } from './spec.ts';
 
 /** Limits that are said by column. */
 const OF_COLUMNS = ['max_missing', 'max_unseen', 'max_out_of_range', 'max_psi'] as const;
@@ -50,9 +60,6 @@ export interface GateVerdict {
   /** PSI was limited, and the input has too few rows for one. */
   tooFewRows: boolean;
 }
-
-/** Rows rejected because of a column, by code. */
-export type RejectsOfColumns = ReadonlyMap<string, Partial<Record<ErrorCode, number>>>;
 
 /** What the gate wants of a package and does not find in it, in words. */
 export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
@@ -103,7 +110,7 @@ export function judgeGate(
   limits: GateLimits,
   counts: Readonly<RunCounts>,
   report: DriftReport | null,
-  rejects: RejectsOfColumns,
+  rejects: RejectsByColumn,
 ): GateVerdict {
   const exceeded = [...ofInput(limits, counts, report)];
   for (const column of report?.columns ?? []) {
@@ -211,4 +218,77 @@ export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict)
 export function gateWords({ limits, tooFewRows }: GateVerdict): string {
   const few = tooFewRows ? `; PSI was not judged: fewer than ${FEWEST_ROWS.toLocaleString('en-US')} rows` : '';
   return `gate passed: ${Object.keys(limits).join(', ')}${few}`;
+}
+
+/** An input all of which was scored, whether it was published or stopped. */
+export interface InputFinding {
+  input: string;
+  counts: Readonly<RunCounts>;
+  /** null: the run has no gate. */
+  gate: GateVerdict | null;
+}
+
+/** Inputs whose rejected rows are kept for a report. */
+const KEPT_DETAILS = 20;
+
+/** What a run finds in its inputs. One per run: `open`, then for each input `begin` and `judge`. */
+export class RunFindings {
+  readonly inputs: InputFinding[] = [];
+  readonly #reported: boolean;
+  #limits: RunSpec['gate'];
+  #model: ModelPackage | null = null;
+  #plan: DriftPlan | null = null;
+  /** All judged inputs. */
+  readonly #all = new TallyAccumulator();
+  /** The current input. */
+  #current = new TallyAccumulator();
+
+  /** `reported`: inputs are recorded even without a gate. */
+  constructor(reported = false) {
+    this.#reported = reported;
+  }
+
+  /** Whether anything uses the findings. */
+  get wanted(): boolean {
+    return this.#reported || this.#limits !== undefined;
+  }
+
+  /** The input that is being scored. */
+  get current(): TallyAccumulator {
+    return this.#current;
+  }
+
+  /** @throws SluiceError usage: the package has not what the gate needs */
+  open({ gate }: Pick<RunSpec, 'gate'>, model: ModelPackage): void {
+    if (gate) refuseGate(gate, model.manifest);
+    this.#limits = gate;
+    this.#model = model;
+    if (!this.wanted) return;
+    this.#plan = DriftPlan.of(model.manifest);
+  }
+
+  get model(): ModelPackage | null {
+    return this.#model;
+  }
+
+  /** An input starts, or is scored again. */
+  begin(): void {
+    this.#current = new TallyAccumulator();
+  }
+
+  /** All of an input is scored. @throws SluiceError gate_stopped */
+  judge(input: string, counts: Readonly<RunCounts>): void {
+    if (!this.wanted) return;
+    const report = this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
+    const gate = this.#limits ? judgeGate(this.#limits, counts, report, this.#current.rejectedByColumn) : null;
+    const details = this.inputs.length < KEPT_DETAILS ? counts.details : [];
+    this.inputs.push({ input, counts: { ...counts, rejectedByCode: { ...counts.rejectedByCode }, details }, gate });
+    this.#all.restore(this.#current.save());
+    if (gate) refuseStopped(input, gate);
+  }
+
+  /** Of all inputs together; null: nothing is measured. */
+  report(): DriftReport | null {
+    return this.#plan && driftReport(this.#plan, this.#all.driftOf(this.#plan));
+  }
 }

@@ -156,7 +156,6 @@ export class InputScorer {
         account,
         beforeCommit: async (counts) => {
           await holds();
-          source.checkTotals?.(counts.rows);
           await run.beforeCommit?.(counts);
         },
         ...(run.publish ? { publish: run.publish } : {}),

@@ -1,16 +1,18 @@
 // The manifest of an output that was joined from the parts of shards: what one run over the whole file leaves, made of what the shards saw.
+
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
 import { LF } from '../core/ascii.ts';
 import { namedFormat } from '../core/file-format.ts';
+import { manifestNameOf } from '../core/sidecar-files.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { ByteWitness, type Digest, type Mark } from '../proof/byte-witness.ts';
 import { seal } from '../proof/envelope.ts';
 import { blockOfEntry, finishedNow, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
 import { addTo, newCounts } from './accumulator.ts';
 import { endpoint } from './endpoints.ts';
-import { formatOf, manifestNameOf, previousOf, provenFile, provenRows } from './run-proof.ts';
-import type { FoundPart } from './shard-part.ts';
+import { formatOf, previousOf, provenFile, provenRows } from './plugins/output-manifest.ts';
+import type { FoundPart } from './plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
 /** What one input comes to. */

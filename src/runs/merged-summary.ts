@@ -6,9 +6,9 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import { RunAccount } from './account.ts';
 import { newCounts, tallyOfSaved } from './accumulator.ts';
+import { RunFindings } from './gate.ts';
 import { type MergedFile, sumOf } from './merged-proof.ts';
-import { RunFindings } from './run-findings.ts';
-import type { FoundPart } from './shard-part.ts';
+import type { FoundPart } from './plugins/shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { type GateSummary, gateSummary, type Summary } from './summary.ts';
 
@@ -45,8 +45,8 @@ export function judgeMerged(
   findings.open({ gate: limits }, model);
   const stopped: string[] = [];
   for (const { file, parts } of files) {
-    const { hear } = findings.hear();
-    for (const part of parts) hear!(tallyOfSaved(part, model?.manifest ?? null));
+    findings.begin();
+    for (const part of parts) findings.current.add(tallyOfSaved(part, model?.manifest ?? null));
     try {
       findings.judge(file.name, { ...newCounts(), ...sumOf(parts) });
     } catch (error) {

@@ -13,7 +13,7 @@ import { isObject, objectAddress } from '../storage/objects.ts';
 import type { Endpoint } from './endpoints.ts';
 import { outputName } from './endpoints.ts';
 import { filesOfParts, wholeParts } from './merge-parts.ts';
-import { type FoundPart, partsOf } from './shard-part.ts';
+import { type FoundPart, partsOf } from './plugins/shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
 

@@ -8,8 +8,8 @@ import { workerProcessUsage } from '../engine/process-link.ts';
 import { count } from '../monitor/progress.ts';
 import type { RunResult } from './context.ts';
 import { STDIO } from './endpoints.ts';
+import type { InputFinding } from './gate.ts';
 import { type GateVerdict, gateWords } from './gate.ts';
-import type { InputFinding } from './run-findings.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {

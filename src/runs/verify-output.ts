@@ -6,6 +6,7 @@ import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
 import { isColumnar } from '../core/file-format.ts';
+import { manifestNameOf } from '../core/sidecar-files.ts';
 import type { DELIMITERS } from '../io/decode/header.ts';
 import { hashedFiles, hashFolder } from '../model/package/package-hash.ts';
 import { ByteDigest, type Mark } from '../proof/byte-witness.ts';
@@ -14,7 +15,6 @@ import { fieldAt, joinFindings, nameRows, type ProofFinding, type Records } from
 import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
 import { verifyLines } from '../proof/verify-lines.ts';
 import { type Endpoint, endpoint, openSource } from './endpoints.ts';
-import { manifestNameOf } from './run-proof.ts';
 import { besideStored, storedBytes, storedText } from './stored.ts';
 
 export interface VerifyOptions {

@@ -30,11 +30,13 @@ export const RUN_FAULTS: readonly Fault[] = [
     ['half a character at the end of a read is lost', 'if (i < chunk.length) this.#byte = chunk[i]!;', ''],
     ['Windows-1252 is read as Latin-1', "encoding === 'latin1' ? 0 : WINDOWS_1252[i]!", '0x80 + i'],
   ]),
-  ...inFile('src/runs/nothing-scored.ts', [
+  ...inFile('src/runs/plugins/require-scored-rows.ts', [
     ['an input without a scored row is published', 'if (rows === 0 || scored > 0) return;', 'if (rows >= 0) return;'],
   ]),
-  ...inFile('src/runs/account.ts', [
+  ...inFile('src/runs/accumulator.ts', [
     ['codes of rejects are counted once', 'counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;', 'counts.rejectedByCode[code] = counts.rejectedByCode[code] ?? n;'],
+  ]),
+  ...inFile('src/runs/account.ts', [
     ['metrics count rejected rows as scored', "metrics.rows.inc({ model, outcome: 'rejected' }, tally.rejected);", "metrics.rows.inc({ model, outcome: 'scored' }, tally.rejected);"],
   ]),
   ...inFile('src/inference/encode/column-reader.ts', [
@@ -43,7 +45,7 @@ export const RUN_FAULTS: readonly Fault[] = [
   ...inFile('src/runs/endpoints.ts', [
     ['all inputs are written to one output', ": namedFormat(input.name).stem,", ": namedFormat(input.name).stem.slice(0, -1),"],
   ]),
-  ...inFile('src/runs/run-proof.ts', [
+  ...inFile('src/runs/plugins/output-manifest.ts', [
     ['a manifest is left though none is wanted', 'spec.manifest !== false && !spec.shard', '!spec.shard'],
   ]),
 ]; // biome-ignore format: a table

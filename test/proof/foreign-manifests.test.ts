@@ -8,7 +8,7 @@ import { readJournal, writeJournal } from '../../src/io/sink/commit-journal.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { JsonValue } from '../../src/proof/canonical-json.ts';
 import { readKey, seal, unseal } from '../../src/proof/envelope.ts';
-import { partsOf } from '../../src/runs/shard-part.ts';
+import { partsOf } from '../../src/runs/plugins/shard-part.ts';
 import { namedPlan, planText, readPlan } from '../../src/runs/shard-plan.ts';
 import { besideStored } from '../../src/runs/stored.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';

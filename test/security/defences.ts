@@ -323,7 +323,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'the time in a signed manifest',
-    file: 'src/runs/run-proof.ts',
+    file: 'src/runs/plugins/output-manifest.ts',
     find: '...finishedNow(this.#of.key),',
     replace: '',
     test: FOREIGN,
@@ -337,7 +337,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'paths in the description of a part',
-    file: 'src/runs/shard-part.ts',
+    file: 'src/runs/plugins/shard-part.ts',
     find: 'if (part.rejects !== null && !isPlainName(part.rejects.name))',
     replace: 'if (part.rejects?.name === "")',
     test: FOREIGN,

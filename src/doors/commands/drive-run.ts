@@ -15,7 +15,7 @@ import { Progress } from '../../monitor/progress.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
 import { followDeadline } from '../../runs/deadline.ts';
-import { RunFindings } from '../../runs/run-findings.ts';
+import { RunFindings } from '../../runs/gate.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { summaryOf, summaryText } from '../../runs/summary.ts';

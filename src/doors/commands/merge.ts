@@ -14,9 +14,9 @@ import {
   refuseNothingIn,
 } from '../../runs/merge-parts.ts';
 import { judgeMerged, mergedSummary, packageOfParts } from '../../runs/merged-summary.ts';
-import { signKeyOf } from '../../runs/run-proof.ts';
+import { signKeyOf } from '../../runs/plugins/output-manifest.ts';
+import type { FoundPart } from '../../runs/plugins/shard-part.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import type { FoundPart } from '../../runs/shard-part.ts';
 import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';
 import { putStored } from '../../runs/stored.ts';
 import { equation } from '../../runs/summary.ts';

@@ -4,7 +4,7 @@ import type { ScoredPart } from '../../../engine/protocol.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { UnitAccount } from '../../../runs/account.ts';
 import { withOutput } from '../../../runs/endpoints.ts';
-import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
+import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { openStored } from '../../../runs/stored.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';

@@ -6,7 +6,7 @@ import type { HostedModel } from '../../../engine/model-host.ts';
 import { type Remedy, refuseMistyped } from '../../../io/decode/column-types.ts';
 import type { PredictionJson } from '../../../io/format/prediction-fields.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
-import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
+import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { tableChunks } from '../../../runs/table-chunks.ts';
 import { assertMayUse } from '../access/permissions.ts';

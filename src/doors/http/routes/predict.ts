@@ -19,7 +19,7 @@ import type { Chunks } from '../../../io/source/byte-source.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
-import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
+import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission, Admitted } from '../wire/admission.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';

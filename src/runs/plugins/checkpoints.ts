@@ -2,22 +2,20 @@
 // journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
 
 import { stat } from 'node:fs/promises';
-import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
-import { isFull } from '../core/file-errors.ts';
-import { isColumnar } from '../core/file-format.ts';
-import { kindOf, type Log, named, words } from '../core/log.ts';
-import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
-import { gone } from '../io/sink/commit-journal.ts';
-import type { CommitSet } from '../io/sink/commit-set.ts';
-import { isRevocable } from '../io/sink/file-sink.ts';
-import { type PrefixedChunks, withLatePrefix, withPrefix } from '../io/source/known-prefix.ts';
-import type { ProvenBlock } from '../proof/statement.ts';
-import { isObject } from '../storage/objects.ts';
-import { TallyAccumulator, tallyOfSaved } from './accumulator.ts';
-import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
-import { CheckpointWriter } from './checkpoint-journal.ts';
-import { type Endpoint, type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
-import type { OpenEnds } from './input-scorer.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { isFull } from '../../core/file-errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import { kindOf, type Log, named, words } from '../../core/log.ts';
+import type { Tally, WrittenBlock } from '../../engine/counts.ts';
+import { gone } from '../../io/sink/commit-journal.ts';
+import type { CommitSet } from '../../io/sink/commit-set.ts';
+import { isRevocable } from '../../io/sink/file-sink.ts';
+import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/known-prefix.ts';
+import { isObject } from '../../storage/objects.ts';
+import { TallyAccumulator } from '../accumulator.ts';
+import { type IdentifiedRun, identityOf, type RunIdentity } from '../checkpoint-identity.ts';
+import { CheckpointWriter } from '../checkpoint-journal.ts';
+import { type Endpoint, type OpenSource, STDIO } from '../endpoints.ts';
 import {
   type Checkpoint,
   type CheckpointHead,
@@ -25,11 +23,10 @@ import {
   findInterrupted,
   type Interrupted,
   mismatch,
-} from './interrupted-run.ts';
-import type { RejectsPart } from './rejects-list.ts';
-import type { RunProof } from './run-proof.ts';
-import type { Resume } from './spec.ts';
-import { storedSize } from './stored.ts';
+} from '../interrupted-run.ts';
+import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
+import type { Resume } from '../spec.ts';
+import { storedSize } from '../stored.ts';
 
 /** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
 const MAY_GO_ON = new Set<ErrorCode>([
@@ -47,7 +44,7 @@ const MAY_GO_ON = new Set<ErrorCode>([
   'checkpoint_mismatch',
 ]);
 
-export interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
+interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
   /** null: a topic. */
   output: IdentifiedRun['output'] | null;
   /** The list of rejected rows is that of several inputs. */
@@ -61,7 +58,7 @@ export interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
  * @returns null: this run has no checkpoints
  * @throws SluiceError usage: `--resume` asks for what is not possible; checkpoint_mismatch; output_unwritable
  */
-export async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
+async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
   const { spec, output, list, set, log } = options;
   const resume: Resume = spec.resume ?? 'no';
   const obstacle = await obstacleOf(options);
@@ -122,23 +119,17 @@ interface Parts {
   model: IdentifiedRun['model'];
 }
 
-/** What is written to and read from, as far as a checkpoint speaks of it. */
-interface CheckpointEnds {
-  sink: OpenSink;
-  rejects: RejectsPart;
-  input: PrefixedChunks;
-  proof: RunProof | null;
-}
-
 /**
  * Modes: ahead of the verdict (nothing is journaled) → due, when the interval is over → writing, beside the run → ended. The order of a
  * checkpoint: 1. the sums are taken at the end of a block, 2. output and list are flushed, 3. their names say that they stay,
  * 4. the line is appended to the journal and flushed.
  */
-export class FileCheckpoints {
+class FileCheckpoints implements StepObserver {
   readonly #parts: Parts;
-  readonly #run: Interrupted | null;
+  /** The interrupted run that this one continues. */
+  readonly resume: Interrupted | null;
   readonly #sum = new TallyAccumulator();
+  #input: PrefixedChunks | null = null;
   #file: string | null;
   #writer: CheckpointWriter | null = null;
   #evaluator: string | null = null;
@@ -154,42 +145,28 @@ export class FileCheckpoints {
 
   constructor(parts: Parts, found: Found | null) {
     this.#parts = parts;
-    this.#run = found?.run ?? null;
+    this.resume = found?.run ?? null;
     this.#file = found?.file ?? null;
     this.#durable = found !== null;
-  }
-
-  /** Where the run goes on; null: it begins. */
-  get last(): Checkpoint | null {
-    return this.#run?.last ?? null;
-  }
-
-  /** The blocks that are written, as the manifest has them. */
-  get proven(): readonly ProvenBlock[] {
-    return this.#run?.proven ?? [];
-  }
-
-  /** As the engine takes it. */
-  get goesOn(): GoesOn | null {
-    return this.#run?.last ?? null;
   }
 
   /** The input is read from its start; again, where what was ahead of the verdict is dropped. */
   begin(): void {
     this.#sum.take();
-    this.#blocks = this.#run?.last.blocks ?? 0;
-    this.#rows = this.#run?.last.rows ?? 0;
+    this.#blocks = this.resume?.last.blocks ?? 0;
+    this.#rows = this.resume?.last.rows ?? 0;
   }
 
-  /** What the part that was interrupted counts for. */
-  restored(): Tally[] {
-    return (this.#run?.tallies ?? []).map((tally) => tallyOfSaved(tally, this.#parts.model.manifest));
+  /** The input, with the hash of the prefix that the interrupted run had read. */
+  tapSource({ source, proof }: Attempt): OpenSource {
+    this.#input = prefixed(source, this.resume?.last ?? null, proof);
+    return { ...source, chunks: this.#input.chunks };
   }
 
   /** From now on what is written is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored what there is */
   onVerdict(evaluator: string): void {
-    const before = this.#run?.head.evaluator ?? evaluator;
-    if (before !== evaluator) throw mismatch(this.#parts.output, this.#run!, ['the evaluator of this machine']);
+    const before = this.resume?.head.evaluator ?? evaluator;
+    if (before !== evaluator) throw mismatch(this.#parts.output, this.resume!, ['the evaluator of this machine']);
     this.#evaluator = evaluator;
   }
 
@@ -197,8 +174,9 @@ export class FileCheckpoints {
     this.#sum.add(part);
   }
 
-  /** `stored`: as `blockEnd` of the sink gives it. @throws SluiceError output_failed: what was written did not reach the disk */
-  onBlock({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, input, proof }: CheckpointEnds): void {
+  /** @throws SluiceError output_failed: what was written did not reach the disk */
+  onBlockEnd({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, proof }: Attempt): void {
+    const input = this.#input!;
     this.#blocks++;
     this.#rows += rows;
     if (this.#failure !== null) throw this.#failure;
@@ -245,35 +223,35 @@ export class FileCheckpoints {
     const { set, output, identity } = this.#parts;
     if (this.#writer === null) {
       this.#file ??= await set.journalBeside(output);
-      this.#writer = await CheckpointWriter.open(this.#file, this.#run?.journal ?? null);
+      this.#writer = await CheckpointWriter.open(this.#file, this.resume?.journal ?? null);
     }
     await set.hold();
     const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 2, identity, evaluator: this.#evaluator! };
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 
-  /** The last checkpoint is written, or failed; there is none any more. @throws SluiceError output_failed as `onBlock` */
-  async settle(): Promise<void> {
+  /** Awaits the last checkpoint. @throws SluiceError output_failed as `onBlockEnd` */
+  async beforeCommit(): Promise<void> {
     this.#off = true;
     await this.#writing;
     if (this.#failure !== null) throw this.#failure;
   }
 
-  /** After the files have their names: nobody goes on with this run. Never throws. */
-  async done(): Promise<void> {
+  /** The files have their names: the journal is removed. Never throws. */
+  async published(): Promise<void> {
     await this.#writer?.close();
     if (this.#file !== null) await gone(this.#file).catch(() => {});
     this.#durable = false;
   }
 
   /** Ends the set of a run that failed: what it wrote stays if going on may help. Never throws. */
-  async giveUp(cause: unknown): Promise<void> {
-    await this.settle().catch(() => {});
+  async failed(cause: unknown): Promise<void> {
+    await this.beforeCommit().catch(() => {});
     const { set, log, output } = this.#parts;
     const error = asSluiceError(cause, 'internal_error');
     if (!this.#durable || !MAY_GO_ON.has(error.code)) {
       await set.abort();
-      return this.done();
+      return this.published();
     }
     await this.#writer?.close();
     await set.leave();
@@ -282,49 +260,23 @@ export class FileCheckpoints {
   }
 }
 
-interface FollowedEnds {
-  source: OpenSource;
-  sink: OpenSink;
-  rejects: RejectsPart;
-  /** null: no manifest is left. */
-  proof: RunProof | null;
-}
-
-/** Where there is a proof, its blocks tell the input from another one: hashing it twice would cost as much again. */
-function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: RunProof | null): PrefixedChunks {
+/** With a block proof, its marks identify the input: hashing it twice would cost as much again. */
+function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: BlockProof | null): PrefixedChunks {
   if (!proof && last === null && again) return withLatePrefix(chunks, again);
   if (!proof) return withPrefix(chunks, last?.read ?? null);
   return { chunks, prefix: () => null, holds: () => proof.reached };
 }
 
-/** Both ends of a run with what follows its blocks. `checkpoints` null: none are made. */
-export function followedEnds(
-  checkpoints: FileCheckpoints | null,
-  { source, sink, rejects, proof }: FollowedEnds,
-): OpenEnds {
-  // Where members of a compressed file end must not depend on whether there are checkpoints.
-  const ended = async () => (await sink.blockEnd?.()) ?? null;
-  const consumed = proof ? { onConsumed: proof.onConsumed } : {};
-  if (checkpoints === null) {
-    const onBlock = async (written: WrittenBlock) => {
-      proof?.onBlock(written);
-      await ended();
-    };
-    return { source, sink, ...(sink.blockEnd || proof ? { onBlock } : {}), ...consumed };
-  }
-  const input = prefixed(source, checkpoints.last, proof);
-  const { goesOn } = checkpoints;
-  checkpoints.begin();
-  return {
-    source: { ...source, chunks: input.chunks },
-    sink,
-    onPart: (part) => checkpoints.onPart(part),
-    onBlock: async (written) => {
-      proof?.onBlock(written);
-      checkpoints.onBlock(written, await ended(), { sink, rejects, input, proof });
-    },
-    onVerdict: (evaluator) => checkpoints.onVerdict(evaluator),
-    ...(goesOn ? { goesOn } : {}),
-    ...consumed,
-  };
-}
+/** Saves the state of a step every few seconds, and finds the interrupted run that a step continues. */
+export const checkpointsPlugin: RunPlugin = {
+  // An interrupted shard is scored again: it is short, and the description of its part comes from one process.
+  plan: ({ spec, context, model, rejects }) =>
+    spec.shard
+      ? null
+      : ({ input, output, set }) =>
+          openCheckpoints({
+            ...{ spec, model, input, output, set, log: context.log },
+            list: rejects.pathFor(input),
+            shared: rejects.ofAll,
+          }),
+};

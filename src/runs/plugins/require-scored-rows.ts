@@ -1,7 +1,8 @@
 // An input of which not one row could be scored has failed: it must not take the place of a good output of yesterday.
-import { SluiceError } from '../core/errors.ts';
-import type { RunCounts } from '../engine/counts.ts';
-import type { Manifest } from '../model/package/manifest.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { RunCounts } from '../../engine/counts.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import type { RunPlugin } from '../plugin.ts';
 
 /** An input without rows is in order. @throws SluiceError nothing_scored, with the reasons by code and the first rows */
 export function refuseNothingScored({ rows, scored, rejectedByCode, details }: Readonly<RunCounts>): void {
@@ -11,7 +12,7 @@ export function refuseNothingScored({ rows, scored, rejectedByCode, details }: R
 }
 
 /** The same for a terminal: a column that is none of the model is a word of the input, and is not named. */
-export function refuseNothingScoredOf(manifest: Manifest): (counts: Readonly<RunCounts>) => void {
+function refuseNothingScoredOf(manifest: Manifest): (counts: Readonly<RunCounts>) => void {
   const known = new Set(manifest.columns.map(({ name }) => name));
   return (counts) => {
     const details = counts.details.map(({ column, ...rest }) =>
@@ -20,3 +21,8 @@ export function refuseNothingScoredOf(manifest: Manifest): (counts: Readonly<Run
     refuseNothingScored({ ...counts, details });
   };
 }
+
+export const requireScoredRowsPlugin: RunPlugin = {
+  plan: ({ spec, model }) =>
+    spec.allow_empty ? null : () => ({ beforeCommit: refuseNothingScoredOf(model.manifest) }),
+};

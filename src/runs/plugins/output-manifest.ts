@@ -3,27 +3,28 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { SluiceError } from '../core/errors.ts';
-import { fileFault } from '../core/file-errors.ts';
-import { isColumnar } from '../core/file-format.ts';
-import { MANIFEST_ENDING } from '../core/sidecar-files.ts';
-import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
-import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
-import { blockBytesOf } from '../engine/score-chunks.ts';
-import { DELIMITERS } from '../io/decode/header.ts';
-import type { CommitSet } from '../io/sink/commit-set.ts';
-import type { CutOptions } from '../io/source/block-cutter.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashedFiles } from '../model/package/package-hash.ts';
-import { ByteDigest, ByteWitness, type Digest, isSameMark, LineWitness, type Mark } from '../proof/byte-witness.ts';
-import type { JsonValue } from '../proof/canonical-json.ts';
-import { readKey, seal } from '../proof/envelope.ts';
-import { finishedNow, type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
-import { changedMeanwhile } from './checkpoint-journal.ts';
-import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
-import type { ListWitness } from './rejects-list.ts';
-import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
-import { storedBytes, storedText } from './stored.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import { manifestNameOf } from '../../core/sidecar-files.ts';
+import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
+import type { RunCounts, WrittenBlock } from '../../engine/counts.ts';
+import { blockBytesOf } from '../../engine/score-chunks.ts';
+import { DELIMITERS } from '../../io/decode/header.ts';
+import type { CommitSet } from '../../io/sink/commit-set.ts';
+import type { CutOptions } from '../../io/source/block-cutter.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { hashedFiles } from '../../model/package/package-hash.ts';
+import { ByteDigest, ByteWitness, type Digest, isSameMark, LineWitness, type Mark } from '../../proof/byte-witness.ts';
+import type { JsonValue } from '../../proof/canonical-json.ts';
+import { readKey, seal } from '../../proof/envelope.ts';
+import { finishedNow, type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../../proof/statement.ts';
+import { changedMeanwhile } from '../checkpoint-journal.ts';
+import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from '../endpoints.ts';
+import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
+import type { ListWitness, RejectsList } from '../rejects-list.ts';
+import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
+import { storedBytes, storedText } from '../stored.ts';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set([
@@ -36,8 +37,6 @@ const WITHOUT_EFFECT = new Set([
   'control',
   'done_file',
 ]);
-
-export const manifestNameOf = (output: string): string => `${output}${MANIFEST_ENDING}`;
 
 export interface ProofOf {
   spec: FileRunSpec;
@@ -135,7 +134,7 @@ export class RunProof {
     const [witness, digest] = [this.#output, this.#outputStored];
     const { compression } = this.#of.output;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
-    const { decompressed } = await import('../io/source/decompressed.ts');
+    const { decompressed } = await import('../../io/source/decompressed.ts');
     const marks = witness === null ? [] : (this.#of.earlier ?? []).map(({ output: mark }) => mark!);
     const found = witness && (await witness.seesAgain(decompressed(raw, compression), marks));
     if (found === false) throw changedMeanwhile('what had been written of the output');
@@ -250,12 +249,6 @@ export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<Ke
 export const isProven = (spec: Pick<FileRunSpec, 'manifest' | 'shard'>, output: Endpoint | null): output is Endpoint =>
   spec.manifest !== false && !spec.shard && output !== null && output.name !== STDIO;
 
-/** Whether it is seen what a run reads and writes: for a manifest, or for the description of a part. */
-export const isWitnessed = (
-  spec: Pick<FileRunSpec, 'manifest' | 'shard'>,
-  output: Endpoint | null,
-): output is Endpoint => isProven(spec, output) || (spec.shard !== undefined && output !== null);
-
 export const provenFile = (name: string, stored: ProvenFile['stored'], content: ProvenFile['content']): ProvenFile => ({
   name: name === STDIO ? 'stdin' : path.basename(name),
   stored,
@@ -301,3 +294,91 @@ export async function previousOf(file: string): Promise<string | null> {
   });
   return text === null ? null : createHash('sha256').update(text).digest('hex');
 }
+
+export interface ObservedStep {
+  spec: FileRunSpec;
+  model: ModelPackage;
+  input: Endpoint;
+  output: Endpoint;
+  rejects: RejectsList;
+  /** Signs the manifest; null: it is not signed. */
+  key: KeyObject | null;
+  /** Blocks that the interrupted run wrote; null: the step starts from the beginning. */
+  earlier: readonly ProvenBlock[] | null;
+}
+
+/** Observes both ends and the rejects file of a step: the taps of the manifest and of the description of a shard part. */
+export class ProofObserver implements StepObserver {
+  protected readonly of: ProofOf;
+  /** Of the current attempt. */
+  protected current: RunProof;
+
+  /** Called before the rejects file of the step is opened, because that is observed from its beginning. */
+  constructor({ rejects, ...of }: ObservedStep) {
+    const witness = rejects.witnessOf(of.input);
+    this.of = { ...of, list: witness && { name: rejects.pathFor(of.input)!, witness } };
+    this.current = new RunProof(this.of);
+  }
+
+  begin(): void {
+    this.current = new RunProof(this.of);
+  }
+
+  get proof(): BlockProof {
+    return this.current;
+  }
+
+  get onSourceBytes(): StoredBytes | undefined {
+    return this.current.sourceStored;
+  }
+
+  get onStored(): StoredBytes | undefined {
+    return this.current.sinkStored;
+  }
+
+  get onConsumed(): RunProof['onConsumed'] {
+    return this.current.onConsumed;
+  }
+
+  verifyWritten(stored: AsyncIterable<Uint8Array>): Promise<void> {
+    return this.current.goOn(stored);
+  }
+
+  tapSink({ sink }: Attempt): OpenSink {
+    return this.current.sink(sink);
+  }
+
+  onBlock(block: WrittenBlock): void {
+    this.current.onBlock(block);
+  }
+}
+
+/** Adds a manifest to the set that its output is published with. */
+class ManifestObserver extends ProofObserver {
+  readonly #set: CommitSet;
+  readonly #evaluator: () => string;
+
+  constructor(of: ObservedStep, { set, evaluator }: { set: CommitSet; evaluator: () => string }) {
+    super(of);
+    this.#set = set;
+    this.#evaluator = evaluator;
+  }
+
+  async sidecars(counts: Readonly<RunCounts>): Promise<void> {
+    await addManifest(this.#set, this.of.output.name, await this.current.manifest(counts, this.#evaluator()));
+  }
+}
+
+/** Publishes a manifest with each output; one of an earlier run is removed where this run has none. */
+export const manifestPlugin: RunPlugin = {
+  async plan({ spec, model, rejects, evaluator }) {
+    const key = await signKeyOf(spec);
+    return ({ input, output, set, resume }) => {
+      if (output === null || output.name === STDIO) return null;
+      const manifest = manifestNameOf(output.name);
+      if (!isProven(spec, output)) return { sidecars: () => set.remove(manifest) };
+      const earlier = resume?.proven ?? null;
+      return new ManifestObserver({ spec, model, input, output, rejects, key, earlier }, { set, evaluator });
+    };
+  },
+};

@@ -1,16 +1,19 @@
 // What is said of a part, beside it: of which plan and shard it is, what made it, what is in it. Merging believes nothing else.
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { SluiceError } from '../core/errors.ts';
-import { isPlainName } from '../core/plain-name.ts';
-import { PART_ENDING, sidecarKind } from '../core/sidecar-files.ts';
-import type { CommitSet } from '../io/sink/commit-set.ts';
-import type { Digest } from '../proof/byte-witness.ts';
-import type { JsonValue } from '../proof/canonical-json.ts';
-import type { BlockEntry, Predicate } from '../proof/statement.ts';
-import type { SavedTally } from './accumulator.ts';
-import type { ShardPlan } from './shard-plan.ts';
-import { namedText } from './stored.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { isPlainName } from '../../core/plain-name.ts';
+import { PART_ENDING, sidecarKind } from '../../core/sidecar-files.ts';
+import type { RunCounts } from '../../engine/counts.ts';
+import type { CommitSet } from '../../io/sink/commit-set.ts';
+import type { Digest } from '../../proof/byte-witness.ts';
+import type { JsonValue } from '../../proof/canonical-json.ts';
+import { type BlockEntry, entryOf, type Predicate } from '../../proof/statement.ts';
+import { type SavedTally, TallyAccumulator } from '../accumulator.ts';
+import type { Attempt, RunPlugin } from '../plugin.ts';
+import type { ShardPlan, ShardSpec } from '../shard-plan.ts';
+import { namedText } from '../stored.ts';
+import { modelOf, type ObservedStep, optionsOf, ProofObserver, RUNTIME } from './output-manifest.ts';
 
 /** A file as it is stored, beside the description. */
 export interface StoredFile {
@@ -96,3 +99,63 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
   }
   return parts;
 }
+
+/** Observes one piece of a shard and describes it in a sidecar file. */
+class PieceObserver extends ProofObserver {
+  state = new TallyAccumulator();
+  readonly #shard: ShardSpec;
+  readonly #set: CommitSet;
+  readonly #evaluator: () => string;
+
+  constructor(
+    of: ObservedStep,
+    { shard, set, evaluator }: { shard: ShardSpec; set: CommitSet; evaluator: () => string },
+  ) {
+    super(of);
+    this.#shard = shard;
+    this.#set = set;
+    this.#evaluator = evaluator;
+  }
+
+  override begin(): void {
+    super.begin();
+    this.state = new TallyAccumulator();
+  }
+
+  async scored({ rejected }: Readonly<RunCounts>, { source }: Attempt): Promise<void> {
+    const { spec, model, input, output } = this.of;
+    const { source: _, ...options } = optionsOf(spec, input, output);
+    const { details: __, ...tally } = this.state.save();
+    const seen = await this.current.seen();
+    const stored = ({ name, stored }: { name: string; stored: Digest }): StoredFile => ({ name, ...stored });
+    await describePart(this.#set, output.name, {
+      kind: 'sluice-part',
+      plan: this.#shard.plan.sha256,
+      shard: this.#shard.index,
+      file: input.planned!.piece.file,
+      ...tally,
+      output: stored({ ...seen.output, name: path.basename(output.name) }),
+      rejects: rejected === 0 ? null : seen.list && stored(seen.list),
+      text_bytes: source.textBytes?.() ?? null,
+      made_by: {
+        model: modelOf(model),
+        ...RUNTIME,
+        evaluator: this.#evaluator(),
+        options: JSON.parse(JSON.stringify(options)),
+      },
+      content: seen.input.content,
+      blocks: seen.blocks.map(entryOf),
+    });
+  }
+}
+
+/** Describes each piece of a shard, for `sluice merge`. */
+export const shardPartPlugin: RunPlugin = {
+  plan({ spec, model, rejects, evaluator }) {
+    const { shard } = spec;
+    if (!shard) return null;
+    return ({ input, output, set }) =>
+      output &&
+      new PieceObserver({ spec, model, input, output, rejects, key: null, earlier: null }, { shard, set, evaluator });
+  },
+};

@@ -1,17 +1,21 @@
-// Whether an input of a pattern was scored before, so that this run would write the same: told by content, not by names or times.
-import type { KeyObject } from 'node:crypto';
-import { SluiceError } from '../core/errors.ts';
-import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { canonicalJson } from '../proof/canonical-json.ts';
-import { keyIdOf, unseal } from '../proof/envelope.ts';
-import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
-import type { RunStep } from './files-of-run.ts';
-import { digestOf, isProven, manifestNameOf, optionsOf } from './run-proof.ts';
-import type { FileRunSpec } from './spec.ts';
-import { storedSize, storedText } from './stored.ts';
+// Detects inputs already scored by an identical run, by content hash rather than name or mtime.
 
-export interface RunIntended {
+import type { KeyObject } from 'node:crypto';
+import { SluiceError } from '../../core/errors.ts';
+import { named, words } from '../../core/log.ts';
+import { manifestNameOf } from '../../core/sidecar-files.ts';
+import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { canonicalJson } from '../../proof/canonical-json.ts';
+import { keyIdOf, unseal } from '../../proof/envelope.ts';
+import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statement.ts';
+import type { RunStep } from '../files-of-run.ts';
+import type { RunPlugin } from '../plugin.ts';
+import type { FileRunSpec } from '../spec.ts';
+import { storedSize, storedText } from '../stored.ts';
+import { digestOf, isProven, optionsOf, signKeyOf } from './output-manifest.ts';
+
+interface RunIntended {
   spec: FileRunSpec;
   model: ModelPackage;
   /** Signs manifests; null: they are not signed. */
@@ -22,11 +26,7 @@ export interface RunIntended {
  * The manifest beside the output is what tells: it names the same package, versions, options and signer, and the input as it is now.
  * Output and list have to be there in the size they had; what was done to them since is for `sluice verify`.
  */
-export async function isDoneBefore(
-  run: RunIntended,
-  { input, output }: RunStep,
-  list: string | null,
-): Promise<boolean> {
+async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
   const told = await manifestOf(output.name, run.key);
   if (!told || !isSameRun(told, run, optionsOf(run.spec, input, output))) return false;
@@ -58,3 +58,20 @@ function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, int
 
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
   (await storedSize(file)) === stored.bytes;
+
+/** Skips inputs of a pattern that an earlier run scored. */
+export const alreadyScoredPlugin: RunPlugin = {
+  async plan({ spec, context, model, several, rejects, result }) {
+    const mayResume = spec.resume === 'always' || spec.resume === 'asked';
+    // A rejects file of all inputs is written by one run.
+    if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
+    const key = await signKeyOf(spec);
+    return async ({ input, output }) => {
+      if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
+      result.inputsDoneBefore++;
+      const says = words`${named(input.name)} was scored before, by the same package and options: its output stays`;
+      context.log('info', 'input_done_before', says);
+      return 'skip';
+    };
+  },
+};

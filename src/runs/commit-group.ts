@@ -1,0 +1,61 @@
+// Outputs published atomically: one input's, or all inputs' when they share a rejects file.
+import type { Log } from '../core/log.ts';
+import type { RunCounts } from '../engine/counts.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
+import type { UnitAccount } from './account.ts';
+import type { RunResult } from './context.ts';
+import type { StepObservers } from './plugin.ts';
+
+/** An input all of which was scored; its files are written and not yet visible. */
+export interface ScoredStep {
+  observers: StepObservers;
+  counts: Readonly<RunCounts>;
+  unit: UnitAccount;
+  /** Paths; null: the step has no such file. */
+  output: string | null;
+  rejects: string | null;
+  bytesRead: number;
+  bytesWritten: number;
+}
+
+export class CommitGroup {
+  readonly set: CommitSet;
+  readonly #steps: ScoredStep[] = [];
+
+  constructor(log: Log) {
+    this.set = new CommitSet(log);
+  }
+
+  get isEmpty(): boolean {
+    return this.#steps.length === 0;
+  }
+
+  add(step: ScoredStep): void {
+    this.#steps.push(step);
+  }
+
+  /** Gives all files their names at once; their rows count from then on. @throws SluiceError output_* | model_invalid */
+  async publish(result: RunResult): Promise<void> {
+    try {
+      for (const { observers, counts } of this.#steps) await observers.sidecars(counts);
+      await this.set.publish();
+    } catch (error) {
+      for (const { observers } of this.#steps) await observers.failed(error);
+      throw error;
+    }
+    for (const { unit, output, rejects, bytesRead, bytesWritten } of this.#steps) {
+      unit.settle();
+      result.bytesRead += bytesRead;
+      result.bytesWritten += bytesWritten;
+      if (output !== null) result.outputs.push(output);
+      if (rejects !== null && !result.rejectLists.includes(rejects)) result.rejectLists.push(rejects);
+    }
+    for (const { observers } of this.#steps) await observers.published();
+  }
+
+  /** Discards what was not published. Idempotent. */
+  async discard(): Promise<void> {
+    await this.set.abort();
+    for (const { unit } of this.#steps) unit.drop();
+  }
+}

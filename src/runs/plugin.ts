@@ -1,0 +1,221 @@
+// The lifecycle of a run as its features see it. A feature is a plugin; runs/plugins/plugin-list.ts lists them in the order in which hooks run.
+import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import type { CutOptions } from '../io/source/block-cutter.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import type { ProvenBlock } from '../proof/statement.ts';
+import type { Accumulator, SavedTally } from './accumulator.ts';
+import type { RunContext, RunResult } from './context.ts';
+import type { OpenSink, OpenSource, StoredBytes } from './endpoints.ts';
+import type { RunStep } from './files-of-run.ts';
+import type { Interrupted } from './interrupted-run.ts';
+import type { RejectsList, RejectsPart } from './rejects-list.ts';
+import type { FileRunSpec } from './spec.ts';
+
+/** A run that is about to start: its model is resolved, and nothing has been read or written. */
+export interface PlannedRun {
+  readonly spec: FileRunSpec;
+  readonly context: RunContext;
+  readonly model: ModelPackage;
+  readonly steps: readonly RunStep[];
+  /** The source is a pattern, or a shard has several pieces. */
+  readonly several: boolean;
+  readonly rejects: RejectsList;
+  /** Published with the end of the run; plugins add what they know. */
+  readonly result: RunResult;
+  /** Name of the evaluator that scores; empty before the first input. */
+  readonly evaluator: () => string;
+}
+
+/**
+ * A feature of runs. `plan` may reject the run before any byte is read; null: this run does not use the feature. The state of a run
+ * lives in the closure of the returned function.
+ */
+export interface RunPlugin {
+  plan(run: PlannedRun): OpenStep | null | Promise<OpenStep | null>;
+}
+
+/** An input is about to be scored. 'skip': its output stays as it is, and no later plugin sees the step. */
+export type OpenStep = (start: StepStart) => StepObserver | 'skip' | null | Promise<StepObserver | 'skip' | null>;
+
+export interface StepStart extends RunStep {
+  /** Files that are published together with the output. */
+  readonly set: CommitSet;
+  /** The interrupted run that this step continues, once an earlier plugin has found one. */
+  readonly resume: Interrupted | null;
+}
+
+/** Both ends of one attempt to score the step. */
+export interface Attempt {
+  readonly source: OpenSource;
+  readonly sink: OpenSink;
+  readonly rejects: RejectsPart;
+  /** The block proof of the step; null without one. */
+  readonly proof: BlockProof | null;
+}
+
+/** Marks of every block read and written. A checkpoint stores them, and a resumed run compares what it reads again. */
+export interface BlockProof {
+  /** Blocks written since the last call. */
+  takeNew(): readonly ProvenBlock[];
+  /** Everything that the interrupted run had read was read again and is the same. */
+  readonly reached: boolean;
+}
+
+/**
+ * What a plugin sees of one step. Hooks run in the order of the plugins; an error ends the step. `begin` starts an attempt: a step is
+ * attempted again when the comparison with ONNX Runtime rejects the evaluator, and everything observed before is then discarded.
+ */
+export interface StepObserver {
+  /** Implemented by checkpoints only. */
+  readonly resume?: Interrupted | null;
+  /** At most one observer of a step has it. */
+  readonly proof?: BlockProof;
+  /** Receives every part that is scored, and the saved parts of the interrupted run. Read again after `begin`. */
+  readonly state?: Accumulator<SavedTally>;
+  begin?(): void;
+  /** Raw bytes of the input and of the output, as stored. */
+  onSourceBytes?: StoredBytes | undefined;
+  onStored?: StoredBytes | undefined;
+  /** Reads what the interrupted run wrote, before the sink appends to it. */
+  verifyWritten?(stored: AsyncIterable<Uint8Array>): Promise<void>;
+  /** Wraps the ends after they were opened. */
+  tapSource?(attempt: Attempt): OpenSource;
+  tapSink?(attempt: Attempt): OpenSink;
+  /** Text of the input, in the order in which it is cut into blocks. */
+  onConsumed?: CutOptions['onConsumed'];
+  onPart?(part: Tally): void;
+  /** A block was written; afterwards the sink ended it. */
+  onBlock?(block: WrittenBlock): void;
+  /** `stored`: bytes of the output after which a resumed run can append; null: it cannot. */
+  onBlockEnd?(block: WrittenBlock, stored: number | null, attempt: Attempt): void;
+  /** The evaluator is confirmed: what it wrote is valid. */
+  onVerdict?(evaluator: string): void;
+  /** All rows were scored. Throwing prevents publication. */
+  beforeCommit?(counts: Readonly<RunCounts>, attempt: Attempt): void | Promise<void>;
+  /** The output is complete; sidecar files are added to the set. */
+  scored?(counts: Readonly<RunCounts>, attempt: Attempt): Promise<void>;
+  /** The set is about to be published, with all other steps of its group. */
+  sidecars?(counts: Readonly<RunCounts>): Promise<void>;
+  /** The files have their names. Never throws. */
+  published?(): Promise<void>;
+  /** Never throws. */
+  failed?(error: unknown): Promise<void>;
+}
+
+type Hook<K extends keyof StepObserver> = NonNullable<StepObserver[K]>;
+
+/** The hooks of one name, in order. */
+function hooks<K extends keyof StepObserver>(observers: readonly StepObserver[], name: K): Hook<K>[] {
+  return observers.flatMap((observer) => {
+    const hook = observer[name];
+    if (hook === undefined) return [];
+    return [(typeof hook === 'function' ? hook.bind(observer) : hook) as Hook<K>];
+  });
+}
+
+/** One function that calls all; undefined without any, so that the engine does no work for them. */
+function fanOut<A extends unknown[]>(all: readonly ((...args: A) => void)[]): ((...args: A) => void) | undefined {
+  if (all.length < 2) return all[0];
+  return (...args) => {
+    for (const one of all) one(...args);
+  };
+}
+
+/** All observers of a step, as the runner calls them. */
+export class StepObservers {
+  readonly list: readonly StepObserver[];
+
+  constructor(list: readonly StepObserver[]) {
+    this.list = list;
+  }
+
+  get resume(): Interrupted | null {
+    return this.list.find(({ resume }) => resume)?.resume ?? null;
+  }
+
+  begin(): void {
+    for (const observer of this.list) observer.begin?.();
+  }
+
+  /** What openers of both ends need; after `begin`. */
+  get taps(): Taps {
+    return {
+      onSourceBytes: fanOut(hooks(this.list, 'onSourceBytes')),
+      onStored: fanOut(hooks(this.list, 'onStored')),
+      // A stream is read once: only the observer with the block proof verifies it.
+      verifyWritten: hooks(this.list, 'verifyWritten')[0],
+    };
+  }
+
+  /** Both ends with everything that observes them. */
+  attempt(ends: { source: OpenSource; sink: OpenSink; rejects: RejectsPart }): ObservedAttempt {
+    let attempt: Attempt = { ...ends, proof: this.list.find(({ proof }) => proof)?.proof ?? null };
+    for (const observer of this.list) {
+      if (observer.tapSource) attempt = { ...attempt, source: observer.tapSource(attempt) };
+      if (observer.tapSink) attempt = { ...attempt, sink: observer.tapSink(attempt) };
+    }
+    const onConsumed = fanOut(hooks(this.list, 'onConsumed'));
+    const onVerdict = fanOut(hooks(this.list, 'onVerdict'));
+    const onPart = fanOut([
+      ...this.list.flatMap(({ state }) => (state ? [(part: Tally) => state.add(part)] : [])),
+      ...hooks(this.list, 'onPart'),
+    ]);
+    return {
+      ...attempt,
+      ...(onConsumed ? { onConsumed } : {}),
+      ...(onVerdict ? { onVerdict } : {}),
+      ...(onPart ? { onPart } : {}),
+      ...this.#blocks(attempt),
+      ...(this.resume ? { goesOn: this.resume.last } : {}),
+    };
+  }
+
+  /** Where members of a compressed file end must not depend on whether anything observes the blocks. */
+  #blocks(attempt: Attempt): Pick<ObservedAttempt, 'onBlock'> {
+    const { sink } = attempt;
+    const [written, ended] = [hooks(this.list, 'onBlock'), hooks(this.list, 'onBlockEnd')];
+    if (!sink.blockEnd && written.length === 0 && ended.length === 0) return {};
+    return {
+      onBlock: async (block) => {
+        for (const see of written) see(block);
+        const stored = (await sink.blockEnd?.()) ?? null;
+        for (const see of ended) see(block, stored, attempt);
+      },
+    };
+  }
+
+  async beforeCommit(counts: Readonly<RunCounts>, attempt: Attempt): Promise<void> {
+    for (const observer of this.list) await observer.beforeCommit?.(counts, attempt);
+  }
+
+  async scored(counts: Readonly<RunCounts>, attempt: Attempt): Promise<void> {
+    for (const observer of this.list) await observer.scored?.(counts, attempt);
+  }
+
+  async sidecars(counts: Readonly<RunCounts>): Promise<void> {
+    for (const observer of this.list) await observer.sidecars?.(counts);
+  }
+
+  async published(): Promise<void> {
+    for (const observer of this.list) await observer.published?.();
+  }
+
+  async failed(error: unknown): Promise<void> {
+    for (const observer of this.list) await observer.failed?.(error);
+  }
+}
+
+export interface Taps {
+  onSourceBytes: StoredBytes | undefined;
+  onStored: StoredBytes | undefined;
+  verifyWritten: Hook<'verifyWritten'> | undefined;
+}
+
+export interface ObservedAttempt extends Attempt {
+  onConsumed?: NonNullable<CutOptions['onConsumed']>;
+  onVerdict?: (evaluator: string) => void;
+  onPart?: (part: Tally) => void;
+  onBlock?: (block: WrittenBlock) => Promise<void>;
+  goesOn?: Interrupted['last'];
+}

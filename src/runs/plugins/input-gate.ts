@@ -1,0 +1,21 @@
+// Applies the gate to each input of a run.
+import { RunFindings, refuseVisible } from '../gate.ts';
+import type { RunPlugin } from '../plugin.ts';
+
+/** Judges every input before it is published, and collects what the report and the summary say about each. */
+export const gatePlugin: RunPlugin = {
+  async plan({ spec, context, model, steps }) {
+    const findings = context.findings ?? new RunFindings();
+    findings.open(spec, model);
+    if (spec.gate && spec.sink.type !== 'postgres')
+      await refuseVisible(steps.map(({ output }) => output?.name ?? null));
+    if (!findings.wanted) return null;
+    return ({ input }) => ({
+      begin: () => findings.begin(),
+      get state() {
+        return findings.current;
+      },
+      beforeCommit: (counts) => findings.judge(input.name, counts),
+    });
+  },
+};

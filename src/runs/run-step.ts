@@ -1,0 +1,92 @@
+// Scores one input of a run: opens the plugins' observers and both ends, and leaves the files to the commit group.
+
+import type { UnitAccount } from './account.ts';
+import { tallyOfSaved } from './accumulator.ts';
+import type { CommitGroup } from './commit-group.ts';
+import type { OpenSource } from './endpoints.ts';
+import type { RunStep } from './files-of-run.ts';
+import type { InputScorer } from './input-scorer.ts';
+import type { RunEnds } from './open-ends.ts';
+import { type ObservedAttempt, type OpenStep, type PlannedRun, type StepObserver, StepObservers } from './plugin.ts';
+import { scoringOf } from './spec.ts';
+
+export interface StepRunner {
+  run: PlannedRun;
+  /** Of the plugins that this run uses, in their order. */
+  openers: readonly OpenStep[];
+  ends: RunEnds;
+  scorer: InputScorer;
+  signal: AbortSignal;
+  /** The source of every attempt, for the progress of the run. */
+  onSource: (source: OpenSource) => void;
+}
+
+async function openObservers(openers: readonly OpenStep[], step: RunStep, group: CommitGroup) {
+  const observers: StepObserver[] = [];
+  for (const open of openers) {
+    const { resume } = new StepObservers(observers);
+    const observer = await open({ ...step, set: group.set, resume });
+    if (observer === 'skip') return null;
+    if (observer) observers.push(observer);
+  }
+  return new StepObservers(observers);
+}
+
+/**
+ * Returns whether the step was scored; false: a plugin skipped it.
+ * @throws SluiceError whatever ends the input; the group is then discarded by its owner
+ */
+export async function runStep(runner: StepRunner, step: RunStep, group: CommitGroup): Promise<boolean> {
+  const { run, ends, scorer } = runner;
+  const { spec, context, model, rejects } = run;
+  const { input, output } = step;
+  const observers = await openObservers(runner.openers, step, group);
+  if (observers === null) return false;
+  try {
+    const { resume } = observers;
+    const earlier = resume ? { from: resume.last.list, blocks: resume.proven } : undefined;
+    const list = await rejects.part(input, group.set, earlier);
+    let attempt: ObservedAttempt | null = null;
+    let unit: UnitAccount | null = null;
+    const counts = await scorer.score({
+      open: async () => {
+        observers.begin();
+        const { taps } = observers;
+        const opened = await ends.open(step, { set: group.set, from: resume?.last ?? null, taps });
+        attempt = observers.attempt({ ...opened, rejects: list });
+        runner.onSource(attempt.source);
+        return attempt;
+      },
+      rejects: list,
+      scoring: scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []),
+      unit: () => {
+        unit = context.account.unit();
+        for (const saved of resume?.tallies ?? []) {
+          unit.add(tallyOfSaved(saved, model.manifest), model.ref);
+          for (const { state } of observers.list) state?.restore(saved);
+        }
+        return unit;
+      },
+      publish: 'later',
+      beforeCommit: (counts) => observers.beforeCommit(counts, attempt!),
+      idleMs: spec.score.batch_wait_ms,
+      signal: runner.signal,
+    });
+    const { source, sink } = attempt! as ObservedAttempt;
+    group.add({
+      observers,
+      counts,
+      unit: unit!,
+      output: output?.name ?? null,
+      rejects: counts.rejected > 0 ? rejects.pathFor(input) : null,
+      bytesRead: source.bytesRead(),
+      bytesWritten: sink.bytesWritten,
+    });
+    run.result.resumedRows += resume?.last.rows ?? 0;
+    await observers.scored(counts, attempt!);
+    return true;
+  } catch (error) {
+    await observers.failed(error);
+    throw error;
+  }
+}
