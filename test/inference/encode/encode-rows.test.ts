@@ -7,7 +7,7 @@ import { manifestFor } from '../../support/forest.ts';
 const manifest: Manifest = manifestFor(
   [
     { name: 'x', type: 'float32', columns: ['a', 'b'] },
-    { name: 's', type: 'string', column: 'word' },
+    { name: 's', type: 'string', columns: ['word', 'place'] },
   ],
   1,
 );
@@ -15,16 +15,17 @@ manifest.columns = [
   { name: 'a', kind: 'number' },
   { name: 'b', kind: 'number' },
   { name: 'word', kind: 'category' } as Manifest['columns'][number],
+  { name: 'place', kind: 'category' } as Manifest['columns'][number],
 ];
 /** Columns of the rows in another order than those of the manifest. */
-const FIELDS = [2, 0, 1];
+const FIELDS = [2, 0, 1, 3];
 
 const ROWS = [
-  ['x', 'red', '7'],
-  ['2', 'red', '1'],
-  ['3', 'blue', '4'],
-  ['y', 'blue', 'z'],
-  ['5', 'red', '1,5'],
+  ['x', 'red', '7', 'A'],
+  ['2', 'red', '1', 'B'],
+  ['3', 'blue', '4', 'C'],
+  ['y', 'blue', 'z', 'D'],
+  ['5', 'red', '1,5', 'E'],
 ];
 
 test('rejected rows have the first reason, once', () => {
@@ -45,7 +46,7 @@ test('rejected rows are copies of the first valid one', () => {
   expect([rows, rejected.size]).toEqual([5, 3]);
   const [numbers, words] = inputs.map(({ data }) => Array.from(data as ArrayLike<unknown>));
   expect(numbers!.slice(0, 10)).toEqual([1, 2, 1, 2, 4, 3, 1, 2, 1, 2]);
-  expect(words!.slice(0, 5)).toEqual(['red', 'red', 'blue', 'red', 'red']);
+  expect(words!.slice(0, 10)).toEqual(['red', 'B', 'red', 'B', 'blue', 'C', 'red', 'B', 'red', 'B']);
 });
 
 test('without a valid row nothing is encoded', () => {
