@@ -353,7 +353,12 @@ function chunkOf(rows: number, different: number, kind: 'number' | 'text'): stri
     held.textBytes = held.text.length;
     held.cells = Int32Array.from(values, (_, r) => (r + 1) * 4);
   }
-  return writeChunk(new ParquetBytes(), held).meta_data!.encodings;
+  const { encodings, encoding_stats: pages } = writeChunk(new ParquetBytes(), held).meta_data!;
+  // The pages of both kinds are those that are named.
+  const data = { page_type: 'DATA_PAGE_V2', encoding: encodings.at(-1), count: 1 };
+  const dictionary = { page_type: 'DICTIONARY_PAGE', encoding: 'PLAIN', count: 1 };
+  expect(pages).toEqual(encodings.includes('RLE_DICTIONARY') ? [dictionary, data] : [data]);
+  return encodings;
 }
 
 // A thousand values of eight bytes, and codes of nine bits: 2 · (8 · 359 + 1125) is 7994, and 2 · (8 · 360 + 1125) is 8010. Texts of four
