@@ -1,7 +1,8 @@
 // Files of one commit get their names together, or none does; what is not whole, and what an earlier run left, goes.
-import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { fieldsOfStat } from '../../../src/core/proc-stat.ts';
 import { CommitSet } from '../../../src/io/sink/commit-set.ts';
 import { keepLatest } from '../../../src/io/sink/kept-files.ts';
 import { thisOwner } from '../../../src/io/sink/owner.ts';
@@ -108,4 +109,48 @@ test('of interrupted runs that are over the last one stays, with all of its file
   expect(readdirSync(folder).sort()).toEqual(names.toSorted());
   await keepLatest(target, names);
   expect(readdirSync(folder).sort()).toEqual(names.slice(2).sort());
+});
+
+test.runIf(process.platform === 'linux')('a journal names what is there when its turn has come', async () => {
+  const folder = scratch();
+  const [out, list] = ['out.csv', 'list.csv'].map((name) => path.join(folder, name)) as [string, string];
+  for (const file of [out, list]) writeFileSync(file, 'old');
+  const set = new CommitSet();
+  await write(set, out, 'new');
+  await write(set, list, 'new', true);
+  // The commit of another process that runs, with the smallest token: this one makes way until it is gone.
+  const [namespace] = (await thisOwner()).split('-');
+  const start = fieldsOfStat(readFileSync(`/proc/${process.ppid}/stat`, 'utf8'))[19];
+  const other = path.join(folder, `.out.csv.${namespace}-${process.ppid}-${start}.000000000000.commit`);
+  writeFileSync(other, '{}');
+  let isDone = false;
+  const published = set.publish().finally(() => {
+    isDone = true;
+  });
+  const journals = (): string[] =>
+    readdirSync(folder)
+      .filter((name) => /\.(?:commit|partial)$/.test(name) && path.join(folder, name) !== other)
+      .map((name) => {
+        try {
+          return readFileSync(path.join(folder, name), 'utf8');
+        } catch {
+          // Renamed meanwhile.
+          return '';
+        }
+      })
+      .filter((text) => text.startsWith('{"files"'));
+  await expect.poll(() => journals().length).toBe(1);
+  writeFileSync(`${out}.theirs`, 'theirs');
+  renameSync(`${out}.theirs`, out);
+  const theirs = statSync(out).ino;
+  rmSync(other);
+  let last = '';
+  while (!isDone) {
+    last = journals()[0] ?? last;
+    await new Promise(setImmediate);
+  }
+  await published;
+  const { files } = JSON.parse(last) as { files: { target: string; before: number }[] };
+  expect(files.find(({ target }) => target === 'out.csv')!.before).toBe(theirs);
+  expect(filesOf(folder)).toEqual({ 'out.csv': 'new', 'list.csv': 'new' });
 });
