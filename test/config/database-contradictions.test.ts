@@ -9,12 +9,12 @@ const TABLE = { type: 'postgres', url_env: 'DB', table: 't' };
 const MERGE = { ...TABLE, mode: 'merge' };
 
 const judged = (pipeline: object): string[] => {
-  const said: string[] = [];
+  const messages: string[] = [];
   judgeDatabases(
     { source: FILE, sink: TABLE, score: { passthrough: ['id', 'branch'] }, ...pipeline } as unknown as Pipeline,
-    (path, message) => said.push(`${path} | ${message}`),
+    (path, message) => messages.push(`${path} | ${message}`),
   );
-  return said;
+  return messages;
 };
 
 test.each([
@@ -49,6 +49,6 @@ test.each([
   ['no columns at all', { sink: { ...MERGE, key: ['id'] }, score: {} }, 'sink.key | key: id is not in score.passthrough'],
   ['dead letters of a file', { dead_letter: TABLE }, 'dead_letter | a table of dead letters needs a topic as the source and a table as the sink'],
   ['dead letters beside another topic', { source: TOPIC, sink: TOPIC, dead_letter: TABLE }, 'dead_letter | a table of dead letters needs a topic as the source and a table as the sink'],
-])('%s is refused', (_, pipeline, said) => {
-  expect(judged(pipeline)).toEqual([said]);
+])('%s is refused', (_, pipeline, message) => {
+  expect(judged(pipeline)).toEqual([message]);
 }); // biome-ignore format: a table

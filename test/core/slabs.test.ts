@@ -1,4 +1,4 @@
-// The pool of blocks in flight: no two slabs share a byte, and whoever wants more than the budget waits.
+// The pool of blocks in flight: no two slabs share a byte, and a request beyond the budget waits.
 import { expect, test } from 'vitest';
 import { type Slab, SlabPool } from '../../src/core/slabs.ts';
 

@@ -1,4 +1,4 @@
-// Rows of texts become what the model takes; a row that is rejected is said so, and becomes a copy of a valid one.
+// Rows of texts become what the model takes; a rejected row has its reason, and becomes a copy of a valid one.
 import { expect, test } from 'vitest';
 import { encodeRows, readRows } from '../../../src/inference/encode/encode-rows.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';

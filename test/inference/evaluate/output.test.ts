@@ -1,4 +1,4 @@
-// Steps behind a model: what becomes of a row depends on that row alone, and is what the operator of ONNX says.
+// Steps behind a model: the result of a row depends on that row alone, and follows the definition of the ONNX operator.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { outputOf } from '../../../src/inference/evaluate/native/output.ts';
