@@ -14,7 +14,7 @@ import { SourceCopy } from '../support/source-copy.ts';
 import { FILES_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
 import type { ModuleResult } from './module-reporter.ts';
 import { allMutants, folderOf, type Mutant, mutated, sample } from './mutants.ts';
-import { ReachingTests } from './reaching-tests.ts';
+import { type ReachingTest, ReachingTests } from './reaching-tests.ts';
 
 /** Mutants that are tried at the same time. */
 const COPIES = 2;
@@ -55,10 +55,21 @@ class Campaign {
   readonly #tests = new ReachingTests();
   readonly #durations: Durations = new Map();
   readonly #baselines = new Map<string, Promise<number | null>>();
+  /** Folder of sources → test file → how many mutants of the folder it killed. */
+  readonly #killers = new Map<string, Map<string, number>>();
   #oracleWorks: Promise<boolean> | undefined;
 
   constructor(mode: Mode) {
     this.#mode = mode;
+  }
+
+  /** Has the test file that killed a mutant come earlier for others of its folder. */
+  learn({ mutant, verdict, by }: MutantResult): void {
+    const test = /^test\/\S+\.test\.ts/.exec(by)?.[0];
+    if (verdict !== 'killed' || test === undefined) return;
+    const folder = folderOf(mutant.file);
+    const kills = this.#killers.get(folder) ?? new Map<string, number>();
+    this.#killers.set(folder, kills.set(test, (kills.get(test) ?? 0) + 1));
   }
 
   /** Runs test files in their order until one fails; `current`: the file that ran at the end of the time, with its milliseconds. */
@@ -106,7 +117,10 @@ class Campaign {
     const most = SIZES[this.#mode];
     const chosen: string[] = [];
     let sum = 0;
-    for (const { test } of this.#tests.of(source)) {
+    const kills = this.#killers.get(folderOf(source));
+    // A test file that killed mutants of the same folder is likely to kill others: each kill counts like an import less.
+    const near = ({ test, distance }: ReachingTest): number => distance - (kills?.get(test) ?? 0);
+    for (const { test } of this.#tests.of(source).toSorted((a, b) => near(a) - near(b))) {
       const known = this.#durations.get(test);
       if (known === null || (known ?? 0) > MOST_FILE_MS) continue;
       if (sum + (known ?? ASSUMED_MS) > most.ms) continue;
@@ -212,13 +226,15 @@ const oneLine = (text: string): string => {
 export const showMutant = ({ file, line, before, after }: Mutant): string =>
   `${file}:${line}  ${oneLine(before)} → ${oneLine(after)}`;
 
-/** Tries each mutant; `onResult` gets each result at once. */
+/** Tries each mutant; `onResult` gets each result at once, and `earlier` results say which tests to try first. */
 export async function tryMutants(
   mutants: readonly Mutant[],
   mode: Mode,
   onResult: (result: MutantResult) => void,
+  earlier: readonly MutantResult[] = [],
 ): Promise<MutantResult[]> {
   const campaign = new Campaign(mode);
+  for (const result of earlier) campaign.learn(result);
   const left = [...mutants];
   const results: MutantResult[] = [];
   await Promise.all(
@@ -228,6 +244,7 @@ export async function tryMutants(
         for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
           const result = await campaign.try(copy, mutant);
           results.push(result);
+          campaign.learn(result);
           onResult(result);
         }
       } finally {
@@ -299,10 +316,12 @@ async function main(): Promise<void> {
   const done = new Set(earlier.map(({ mutant }) => JSON.stringify(mutant)));
   const left = mutants.filter((mutant) => !done.has(JSON.stringify(mutant)));
   console.log(`${left.length} mutants, seed ${seed}`);
-  const results = await tryMutants(left, mode, (result) => {
+  const onResult = (result: MutantResult): void => {
     if (values.out !== undefined) appendFileSync(values.out, `${JSON.stringify(result)}\n`);
     console.log(`${result.verdict} (${result.seconds} s): ${showMutant(result.mutant)} — ${oneLine(result.by)}`);
-  });
+  };
+  const known = [...earlier, ...(values.again === undefined ? [] : resultsIn(values.again))];
+  const results = await tryMutants(left, mode, onResult, known);
   report([...earlier, ...results]);
 }
 
