@@ -2,9 +2,9 @@
 //
 // npm run test:mutations -- [--count N | --each N] [--seed N] [--only REGEX]... [--mode quick|check] [--out FILE] [--again FILE]
 //
-// --count takes N mutants, --each N mutants of every folder; of each --only, if there are several. --mode quick runs the tests of `npm test`
-// without combinations: a tenth of the time. --out appends a line of JSON for each mutant
-// and resumes the campaign that wrote the file; --again tries the mutants that survived before.
+// --count takes N mutants in all, and --each N of every folder; with several --only, of each of them. --mode quick runs the tests of
+// `npm test`, fewer files of them, and no combinations. --out appends a line of JSON for each mutant and resumes the campaign that
+// wrote the file; --again tries the mutants that survived an earlier campaign.
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
