@@ -36,16 +36,42 @@ function folderDistance(source: string, test: string): number {
   return a.length + b.length - 2 * same;
 }
 
-/** Words that the names of both files have: `commit.test.ts` is about `commit-set.ts`. */
-function sharedWords(source: string, test: string): number {
-  const words = (file: string) => path.posix.basename(file).split('.')[0]!.split('-');
-  const wanted = new Set(words(source));
-  return words(test).filter((word) => wanted.has(word)).length;
+/** Imports that equal words make up for. A file with other words than those of the source is about something else, however near it is. */
+const LIKENESS = 6;
+
+/** The different words of a file with its name, those of camelCase one by one. */
+function wordsOf(file: string): Set<string> {
+  const text = `${path.posix.basename(file)} ${readFileSync(file, 'utf8')}`;
+  return new Set(text.match(/[A-Z]?[a-z]{2,}/g)?.map((word) => word.toLowerCase()));
+}
+
+/** Cosine of the words of files, in which a word counts the more the fewer files have it. */
+class Likeness {
+  readonly #words: ReadonlyMap<string, Set<string>>;
+  readonly #weights = new Map<string, number>();
+
+  constructor(files: readonly string[]) {
+    this.#words = new Map(files.map((file) => [file, wordsOf(file)]));
+    const counts = new Map<string, number>();
+    for (const words of this.#words.values()) for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+    for (const [word, count] of counts) this.#weights.set(word, Math.log(files.length / count) ** 2);
+  }
+
+  #weight(words: Iterable<string>): number {
+    let sum = 0;
+    for (const word of words) sum += this.#weights.get(word)!;
+    return sum;
+  }
+
+  of(a: string, b: string): number {
+    const [x, y] = [this.#words.get(a)!, this.#words.get(b)!];
+    return this.#weight([...x].filter((word) => y.has(word))) / Math.sqrt(this.#weight(x) * this.#weight(y));
+  }
 }
 
 export interface ReachingTest {
   test: string;
-  /** Imports between the test file and the source file, and what their paths have in common. */
+  /** Imports between the test file and the source file, folders between them, and less where they have words in common. */
   distance: number;
 }
 
@@ -53,9 +79,12 @@ export class ReachingTests {
   /** File → the files that import it. */
   readonly #importers = new Map<string, Set<string>>();
   readonly #withBroker: Map<string, number>;
+  readonly #likeness: Likeness;
 
   constructor() {
-    for (const file of [...filesOf('src'), ...filesOf('test')]) {
+    const files = [...filesOf('src'), ...filesOf('test')];
+    this.#likeness = new Likeness(files);
+    for (const file of files) {
       for (const target of importsOf(file)) {
         this.#importers.set(target, (this.#importers.get(target) ?? new Set()).add(file));
       }
@@ -81,7 +110,7 @@ export class ReachingTests {
       .filter(([file]) => file.endsWith('.test.ts') && !LEFT_OUT.test(file) && !this.#withBroker.has(file))
       .map(([test, imports]) => ({
         test,
-        distance: imports + folderDistance(source, test) / 2 - sharedWords(source, test),
+        distance: imports + folderDistance(source, test) / 2 - LIKENESS * this.#likeness.of(source, test),
       }))
       .sort((a, b) => a.distance - b.distance || (a.test < b.test ? -1 : 1));
   }
