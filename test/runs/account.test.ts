@@ -39,3 +39,26 @@ test('records that are tried again count for nothing until they are settled', as
     { numRuns: 100 },
   );
 });
+
+test('the last answer is that of the last rows that were sent: at once where they are, else when they are settled', async () => {
+  const metrics = new Metrics('topic_run');
+  const account = new RunAccount(metrics, 'p');
+  const lastAnswer = async (): Promise<number | null> => {
+    await metrics.text();
+    return (await metrics.lastAnswer.get()).values.find(({ labels }) => labels.pipeline === 'p')?.value ?? null;
+  };
+  const began = Date.now() / 1000;
+  const held = account.unit();
+  held.add(tallyOf([1, 0, 0, 0]), 'm:1');
+  held.written();
+  const none = account.unit({ live: true });
+  none.settle();
+  expect(await lastAnswer()).toBe(null);
+  const live = account.unit({ live: true });
+  live.written();
+  const first = (await lastAnswer())!;
+  expect([first >= began, first <= Date.now() / 1000]).toEqual([true, true]);
+  while (Date.now() / 1000 <= first) await new Promise((resolve) => setTimeout(resolve, 1));
+  held.settle();
+  expect(await lastAnswer()).toBeGreaterThan(first);
+});

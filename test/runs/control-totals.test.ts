@@ -66,6 +66,11 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
     control(text);
     expect(await read(file, beside, 2), text).toMatch(/^control_total_mismatch: /);
   }
+  // 64 KiB are read, and not a byte more.
+  control(`rows=2\n`.padEnd(65_536));
+  expect(await read(file, beside, 2)).toBe(whole);
+  control(`rows=2\n`.padEnd(65_537));
+  expect(await read(file, beside, 2)).toContain('is no control file: it is longer than 65536 bytes');
   control('anzahl=2');
   expect(await read(file, { control: { file: '{path}.ctl', rows_key: 'ANZAHL' } }, 2)).toBe(whole);
   expect(await read(file, { done_file: '{path}.done' }, 2)).toContain('in.csv.done is not there');

@@ -2,11 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { expect, test } from 'vitest';
+import { SourceCopy, type TestRun } from '../support/source-copy.ts';
 import { campaignTest, ONLY } from '../support/tiers.ts';
 import { COST_DEFENCES } from './cost-defences.ts';
 import type { Defence } from './defence.ts';
 import { DEFENCES } from './defences.ts';
-import { SourceCopy, type TestRun } from './source-copy.ts';
 
 const ALL = [...DEFENCES, ...COST_DEFENCES];
 const COPIES = 2;

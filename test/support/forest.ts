@@ -19,6 +19,8 @@ export interface ForestSpec {
   post: string;
   aggregate?: string;
   double?: boolean;
+  /** With `double`: the attributes are floats all the same. */
+  floats?: boolean;
   positive?: boolean;
 }
 
@@ -101,7 +103,7 @@ export function forestNode(spec: ForestSpec): NodeSpec {
   const real = (name: string, numbers: readonly number[]): Record<string, AttributeValue> =>
     numbers.length === 0
       ? {}
-      : spec.double
+      : spec.double && !spec.floats
         ? { [`${name}_as_tensor`]: { tensor: { name, type: 'float64', dims: [numbers.length], values: numbers } } }
         : { [name]: { floats: numbers } };
   const prefix = spec.kind === 'classifier' ? 'class' : 'target';

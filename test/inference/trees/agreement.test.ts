@@ -118,8 +118,8 @@ test('regressors with every aggregation have the same bits', async () => {
 
 test('double ensembles have the same bits', async () => {
   await fc.assert(
-    fc.asyncProperty(spec, fc.boolean(), (s, regressor) =>
-      agrees({ ...s, double: true, ...(regressor ? { kind: 'regressor', targets: 1, post: 'NONE' } : {}) }),
+    fc.asyncProperty(spec, fc.boolean(), fc.boolean(), (s, regressor, floats) =>
+      agrees({ ...s, double: true, floats, ...(regressor ? { kind: 'regressor', targets: 1, post: 'NONE' } : {}) }),
     ),
     { numRuns: 40 },
   );

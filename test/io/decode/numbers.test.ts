@@ -62,6 +62,28 @@ test('halfway between two doubles, and just beside', () => {
   }
 });
 
+test('every byte at every place of a number', () => {
+  for (const start of [
+    '',
+    '-',
+    '1',
+    '12',
+    '1.',
+    '1.5',
+    '.',
+    '1e',
+    '1e+',
+    '1e5',
+    '0'.repeat(20),
+    '1.0000000000000001',
+  ]) {
+    for (const end of ['', '2', '.5', 'e3']) {
+      // Texts of one byte a letter.
+      for (let byte = 0; byte < 128; byte++) check(`${start}${String.fromCharCode(byte)}${end}`);
+    }
+  }
+});
+
 test('any text', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom(...'0123456789.eE+-_ x'), maxLength: 24 }), (text) => check(text)),

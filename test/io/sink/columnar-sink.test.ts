@@ -3,7 +3,7 @@
 import { tableFromIPC } from '@uwdata/flechette';
 import fc from 'fast-check';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
-import { parquetWriteBuffer } from 'hyparquet-writer';
+import { ByteWriter as ParquetBytes, parquetWriteBuffer } from 'hyparquet-writer';
 import { expect, test } from 'vitest';
 import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
 import type { Scores } from '../../../src/inference/evaluate/evaluator.ts';
@@ -18,7 +18,8 @@ import { outputColumns, type PredictionJson } from '../../../src/io/format/predi
 import { arrowSink } from '../../../src/io/sink/arrow-sink.ts';
 import type { ByteSink } from '../../../src/io/sink/byte-sink.ts';
 import type { ColumnarSinkOptions } from '../../../src/io/sink/columnar-sink.ts';
-import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from '../../../src/io/sink/held-table.ts';
+import { beginningOf, HeldColumn, HeldTable, type OutputColumn } from '../../../src/io/sink/held-table.ts';
+import { writeChunk } from '../../../src/io/sink/parquet-chunk.ts';
 import { parquetSink } from '../../../src/io/sink/parquet-sink.ts';
 import type { ColumnSpec, Manifest } from '../../../src/model/package/manifest.ts';
 import { times } from '../../support/tiers.ts';
@@ -338,4 +339,33 @@ test.each([
     expect(ended, `${size}`).toEqual(groups);
     expect(seen).toEqual(Array.from({ length: total }, (_, i) => i));
   }
+});
+
+/** The encodings of a column of `rows` values, of which so many differ. */
+function chunkOf(rows: number, different: number, kind: 'number' | 'text'): string[] {
+  const held = new HeldColumn({ name: 'x', kind });
+  held.rows = rows;
+  held.valid = new Uint8Array(rows).fill(1);
+  const values = Array.from({ length: rows }, (_, r) => r % different);
+  if (kind === 'number') held.cells = Float64Array.from(values, (v) => v + 0.5);
+  else {
+    held.text = Buffer.from(values.map((v) => String(v).padStart(4, '0')).join(''));
+    held.textBytes = held.text.length;
+    held.cells = Int32Array.from(values, (_, r) => (r + 1) * 4);
+  }
+  const { encodings, encoding_stats: pages } = writeChunk(new ParquetBytes(), held).meta_data!;
+  // The pages of both kinds are those that are named.
+  const data = { page_type: 'DATA_PAGE_V2', encoding: encodings.at(-1), count: 1 };
+  const dictionary = { page_type: 'DICTIONARY_PAGE', encoding: 'PLAIN', count: 1 };
+  expect(pages).toEqual(encodings.includes('RLE_DICTIONARY') ? [dictionary, data] : [data]);
+  return encodings;
+}
+
+// A thousand values of eight bytes, and codes of nine bits: 2 · (8 · 359 + 1125) is 7994, and 2 · (8 · 360 + 1125) is 8010. Texts of four
+// bytes have their length in front of them and take the same.
+test.each(['number', 'text'] as const)('%s: a dictionary exactly where it saves half of the bytes', (kind) => {
+  expect(chunkOf(1000, 1, kind)).toContain('RLE_DICTIONARY');
+  expect(chunkOf(1000, 359, kind)).toContain('RLE_DICTIONARY');
+  expect(chunkOf(1000, 360, kind)).not.toContain('RLE_DICTIONARY');
+  expect(chunkOf(1000, 1000, kind)).not.toContain('RLE_DICTIONARY');
 });

@@ -83,3 +83,39 @@ test('without a byte it is a file of its format all the same', async () => {
     expect(sink.bytes().length).toBeGreaterThan(8);
   }
 });
+
+test('both ends reach the sink behind it, once', async () => {
+  for (const compression of ['gzip', 'zstd'] as const) {
+    const ends: string[] = [];
+    const inner = (): ByteSink => ({
+      ...memory(),
+      commit: async () => void ends.push('commit'),
+      abort: async () => void ends.push('abort'),
+    });
+    await write(compressedSink(inner(), compression), 0, () => 1e9);
+    expect([compression, ends]).toEqual([compression, ['commit']]);
+    const aborted = compressedSink(inner(), compression);
+    await aborted.write(BLOCKS[0]!);
+    await aborted.abort();
+    expect([compression, ends]).toEqual([compression, ['commit', 'abort']]);
+  }
+});
+
+test('an error of the sink behind it is that of the write or of the end, and aborting ends it all the same', async () => {
+  for (const compression of ['gzip', 'zstd'] as const) {
+    let isAborted = false;
+    const full: ByteSink = {
+      ...memory(),
+      write: async () => {
+        throw new Error('full');
+      },
+      abort: async () => {
+        isAborted = true;
+      },
+    };
+    const sink = compressedSink(full, compression);
+    await expect(write(sink, 0, () => 1e9)).rejects.toThrow('full');
+    await sink.abort();
+    expect(isAborted).toBe(true);
+  }
+});

@@ -1,0 +1,6 @@
+// Environment variables that a campaign passes to the Vitest process of a mutant.
+
+/** Comma-separated test files in their order. */
+export const FILES_VARIABLE = 'MUTATION_FILES';
+/** The path of the file that gets a line of JSON for each test file. */
+export const RESULTS_VARIABLE = 'MUTATION_RESULTS';
