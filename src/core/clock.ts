@@ -46,6 +46,8 @@ export function replaceClock(replacement: Clock): () => void {
   };
 }
 
+/** Identifies the clock in use: times and timers of one have no meaning for another. */
+export const currentClock = (): Clock => clock;
 export const epochMs = (): number => clock.epochMs();
 export const monotonicMs = (): number => clock.monotonicMs();
 export const startTimer = (work: () => void, ms: number): Timer => clock.startTimer(work, ms);

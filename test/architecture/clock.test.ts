@@ -19,7 +19,6 @@ const DIRECT: RegExp[] = [
 const EXEMPT: Record<string, string> = {
   'core/clock.ts': 'is the clock',
   'core/event-loop-turns.ts': 'measures how long this thread has computed; a stopped clock would keep it from yielding',
-  'doors/http/wire/client-timer.ts': 'subtracts the time for which the event loop of the process was blocked',
   'inference/explain/hybrids.ts': 'measures how long one block computes',
   'inference/sandbox/probe-entry.ts': 'measures how fast a model computes in a process of its own',
   'io/sink/owner.ts': 'makes a name unique where no process table is readable',

@@ -83,6 +83,12 @@ export class ControlledClock implements Clock {
     this.#setAlarm();
   }
 
+  /** Time passes while the process computes or is stopped: timers that came due meanwhile fire afterwards, intervals once. */
+  async stall(ms: number): Promise<void> {
+    this.#movedMs += ms;
+    await this.advance(0);
+  }
+
   /** Timers and sleeps under way. */
   get timers(): number {
     return this.#timers.size;
@@ -123,11 +129,14 @@ export class ControlledClock implements Clock {
     clearTimeout(this.#alarm);
     const next = this.#runs ? this.#next() : null;
     if (next === null) return;
-    this.#alarm = setTimeout(() => {
-      const late = this.#next();
-      if (late !== null && late.due <= this.monotonicMs()) this.#fire(late);
-      this.#setAlarm();
-    }, next.due - this.monotonicMs());
+    this.#alarm = setTimeout(
+      () => {
+        const late = this.#next();
+        if (late !== null && late.due <= this.monotonicMs()) this.#fire(late);
+        this.#setAlarm();
+      },
+      Math.max(0, next.due - this.monotonicMs()),
+    );
   }
 }
 

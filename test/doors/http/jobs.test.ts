@@ -1,7 +1,6 @@
 // Asynchronous jobs: asked for, watched, fetched in ranges, cancelled, repeated, kept over a restart, and nobody else's business.
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { parseRange } from '../../../src/doors/http/jobs/job-routes.ts';
@@ -17,11 +16,9 @@ const submit = (s: Service, body: string, headers: Record<string, string> = {}, 
   s.call('POST', predictUrl('csv', query), { body, headers: { prefer: 'respond-async', ...headers } });
 
 async function settled(s: Service, location: string): Promise<Reply> {
-  for (;;) {
-    const reply = await s.call('GET', location);
-    if (!['queued', 'running'].includes(reply.json.state)) return reply;
-    await sleep(20);
-  }
+  const look = () => s.call('GET', location);
+  await expect.poll(async () => (await look()).json.state, { interval: 20 }).not.toMatch(/queued|running/);
+  return look();
 }
 
 /** Of all jobs, or of these. */
