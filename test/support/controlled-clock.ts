@@ -21,6 +21,8 @@ export class ControlledClock implements Clock {
   #movedMs = 0;
   #runs: boolean;
   #alarm: NodeJS.Timeout | undefined;
+  /** Timers started so far: something that waits without working starts few. */
+  started = 0;
 
   /** `runs`: real time passes too, for tests in which sockets and processes take part. */
   constructor({ runs = false } = {}) {
@@ -109,6 +111,7 @@ export class ControlledClock implements Clock {
   #start(work: () => void, ms: number, everyMs: number | null): Timer {
     const timer: OwnTimer = { due: this.monotonicMs() + Math.max(1, ms), work, everyMs, unref: () => timer };
     this.#timers.add(timer);
+    this.started++;
     this.#setAlarm();
     return timer;
   }
@@ -137,6 +140,8 @@ export class ControlledClock implements Clock {
       },
       Math.max(0, next.due - this.monotonicMs()),
     );
+    // Intervals of a service that was never stopped must not keep the process of the test file alive.
+    this.#alarm.unref();
   }
 }
 

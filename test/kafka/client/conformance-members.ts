@@ -178,6 +178,7 @@ export function members(bench: () => Bench, behaves: Behaves): void {
       first.onRevoked = () => {
         first.onRevoked = null;
         link.down();
+        // A short outage: too short for the session, long enough to cut what was under way.
         setTimeout(() => link.up(), 200);
       };
       await using second = bench().watch(topic, { sessionTimeoutMs: 60_000 });
