@@ -160,10 +160,19 @@ requireKafka('the transactional processor', () => {
   test('the partitions of a member share a transaction', async () => {
     const t = await topics(4);
     const reports: TransactionReport[] = [];
+    // The answers of all partitions come at once, however slowly their records arrive.
+    const inHand = new Set<number>();
+    const all = Promise.withResolvers<void>();
     const processor = await start({
       ...t,
       commitIntervalMs: 300,
       observer: { onTransaction: (r) => reports.push(r) },
+      process: async (batch) => {
+        inHand.add(batch.partition);
+        if (inHand.size === 4) all.resolve();
+        await all.promise;
+        return echo(batch);
+      },
     });
     for (let n = 0; n < 4; n++) {
       await produce(cluster, t.topic, numbered(40, 4, n * 40));
@@ -206,7 +215,16 @@ requireKafka('the transactional processor', () => {
     // The limit falls unseen: a batch of one partition is refused, and takes those of the others with it.
     const configEntries = [{ name: 'max.message.bytes', value: '10000' }];
     const resources = [{ type: 2, name: t.outputTopic, configEntries }];
-    await (await cluster.admin()).alterConfigs({ validateOnly: false, resources });
+    const admin = await cluster.admin();
+    await admin.alterConfigs({ validateOnly: false, resources });
+    const limit = async () => {
+      const described = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: 2, name: t.outputTopic }],
+      });
+      return described.resources[0]!.configEntries.find((c) => c.configName === 'max.message.bytes')?.configValue;
+    };
+    await until(async () => (await limit()) === '10000', 'the lower limit');
     await produce(
       cluster,
       t.topic,
