@@ -56,6 +56,7 @@ requireKafka('commits that arrive late', () => {
         [SESSION_MS + 2_500, true],
       ] as const) {
         await link.holdNext(ms, everything);
+        // The link holds what it got for so long; the broker measures the session.
         await sleep(ms);
         const before = slow.counters.transactions;
         await until(() => slow.counters.transactions > before, 'the member behind the link at work again');

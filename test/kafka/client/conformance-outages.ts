@@ -8,8 +8,6 @@ import { SEED, times } from '../../support/tiers.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
 const RUNS = times('conformance runs', { quick: 1, check: 3, campaigns: 100 });
-/** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
-const SOON_MS = 20_000;
 
 export function outages(bench: () => Bench, behaves: Behaves): void {
   behaves('a member whose broker is gone says so, and joins and reads again by itself', async () => {
@@ -74,8 +72,10 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
   });
 
   behaves('everything stops soon when the broker is gone, over TLS and plain text', async () => {
+    // A stop that waited for a request would take an hour.
+    const places = [bench().connection, bench().secured].map((place) => ({ ...place, requestTimeoutMs: 3_600_000 }));
     const readers: WatchedMember[] = [];
-    for (const connection of [bench().connection, bench().secured]) {
+    for (const connection of places) {
       const topic = await bench().topic(2);
       readers.push(await bench().watch(topic, { connection }).joined(2));
       readers.push(
@@ -84,20 +84,18 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
           .joined(2),
       );
     }
-    const writers = [bench().connection, bench().secured].map((connection) =>
+    const writers = places.map((connection) =>
       bench().client.writer(bench().writerSettings({ connection, transactionalId: bench().name('stops') })),
     );
     for (const writer of writers) await writer.fence();
-    const admins = [bench().connection, bench().secured].map((connection) => bench().client.admin(connection));
+    const admins = places.map((connection) => bench().client.admin(connection));
     for (const admin of admins) await admin.features();
     await bench().cluster.killNode(1);
-    const begun = performance.now();
     await Promise.all([
       ...readers.map((r) => r.member.stop()),
       ...writers.map((w) => w.discard()),
       ...admins.map((a) => a.close()),
     ]);
-    expect(performance.now() - begun).toBeLessThan(SOON_MS);
     expect(readers.map((r) => r.member.state)).toEqual(Array(4).fill('stopped'));
     const away = bench().watch('any', { connection: { ...bench().connection, connectTimeoutMs: 500 } });
     expect((await failureOf(away.member.start())).code).toBe('kafka_unreachable');
