@@ -163,9 +163,11 @@ const DRILLS: readonly Drill[] = [
     again: async ({ service }) => {
       const killed = workersOf(service.pid);
       for (const worker of killed) process.kill(worker, 'SIGKILL');
-      const replaced = () => {
-        const now = workersOf(service.pid);
-        return now.length >= killed.length && !now.some((worker) => killed.includes(worker));
+      // A worker that is killed before it is ready is not replaced.
+      const replaced = async () => {
+        const workers = workersOf(service.pid);
+        if (workers.length < killed.length || workers.some((worker) => killed.includes(worker))) return false;
+        return (await service.predict(HEALTHY)).status === 200;
       };
       await vi.waitUntil(replaced, { timeout: PATIENCE_MS, interval: 200 });
     },
