@@ -54,6 +54,7 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
           i++;
         }
         await writer.discard();
+        // Leaves the broker time between attempts while it is gone.
         await sleep(20);
       }
     })();
@@ -138,6 +139,7 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
             const { member } = readers[i]!;
             if (name === 'kill' && up) await bench().cluster.killNode(1);
             else if (name === 'restart' && !up) await restart(bench());
+            // Varies how far the calls before have come; the broker sets the pace.
             else if (name === 'wait') await sleep(partition * 40);
             else if (name === 'startAt') member.startAt(partition, BigInt(partition * 10));
             else if (name === 'pause' || name === 'resume') member[name]([partition]);
