@@ -1,6 +1,8 @@
 // The audit log as it is written: records are chained when they happen, and appended in batches by one writer.
+
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import path from 'node:path';
+import { monotonicMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import { assertUsable } from '../core/usable-folder.ts';
 import { VERSION } from '../core/version.ts';
 import { findEnd, fullName, lockLog } from './audit-files.ts';
@@ -47,8 +49,8 @@ export class AuditLog {
   #closed = false;
   #pumping: Promise<void> | null = null;
   #unsynced = false;
-  #syncedAt = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  #syncedAt = monotonicMs();
+  readonly #timer: Timer;
 
   private constructor(options: AuditLogOptions, unlock: () => void, handle: FileHandle, end: ChainEnd, bytes: number) {
     this.#options = options;
@@ -56,7 +58,7 @@ export class AuditLog {
     this.#handle = handle;
     this.#end = end;
     this.#bytes = bytes;
-    this.#timer = setInterval(() => this.#tick(), Math.min(RETRY_MS, SYNC_MS));
+    this.#timer = startInterval(() => this.#tick(), Math.min(RETRY_MS, SYNC_MS));
     this.#timer.unref();
   }
 
@@ -124,7 +126,7 @@ export class AuditLog {
     if (this.#closed) return;
     this.append('closed', {});
     this.#closed = true;
-    clearInterval(this.#timer);
+    stopTimer(this.#timer);
     await this.flushed();
     await this.#handle.datasync().catch(() => {});
     await this.#handle.close().catch(() => {});
@@ -162,8 +164,7 @@ export class AuditLog {
     try {
       while (this.#pending.length > 0) await this.#next();
       const { sync } = this.#options;
-      if (sync === 'batch' || (sync === 'second' && performance.now() - this.#syncedAt >= SYNC_MS))
-        await this.#toDisk();
+      if (sync === 'batch' || (sync === 'second' && monotonicMs() - this.#syncedAt >= SYNC_MS)) await this.#toDisk();
       if (!this.#failed) return;
       this.#failed = false;
       this.#options.onRestored?.();
@@ -223,7 +224,7 @@ export class AuditLog {
     if (!this.#unsynced || this.#options.sync === 'none') return;
     await this.#handle.datasync();
     this.#unsynced = false;
-    this.#syncedAt = performance.now();
+    this.#syncedAt = monotonicMs();
   }
 }
 

@@ -1,5 +1,7 @@
 // One record of the audit log: a line of JSON that names the record before it by its sum, and ends with the sum of itself.
+
 import { hash } from 'node:crypto';
+import { epochMs } from '../core/clock.ts';
 
 /** What a record holds besides its place in the chain: words of the program and of its configuration, ids, numbers. */
 export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
@@ -37,7 +39,7 @@ const SEAL = /^,"sum":"([0-9a-f]{64})"\}$/;
 /** The next record after `end`: its line, with its end, and its place. */
 export function sealRecord(end: ChainEnd, kind: AuditKind, fields: AuditFields): { line: Buffer; end: ChainEnd } {
   const seq = end.seq + 1;
-  const text = JSON.stringify({ seq, prev: end.sum, time: new Date().toISOString(), kind, ...fields });
+  const text = JSON.stringify({ seq, prev: end.sum, time: new Date(epochMs()).toISOString(), kind, ...fields });
   const open = text.slice(0, -1);
   const sum = hash('sha256', open, 'hex');
   return { line: Buffer.from(`${open}${SUM_KEY}${sum}"}\n`), end: { seq, sum } };

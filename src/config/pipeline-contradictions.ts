@@ -1,4 +1,5 @@
 // What the schema of a pipeline cannot say: keys that exclude or need each other, and files whose names contradict their format.
+import { epochMs } from '../core/clock.ts';
 import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
 import { momentOf } from '../core/time-of-day.ts';
 import { judgeDatabases } from './database-contradictions.ts';
@@ -166,7 +167,7 @@ function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate, report
   if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files, queries and standard input');
   if (report !== undefined && !files) say('report', 'report: is for files, queries and standard input');
   if (deadline !== undefined && !files) say('deadline', 'deadline: is for files, queries and standard input');
-  if (deadline !== undefined && momentOf(deadline, Date.now()) === null) {
+  if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {
     say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
   }
   const topics = source.type === 'kafka' && (sink.type === 'kafka' || sink.type === 'postgres');

@@ -1,4 +1,5 @@
 // How far the work of interpretations has come, and how long the rest takes: measured, because only the evaluations are known beforehand.
+import { monotonicMs } from './clock.ts';
 
 /** Rows whose effects are done (parts of rows, too), and the evaluations of the model they took. */
 export interface Explained {
@@ -32,7 +33,7 @@ export class ExplainedWork {
   #last = 0;
 
   /** More is done; less, where a worker died and its work is done again. */
-  add({ rows, evaluations }: Explained, now = performance.now()): void {
+  add({ rows, evaluations }: Explained, now = monotonicMs()): void {
     this.#done.rows += rows;
     this.#done.evaluations += evaluations;
     this.#began ??= now;

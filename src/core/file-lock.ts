@@ -1,5 +1,5 @@
 // A lock between processes on a file of its own: an open transaction of SQLite, because that ends with its process, however it ends.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep } from './clock.ts';
 import { createPrivateFile } from './private-files.ts';
 
 const POLL_MS = 100;
@@ -38,10 +38,10 @@ export async function takeFileLock(
   onWait = () => {},
   isPrivate = false,
 ): Promise<(() => void) | null> {
-  const deadline = performance.now() + waitMs;
+  const deadline = monotonicMs() + waitMs;
   for (let pause = FIRST_POLL_MS; ; pause = Math.min(POLL_MS, pause * 2)) {
     const unlock = await tryFileLock(file, { isPrivate });
-    if (unlock || performance.now() >= deadline) return unlock;
+    if (unlock || monotonicMs() >= deadline) return unlock;
     if (pause === FIRST_POLL_MS) onWait();
     // Those that began to wait together do not ask together for ever.
     await sleep(Math.min(pause * (0.5 + Math.random()), waitMs));

@@ -1,5 +1,6 @@
 // How the work of one pipeline flows: what it waits for, and how much of it is in memory.
 
+import { monotonicMs } from './clock.ts';
 import { ExplainedWork } from './explained-work.ts';
 
 /** What a pipeline can wait for. The one that takes most of the time is its bottleneck. */
@@ -71,7 +72,7 @@ export class Flow {
   }
 
   #turn(): void {
-    const now = performance.now();
+    const now = monotonicMs();
     if (this.#since !== null) {
       const { workers, sink } = this.#busy;
       this.#ms[workers > 0 ? 'workers' : sink > 0 ? 'sink' : 'source'] += now - this.#since;

@@ -1,9 +1,11 @@
 // What took long to find out and can be found out again, kept on disk for the next process. Nothing relies on it being there.
+
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, readdirSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { cacheFolder } from './cache-folder.ts';
+import { epochMs } from './clock.ts';
 import { VERSION } from './version.ts';
 
 const DIGEST_BYTES = 32;
@@ -77,7 +79,7 @@ export class KeptResults {
       const bytes = await handle.readFile();
       const content = bytes.subarray(DIGEST_BYTES);
       if (!sha256(name, content).equals(bytes.subarray(0, DIGEST_BYTES))) return null;
-      const now = Date.now();
+      const now = epochMs();
       // Seldom: a run more is worth no write.
       if (now - found.mtimeMs > DAY_MS) await utimes(file, now / 1000, now / 1000).catch(() => {});
       return content;
@@ -116,7 +118,7 @@ export class KeptResults {
     for (const file of files.filter((f) => f !== null).toSorted((a, b) => b.usedAt - a.usedAt)) {
       const unfinished = file.name.startsWith('.');
       if (!unfinished) [count, bytes] = [count + 1, bytes + file.bytes];
-      const age = Date.now() - file.usedAt;
+      const age = epochMs() - file.usedAt;
       const kept = unfinished ? age < DAY_MS : age < ms && count <= entries && bytes <= mostBytes;
       if (!kept) await rm(path.join(this.#folder, file.name), { force: true }).catch(() => {});
     }

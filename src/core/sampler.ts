@@ -1,4 +1,5 @@
 // Which of many are told: all of them up to a rate, beyond it one in so many, which says how many it stands for.
+import { monotonicMs } from './clock.ts';
 
 export class Sampler {
   readonly #perSecond: number;
@@ -9,7 +10,7 @@ export class Sampler {
   #skipped = 0;
 
   /** `now`: milliseconds of a clock that never goes back. */
-  constructor(perSecond: number, oneIn: number, now = () => performance.now()) {
+  constructor(perSecond: number, oneIn: number, now = () => monotonicMs()) {
     this.#perSecond = perSecond;
     this.#oneIn = oneIn;
     this.#now = now;

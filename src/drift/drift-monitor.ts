@@ -1,4 +1,5 @@
 // What a process has scored, by model: over the last hour, the last day, and since it started.
+import { epochMs } from '../core/clock.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type DriftCounts, DriftSum } from './drift-counts.ts';
 import { DriftPlan } from './drift-plan.ts';
@@ -76,7 +77,7 @@ export class DriftMonitor {
   readonly #plans = new WeakMap<Manifest, DriftPlan | null>();
 
   /** `now`: milliseconds since 1970. */
-  constructor(now: () => number = Date.now) {
+  constructor(now: () => number = epochMs) {
     this.#now = now;
   }
 

@@ -1,4 +1,5 @@
 // The models a process was asked to have: loaded again whenever they are not, so that whoever asks whether it is ready learns the truth.
+import { startInterval, stopTimer } from '../core/clock.ts';
 import { inBackground } from '../core/in-background.ts';
 import type { ModelHost } from './model-host.ts';
 
@@ -29,7 +30,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     for (const reference of references) inBackground('loading a model', () => load(reference));
   };
   loadAll();
-  const timer = setInterval(loadAll, everyMs);
+  const timer = startInterval(loadAll, everyMs);
   timer.unref();
   return {
     get ready() {
@@ -37,7 +38,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     },
     stop: () => {
       stopped = true;
-      clearInterval(timer);
+      stopTimer(timer);
     },
   };
 }

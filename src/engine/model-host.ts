@@ -1,4 +1,5 @@
 // Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
+import { epochMs, monotonicMs } from '../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
@@ -182,7 +183,7 @@ export class ModelHost {
       });
     }
     const failed = this.#failed.get(key);
-    const due = !failed || Date.now() - failed.at > (this.#options.retryMs ?? 30_000);
+    const due = !failed || epochMs() - failed.at > (this.#options.retryMs ?? 30_000);
     // Started once; requests that arrive meanwhile get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).then(
@@ -222,7 +223,7 @@ export class ModelHost {
       await known.pool;
       return known;
     }
-    const asked = performance.now();
+    const asked = monotonicMs();
     let tried = this.#tried.get(key);
     if (!tried) {
       tried = this.#options.tryOut?.(model, this.#stop.signal) ?? Promise.resolve();
@@ -245,13 +246,13 @@ export class ModelHost {
       },
       this.#stop.signal,
     );
-    const entry: Entry = { key, model, pool, open: null, users: 0, lastUse: Date.now(), references: new Set() };
+    const entry: Entry = { key, model, pool, open: null, users: 0, lastUse: epochMs(), references: new Set() };
     this.#entries.set(key, entry);
     entry.open = await pool.catch((error: unknown) => {
       this.#drop(entry);
       throw error;
     });
-    this.#options.onLoaded?.(performance.now() - asked);
+    this.#options.onLoaded?.(monotonicMs() - asked);
     return entry;
   }
 
@@ -259,9 +260,8 @@ export class ModelHost {
     if (serving) this.#stale.add(reference);
     const last = this.#failed.get(key);
     // Once an attempt, not once a request.
-    if (last && last.error.message === error.message && Date.now() - last.at < (this.#options.retryMs ?? 30_000))
-      return;
-    this.#failed.set(key, { at: Date.now(), error });
+    if (last && last.error.message === error.message && epochMs() - last.at < (this.#options.retryMs ?? 30_000)) return;
+    this.#failed.set(key, { at: epochMs(), error });
     this.#options.onLoadFailure?.(reference, error, serving);
   }
 
@@ -276,7 +276,7 @@ export class ModelHost {
 
   #leave(entry: Entry): void {
     entry.users--;
-    entry.lastUse = Date.now();
+    entry.lastUse = epochMs();
     this.#closeIfDone(entry);
     this.#evict();
   }

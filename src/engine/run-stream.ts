@@ -1,5 +1,7 @@
 // The engine: blocks of one source through the worker pool into one sink, in order, within a fixed budget.
+
 import type { Block } from '../core/block.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
 import type { Frame } from '../io/format/formatter.ts';
@@ -53,7 +55,7 @@ class PartWriter {
   async write(part: ScoredPart): Promise<void> {
     const { account, model, frame, write } = this.#options;
     account.add(part, model);
-    const began = performance.now();
+    const began = monotonicMs();
     if (this.#options.failOnInvalid && part.rejected > 0) {
       const first = part.details[0];
       throw new SluiceError('invalid_row', `row ${first?.row} is invalid: ${first?.code}`, { details: part.details });
@@ -65,7 +67,7 @@ class PartWriter {
       await write(new Uint8Array(part.output, 0, part.length));
     }
     if (part.rejects !== '') await this.#options.writeRejects?.(part.rejects);
-    account.flow.waited('sink', performance.now() - began);
+    account.flow.waited('sink', monotonicMs() - began);
     account.written();
     this.#options.onPart?.(part);
     this.#options.recycle?.(part.output);
@@ -120,12 +122,12 @@ export async function runBlock(
     // A client that has left frees its worker: what is queued is dropped, what is worked on is given up.
     const onAbort = () => stream.close();
     signal?.addEventListener('abort', onAbort, { once: true });
-    const began = performance.now();
+    const began = monotonicMs();
     const scored = stream.score(block).finally(() => signal?.removeEventListener('abort', onAbort));
     const parts = await scored.catch((error: unknown) => {
       throw signal?.aborted ? cancelled(signal) : error;
     });
-    options.account.flow.waited('workers', performance.now() - began);
+    options.account.flow.waited('workers', monotonicMs() - began);
     if (signal?.aborted) throw cancelled(signal);
     for (const part of parts) await writer.write(part);
   }
@@ -163,9 +165,9 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
       scored.catch(() => {});
       tail = tail.then(async () => {
         try {
-          const began = performance.now();
+          const began = monotonicMs();
           const parts = await scored;
-          flow.waited('workers', performance.now() - began);
+          flow.waited('workers', monotonicMs() - began);
           if (!stop.signal.aborted) await writer.block(block, parts);
         } catch (error) {
           fail(error);

@@ -1,5 +1,7 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
+
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
@@ -47,7 +49,7 @@ class JobRun {
   readonly #out: ByteWriter;
   readonly #capacity: number;
   readonly #drift: DriftCounter | null;
-  readonly #began = performance.now();
+  readonly #began = monotonicMs();
   readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
   readonly #details: ErrorDetail[] = [];
   readonly #rejections: Rejection[] = [];
@@ -143,7 +145,7 @@ class JobRun {
       ...(this.#evaluations === 0 ? {} : { evaluations: this.#evaluations }),
       details: this.#details,
       drift: this.#drift?.end() ?? null,
-      workMs: performance.now() - this.#began,
+      workMs: monotonicMs() - this.#began,
       ...(this.#byColumn === null ? {} : { rejectedByColumn: [...this.#byColumn.values()] }),
     };
   }

@@ -1,4 +1,6 @@
 // How long something has waited, all in all: asks whether something is to be done about it each time it was so long again.
+import { monotonicMs, startTimer, stopTimer, type Timer } from '../core/clock.ts';
+
 const EVERY_MS = 300;
 
 export class WaitSum {
@@ -7,7 +9,7 @@ export class WaitSum {
   #waitedMs = 0;
   /** When it began to wait, in ms of the monotonic clock; null while nothing waits. */
   #since: number | null = null;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #over = false;
 
   /** `ask` returns something true if it needs to be asked no more. */
@@ -20,12 +22,12 @@ export class WaitSum {
   waits(something: boolean): void {
     if (this.#over || something === (this.#since !== null)) return;
     if (something) {
-      this.#since = performance.now();
+      this.#since = monotonicMs();
       // What it waits for may be long in coming: it must not have to come to notice.
-      this.#timer = setTimeout(() => this.#long(), Math.max(0, this.#everyMs - this.#waitedMs));
+      this.#timer = startTimer(() => this.#long(), Math.max(0, this.#everyMs - this.#waitedMs));
     } else {
-      clearTimeout(this.#timer);
-      this.#waitedMs += performance.now() - this.#since!;
+      stopTimer(this.#timer);
+      this.#waitedMs += monotonicMs() - this.#since!;
       this.#since = null;
       if (this.#waitedMs >= this.#everyMs) this.#long();
     }
@@ -34,7 +36,7 @@ export class WaitSum {
   /** It will not ask any more. Idempotent. */
   stop(): void {
     this.#over = true;
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
   }
 
   #long(): void {

@@ -1,6 +1,8 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
+
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { startTimer, stopTimer, type Timer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
@@ -60,7 +62,7 @@ export interface SupervisedWorker {
   readonly jobs: BlockJob[];
   /** Kinds of streams that have been described to it. */
   readonly kinds: Set<number>;
-  timer: NodeJS.Timeout | undefined;
+  timer: Timer | undefined;
   /** Why the supervisor ended it. */
   ended: Word | null;
 }
@@ -237,7 +239,7 @@ export class WorkerSupervisor {
   /** Ends the worker if it works on one of these jobs, and does not look whether it is wanted. */
   #awaitLook(member: SupervisedWorker, unwanted: readonly BlockJob[]): void {
     const [head] = member.jobs;
-    const timer = setTimeout(() => {
+    const timer = startTimer(() => {
       if (!unwanted.some((job) => member.jobs.includes(job))) return;
       // One that it has only begun meanwhile has its time, too.
       if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
@@ -259,7 +261,7 @@ export class WorkerSupervisor {
     const workers = this.#workers.splice(0);
     await Promise.all(
       workers.map(({ timer, link }) => {
-        clearTimeout(timer);
+        stopTimer(timer);
         return link.end();
       }),
     );
@@ -267,9 +269,9 @@ export class WorkerSupervisor {
 
   /** Ends the worker if its job does not come on within the time limit of a job. */
   #watch(member: SupervisedWorker): void {
-    clearTimeout(member.timer);
+    stopTimer(member.timer);
     if (member.jobs.length === 0) return;
-    member.timer = setTimeout(() => {
+    member.timer = startTimer(() => {
       member.ended = words`a job did not come on for ${this.#options.jobTimeoutMs} ms`;
       inBackground('ending a stuck worker', () => member.link.end());
     }, this.#options.jobTimeoutMs);
@@ -293,7 +295,7 @@ export class WorkerSupervisor {
   }
 
   #died(member: SupervisedWorker, reason: Word): void {
-    clearTimeout(member.timer);
+    stopTimer(member.timer);
     if (!this.#remove(member)) return;
     const [suspect, ...waiting] = member.jobs.splice(0);
     const final = !member.ready || ++this.#deathsInARow > MAX_DEATHS_IN_A_ROW;

@@ -1,8 +1,10 @@
 // The worker's side of the protocol, in a thread or a process: loads one model version and scores what it is sent, one job after
 // the other. Between micro-batches it looks whether the job is still wanted, and says that it has come on.
+
 import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
+import { monotonicMs } from '../core/clock.ts';
 import { endWithParent } from '../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
@@ -77,10 +79,10 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   };
   /** What a job does between two micro-batches. @throws SluiceError cancelled */
   const stepsOf = (job: number) => {
-    let told = performance.now();
+    let told = monotonicMs();
     return (explained: Explained) => {
       if (cancelled.has(job)) throw new SluiceError('cancelled', 'the job is wanted no more');
-      const now = performance.now();
+      const now = monotonicMs();
       if (now - told < PROGRESS_MS) return;
       told = now;
       port.post({ type: 'progress', job, explained: { ...explained } });

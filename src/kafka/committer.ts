@@ -3,6 +3,7 @@
 // One committer a member where brokers refuse offsets of a generation that is over (KIP-447, from 2.5): whose partition it is says the
 // group, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
 // the partition, which fences whoever had it before.
+import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
@@ -110,7 +111,7 @@ export class Committer {
         await this.#pace();
         const taken = this.#take();
         if (taken.size === 0) return;
-        this.#begun = performance.now();
+        this.#begun = monotonicMs();
         this.#host.committing(true);
         const failure = await this.#commit(taken).then(
           () => null,
@@ -126,13 +127,13 @@ export class Committer {
   }
 
   async #pace(): Promise<void> {
-    const left = this.#begun + this.#options.commitIntervalMs - performance.now();
+    const left = this.#begun + this.#options.commitIntervalMs - monotonicMs();
     if (left <= 0 || this.#isUrgent || this.#closed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, left);
+    const timer = startTimer(resolve, left);
     this.#wake = resolve;
     await promise;
-    clearTimeout(timer);
+    stopTimer(timer);
     this.#wake = null;
   }
 
@@ -151,7 +152,7 @@ export class Committer {
   }
 
   async #commit(taken: Taken): Promise<void> {
-    const began = performance.now();
+    const began = monotonicMs();
     const planner = new SendPlanner({ ...this.#options, directory: this.#host.directory });
     const oversized = new Map<Answered, number>();
     for (const item of [...taken.values()].flat()) {
@@ -162,7 +163,7 @@ export class Committer {
     }
     const plan = planner.finish();
     await this.#write(plan, new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next])));
-    const ms = performance.now() - began;
+    const ms = monotonicMs() - began;
     for (const [item, n] of oversized) item.result.committed?.(n);
     const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
     this.#host.written({ partitions, retimed: plan.retimed, bytes: plan.bytes, ms });
@@ -207,13 +208,13 @@ export class Committer {
     const { connection, compression, transactionTimeoutMs, transactionalId, fencing } = this.#options;
     const { group, topic, of, writes } = this.#options;
     if (this.#closed) throw new SluiceError('kafka_failed', 'the committer is closed');
-    const began = performance.now();
+    const began = monotonicMs();
     const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId });
     try {
       await writer.connect();
       if (transactionalId !== null && fencing) {
         await writer.fence({ group, topic, partitions: of, writes });
-        this.#host.fenced(performance.now() - began);
+        this.#host.fenced(monotonicMs() - began);
       }
       return writer;
     } catch (error) {

@@ -1,5 +1,6 @@
 // Lag: records of a partition that are not committed yet, and how old the first of them is, whatever the member does meanwhile (reads,
 // waits, is paused, starts over).
+import { epochMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -40,14 +41,14 @@ const LOOK_MS = 4_000;
 export class LagMeter {
   readonly #options: LagMeterOptions;
   readonly #marks = new Map<number, Mark | null>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
   #scanner: PartitionScanner | null = null;
   #asking = false;
   #stopped = false;
 
   constructor(options: LagMeterOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => inBackground('asking for the lag', () => this.#ask()), options.everyMs ?? 5_000);
+    this.#timer = startInterval(() => inBackground('asking for the lag', () => this.#ask()), options.everyMs ?? 5_000);
     this.#timer.unref();
   }
 
@@ -98,7 +99,7 @@ export class LagMeter {
 
   stop(): void {
     this.#stopped = true;
-    clearInterval(this.#timer);
+    stopTimer(this.#timer);
     this.#closeScanner();
   }
 
@@ -161,7 +162,7 @@ export class LagMeter {
     const mark = this.#marks.get(partition);
     if (!mark) return;
     const lag = lagOf(mark);
-    mark.since = lag === 0 ? null : (mark.since ?? Date.now());
+    mark.since = lag === 0 ? null : (mark.since ?? epochMs());
     this.#options.onLag?.({ partition, lag, oldest: lag === 0 ? null : oldestOf(mark) });
   }
 }

@@ -1,5 +1,5 @@
 // Which partition of an output topic an answer goes to, that of its application or that of its key, and what happens when a topic grows.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { fixedWord, named, saysOf, type Word, words } from '../core/log.ts';
 import type { OutgoingRecord } from './client/records.ts';
@@ -110,9 +110,9 @@ export class OutputPartitions {
     const { directory, outputs, patienceMs = PATIENCE_MS } = this.#options;
     for (const output of outputs) {
       let { partitions } = await directory.facts(output);
-      for (const end = performance.now() + patienceMs; partitions <= partition; ) {
+      for (const end = monotonicMs() + patienceMs; partitions <= partition; ) {
         const failure = tooFew(this.#options, output, partitions, partition + 1);
-        if (performance.now() >= end) throw failure;
+        if (monotonicMs() >= end) throw failure;
         this.#tellWait(output, partition, failure, patienceMs);
         await this.#pause(signal);
         // A broker that does not answer is told of elsewhere, and costs patience here.
@@ -129,7 +129,7 @@ export class OutputPartitions {
   }
 
   async #pause(signal: AbortSignal): Promise<void> {
-    await sleep(LOOK_MS, undefined, { signal: AbortSignal.any([signal, this.#closing.signal]) }).catch(() => {});
+    await sleep(LOOK_MS, { signal: AbortSignal.any([signal, this.#closing.signal]) }).catch(() => {});
     signal.throwIfAborted();
     if (this.#closing.signal.aborted)
       throw new SluiceError('kafka_failed', 'stopped while an output topic had to grow');

@@ -1,4 +1,5 @@
 // Records of one partition between the fetch loop and the processing: micro-batches by rows, by bytes or by wait.
+import { epochMs, monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { type IncomingRecord, type MicroBatch, weightOf } from './client/records.ts';
 
 export interface BatchLimits {
@@ -57,7 +58,7 @@ export class PartitionBuffer {
       weights[i] = weightOf(records[i]!);
       this.#waitingBytes += weights[i]!;
     }
-    this.#chunks.push({ records, weights, taken: 0, next, arrived: performance.now(), came: Date.now() });
+    this.#chunks.push({ records, weights, taken: 0, next, arrived: monotonicMs(), came: epochMs() });
     this.#rows += records.length;
     this.#wake?.();
   }
@@ -72,7 +73,7 @@ export class PartitionBuffer {
           await this.#sleep(Math.min(early, LONGEST_SLEEP_MS));
           continue;
         }
-        const left = first.arrived + this.#limits.batchWaitMs - performance.now();
+        const left = first.arrived + this.#limits.batchWaitMs - monotonicMs();
         const full = this.#rows >= this.#limits.batchRows || this.#waitingBytes >= this.#limits.batchBytes;
         if (full || left <= 0) return this.#cut();
         await this.#sleep(left);
@@ -120,14 +121,14 @@ export class PartitionBuffer {
   /** Time until the next record of the chunk is due, ms; not above 0: it is. */
   #dueIn({ records, taken, came }: Chunk): number {
     const { delayMs } = this.#limits;
-    return delayMs === 0 ? 0 : Math.min(records[taken]!.timestamp, came) + delayMs - Date.now();
+    return delayMs === 0 ? 0 : Math.min(records[taken]!.timestamp, came) + delayMs - epochMs();
   }
 
   #sleep(ms?: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = ms === undefined ? undefined : setTimeout(() => this.#wake?.(), ms);
+      const timer = ms === undefined ? undefined : startTimer(() => this.#wake?.(), ms);
       this.#wake = () => {
-        clearTimeout(timer);
+        stopTimer(timer);
         this.#wake = null;
         resolve();
       };

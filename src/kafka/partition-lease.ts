@@ -30,8 +30,9 @@
 //
 // For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
 // acknowledgements, and what was sent before a failure is sent again.
+
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kindOf, saysOf, type Word } from '../core/log.ts';
@@ -94,7 +95,7 @@ export class PartitionLease {
     this.#options = options;
     this.#host = host;
     this.#committer = host.committer ?? this.#ownCommitter();
-    this.#ended = Promise.race([after, sleep(PREDECESSOR_PATIENCE_MS, undefined, { ref: false })])
+    this.#ended = Promise.race([after, sleep(PREDECESSOR_PATIENCE_MS, { ref: false })])
       .then(() => this.#run())
       .finally(() => {
         if (this.#committer !== host.committer) this.#committer.close();
@@ -264,7 +265,7 @@ export function transactionalId(group: string, topic: string, holder: number | s
   return typeof holder === 'number' ? `${group}-${hash}-${holder}` : `${group}-${hash}`;
 }
 
-const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});
+const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, { signal }).catch(() => {});
 
 /** Distinguishes errors of `process` from those of Kafka. */
 class ProcessFailure extends Error {

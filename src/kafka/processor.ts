@@ -1,5 +1,6 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
 
+import { startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
@@ -64,7 +65,7 @@ export class TransactionalProcessor {
   #known = Infinity;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
-  #refresher: NodeJS.Timeout | undefined;
+  #refresher: Timer | undefined;
   #stopping: Promise<ProcessorReport> | null = null;
 
   private constructor(options: ProcessorOptions) {
@@ -115,7 +116,7 @@ export class TransactionalProcessor {
       await processor.stop(0);
       throw error;
     }
-    processor.#refresher = setInterval(
+    processor.#refresher = startInterval(
       () => inBackground('refreshing a topic', () => processor.#refresh()),
       options.metadataMaxAgeMs ?? 30_000,
     );
@@ -181,7 +182,7 @@ export class TransactionalProcessor {
   }
 
   async #stop(deadlineMs: number): Promise<ProcessorReport> {
-    clearInterval(this.#refresher);
+    stopTimer(this.#refresher);
     this.#lag.stop();
     this.#partitions.close();
     const leases = [...this.#leases.values()];

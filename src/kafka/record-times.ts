@@ -1,4 +1,5 @@
 // How old the records of a partition are that were fetched and not committed, without keeping a number of every one of them.
+import { epochMs } from '../core/clock.ts';
 import type { IncomingRecord } from './client/records.ts';
 
 /** Records of one fetch whose times are looked at. */
@@ -24,7 +25,7 @@ export class RecordTimes {
     const step = Math.ceil(records.length / SAMPLES);
     for (let i = 0; i < records.length; i += step) {
       const { timestamp } = records[i]!;
-      const time = timestamp > 0 ? timestamp : Date.now();
+      const time = timestamp > 0 ? timestamp : epochMs();
       const to = Number(i + step < records.length ? records[i + step]!.offset : next);
       const last = this.#spans.at(-1);
       if (last && Math.abs(time - last.time) < SAME_MS) {

@@ -1,4 +1,5 @@
 // How the records of a transaction are sent: to which partition, in which batches, and what is too large to be sent.
+import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type BatchCompression, compressedSize } from './client/codecs.ts';
 import type { PlannedBatch, PlannedRecord, Rounds } from './client/kafka-client.ts';
@@ -46,7 +47,7 @@ export class SendPlanner {
   readonly #open = new Map<string, OpenBatch>();
   readonly #closed = new Map<string, PlannedBatch[]>();
   readonly #retimed = new Map<string, number>();
-  readonly #now = Date.now();
+  readonly #now = epochMs();
   #bytes = 0;
   #oversized = 0;
 

@@ -1,5 +1,5 @@
 // Where reading a partition starts: at the committed offset, unless there is none or the topic has it no longer.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { GroupMember } from './client/kafka-client.ts';
 import type { TopicDirectory } from './topic-directory.ts';

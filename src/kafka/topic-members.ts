@@ -1,5 +1,5 @@
 // The topics of one pipeline: a member of the group for each of them, and for a pattern one more whenever a topic comes to match it.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { named, type Word, withAction, words } from '../core/log.ts';
@@ -124,7 +124,7 @@ export class TopicMembers {
   async #lookOut(look: () => Promise<readonly string[]>): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
-      await sleep(this.#options.everyMs ?? 30_000, undefined, { signal, ref: false }).catch(() => {});
+      await sleep(this.#options.everyMs ?? 30_000, { signal, ref: false }).catch(() => {});
       // Brokers that do not answer are told of elsewhere.
       const there = signal.aborted ? null : await look().catch(() => null);
       if (there === null || signal.aborted) continue;

@@ -1,6 +1,6 @@
 // A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';

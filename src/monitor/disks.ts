@@ -1,5 +1,7 @@
 // How much space is left where files are written.
+
 import { statfs } from 'node:fs/promises';
+import { startInterval, stopTimer } from '../core/clock.ts';
 import { inBackground } from '../core/in-background.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -30,7 +32,7 @@ export function watchDisks(
     for (const [use, folder] of Object.entries(folders)) inBackground('asking for free space', () => look(use, folder));
   };
   lookAtAll();
-  const timer = setInterval(lookAtAll, everyMs);
+  const timer = startInterval(lookAtAll, everyMs);
   timer.unref();
-  return () => clearInterval(timer);
+  return () => stopTimer(timer);
 }

@@ -1,4 +1,5 @@
 // What a run leaves behind of its metrics when its process ends: text for a collector of files, or for a push gateway.
+import { epochMs } from '../core/clock.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface RunEnd {
@@ -19,7 +20,7 @@ const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
  */
 export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: number | null): Promise<string> {
   const { pipeline, rows } = end;
-  const now = Date.now() / 1000;
+  const now = epochMs() / 1000;
   const success = end.success ? now : lastSuccess;
   if (success !== null) metrics.runLastSuccess.set({ pipeline }, success);
   metrics.runLastEnd.set({ pipeline }, now);

@@ -1,6 +1,8 @@
 // Spans for whoever collects traces: sent in batches by OTLP over HTTP, to the endpoint that OpenTelemetry's variables name.
+
 import type { Attributes, AttributeValue, SpanContext } from '@opentelemetry/api';
 import type * as Sdk from '@opentelemetry/sdk-trace';
+import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.ts';
 import { Sampler } from '../core/sampler.ts';
@@ -65,8 +67,8 @@ export async function openTracer({
   let told = Number.NEGATIVE_INFINITY;
   // Not what it says: an answer of the collector may be a part of it.
   const tell = (): void => {
-    if (performance.now() - told < SILENCE_MS) return;
-    told = performance.now();
+    if (monotonicMs() - told < SILENCE_MS) return;
+    told = monotonicMs();
     log('warn', 'tracing_failed', words`traces cannot be sent`);
   };
   api.diag.setLogger(
@@ -113,9 +115,9 @@ export async function openTracer({
     },
     async close() {
       const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, CLOSING_MS);
+      const timer = startTimer(resolve, CLOSING_MS);
       await Promise.race([provider.shutdown().catch(tell), promise]);
-      clearTimeout(timer);
+      stopTimer(timer);
     },
   };
 }

@@ -1,4 +1,5 @@
 // Progress of a run for a person: one live line on a terminal, a plain line every ten seconds elsewhere.
+import { monotonicMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import type { ExplainedProgress } from '../core/explained-work.ts';
 
 export interface ProgressState {
@@ -16,25 +17,25 @@ const QUIET_MS = 10_000;
 export class Progress {
   readonly #out: NodeJS.WriteStream;
   readonly #state: () => ProgressState;
-  readonly #began = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  readonly #began = monotonicMs();
+  readonly #timer: Timer;
 
   /** Polls `state` until `stop`, which must be called before anything else is written to `out`. */
   constructor(out: NodeJS.WriteStream, state: () => ProgressState) {
     this.#out = out;
     this.#state = state;
     const live = out.isTTY === true;
-    this.#timer = setInterval(() => this.#show(live), live ? LIVE_MS : QUIET_MS);
+    this.#timer = startInterval(() => this.#show(live), live ? LIVE_MS : QUIET_MS);
     this.#timer.unref();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    stopTimer(this.#timer);
     if (this.#out.isTTY) this.#out.write('\r\x1b[K');
   }
 
   #show(live: boolean): void {
-    const text = progressLine(this.#state(), (performance.now() - this.#began) / 1000);
+    const text = progressLine(this.#state(), (monotonicMs() - this.#began) / 1000);
     this.#out.write(live ? `\r\x1b[K${text.slice(0, (this.#out.columns ?? 80) - 1)}` : `${text}\n`);
   }
 }

@@ -1,5 +1,7 @@
 // The audit page of a version: everything that is known of how it came to be served, gathered from its package and the journals.
+
 import type { KeyObject } from 'node:crypto';
+import { epochMs } from '../core/clock.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type ModelPackage, readPackageFile } from '../model/package/model-package.ts';
@@ -76,7 +78,7 @@ export async function auditOf(
   return {
     model: model.ref,
     state: entry?.states[version] ?? 'proposed',
-    asked: new Date().toISOString(),
+    asked: new Date(epochMs()).toISOString(),
     description: manifest.description ?? null,
     task: manifest.task,
     outcome: manifest.outcome ?? null,

@@ -1,5 +1,7 @@
 // `model add`: looks into the ONNX file and the training table, proposes a package, proves what can be proved.
+
 import path from 'node:path';
+import { epochMs } from '../core/clock.ts';
 import { VERSION } from '../core/version.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
@@ -129,7 +131,7 @@ async function reportCard(
   return {
     model: `${options.id}:${options.version}`,
     sha256: manifest.onnx.sha256,
-    checked: new Date().toISOString(),
+    checked: new Date(epochMs()).toISOString(),
     sluice: VERSION,
     onnx: describeOnnx(model, bytes),
     task: manifest.task,

@@ -1,7 +1,9 @@
 // Tries a package before it is served: loaded, read and scored in a limited process, so that nothing in it delays or ends this one.
+
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { startTimer } from '../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { limitsFor, startLimited, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import { asMessage, type ModelPackage } from '../model/package/model-package.ts';
@@ -76,7 +78,7 @@ function answerOf(
   const { promise, resolve, reject } = Promise.withResolvers<Tried | null>();
   const refuse = (reason: string) => reject(new SluiceError('model_invalid', reason));
   child.on('message', (answer: TrialAnswer) => {
-    if (answer.type === 'ready') child.send(request, (error) => error && setTimeout(() => child.kill('SIGKILL'), 100));
+    if (answer.type === 'ready') child.send(request, (error) => error && startTimer(() => child.kill('SIGKILL'), 100));
     else if (answer.type === 'passed') resolve(answer.tried);
     else reject(new SluiceError(answer.code, answer.message));
   });

@@ -1,7 +1,9 @@
 // `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
+
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
+import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
@@ -63,7 +65,7 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
     return {
       model: model.ref,
       sha256: manifest.onnx.sha256,
-      checked: new Date().toISOString(),
+      checked: new Date(epochMs()).toISOString(),
       sluice: VERSION,
       onnx: describeOnnx(onnx, bytes),
       task: manifest.task,

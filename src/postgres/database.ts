@@ -1,8 +1,9 @@
 // Connections to PostgreSQL: where the server is, who logs in, with which TLS, and how often it is tried.
+
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import pg from 'pg';
+import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { databaseError, saysOfDatabase, sqlStateOf } from './faults.ts';
 
@@ -54,9 +55,7 @@ export async function connectDatabase(settings: DatabaseSettings, signal?: Abort
         throw new SluiceError('database_unreachable', `${name}: ${saysOfDatabase(error)}`, { cause: error });
       }
     }
-    await sleep(FIRST_PAUSE_MS * 2 ** (attempt - 1) * (0.75 + Math.random() / 2), undefined, { signal }).catch(
-      () => {},
-    );
+    await sleep(FIRST_PAUSE_MS * 2 ** (attempt - 1) * (0.75 + Math.random() / 2), { signal }).catch(() => {});
   }
 }
 

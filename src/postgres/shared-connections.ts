@@ -1,6 +1,7 @@
 // A few connections that many short statements share: each is a transaction of its own, and repeated where its connection was lost.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import pg from 'pg';
+import { sleep } from '../core/clock.ts';
 import { clientConfig, type DatabaseSettings, distrusted, NOT_NOW, nameOf } from './database.ts';
 import { databaseError, sqlStateOf } from './faults.ts';
 

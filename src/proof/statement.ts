@@ -1,4 +1,5 @@
 // What a manifest says: an in-toto statement about an output and its list of rejected rows.
+import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/plain-name.ts';
 import type { Digest, Mark } from './byte-witness.ts';
@@ -145,6 +146,6 @@ const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** The time of a run for its manifest, if that is signed. */
 export const finishedNow = (key: unknown): Pick<Predicate, 'finished'> =>
-  key === null ? {} : { finished: new Date().toISOString() };
+  key === null ? {} : { finished: new Date(epochMs()).toISOString() };
 
 const invalid = (how: string): SluiceError => new SluiceError('manifest_invalid', `the manifest is damaged: ${how}`);

@@ -1,4 +1,5 @@
 // The only place where a run counts the rows it read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
+import { epochMs } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
 import { DriftMonitor } from '../drift/drift-monitor.ts';
@@ -25,7 +26,7 @@ export class RunAccount {
   readonly #events: UnitEvents = {
     measure: (tally, model) => this.#measure(tally, model),
     answered: ({ pipeline }) => {
-      this.#flowOf(pipeline).answered = Date.now();
+      this.#flowOf(pipeline).answered = epochMs();
     },
     close: (unit, settled) => {
       this.#open.delete(unit);

@@ -1,4 +1,5 @@
 // Whether a run ends before its deadline, told while something can still be done about it.
+import { epochMs, startInterval, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, named, words } from '../core/log.ts';
 import { localTime, momentOf } from '../core/time-of-day.ts';
@@ -10,7 +11,7 @@ import type { RunSpec } from './spec.ts';
 const EARLIEST_MS = 10_000;
 
 /** @throws SluiceError usage */
-export function deadlineOf(text: string, now = Date.now()): number {
+export function deadlineOf(text: string, now = epochMs()): number {
   const at = momentOf(text, now);
   if (at !== null) return at;
   throw new SluiceError('usage', 'a deadline is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
@@ -33,7 +34,7 @@ export class DeadlineWatch {
   }
 
   /** Seconds from the end that is foreseen to the deadline; below 0: it will be late. */
-  look({ bytesRead, totalBytes }: Pick<RunProgress, 'bytesRead' | 'totalBytes'>, now = Date.now()): number {
+  look({ bytesRead, totalBytes }: Pick<RunProgress, 'bytesRead' | 'totalBytes'>, now = epochMs()): number {
     const { deadline, began, log } = this.#options;
     const spent = now - began;
     const part = totalBytes === null || totalBytes === 0 ? 0 : Math.min(1, bytesRead / totalBytes);
@@ -62,7 +63,7 @@ export class DeadlineWatch {
   }
 
   /** The same at the end of the run. */
-  end(now = Date.now()): number {
+  end(now = epochMs()): number {
     const { deadline, log } = this.#options;
     const slack = (deadline - now) / 1000;
     const says = words`the run was late: it ended ${named(clock(Math.abs(slack)))} after its deadline, ${named(localTime(deadline))}`;
@@ -86,7 +87,7 @@ export function followDeadline(
   if (spec.source.type !== 'file' && spec.source.type !== 'stdio') {
     throw new SluiceError('usage', 'a deadline is for files and standard input');
   }
-  const began = Date.now();
+  const began = epochMs();
   const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });
   const look = (): void => {
     const { bytesRead, totalBytes, explained } = progress() ?? { bytesRead: 0, totalBytes: null, explained: null };
@@ -95,11 +96,11 @@ export function followDeadline(
     metrics?.runSlack.set({ pipeline: name }, watch.look(done));
   };
   look();
-  const timer = setInterval(look, EVERY_MS);
+  const timer = startInterval(look, EVERY_MS);
   timer.unref();
   return {
     end: () => {
-      clearInterval(timer);
+      stopTimer(timer);
       return watch.end();
     },
   };

@@ -1,6 +1,7 @@
 // One row of a file through the engine with its interpretation: read up to the row, scored alone.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import { recordsOf } from '../core/block.ts';
+import { sleep } from '../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';

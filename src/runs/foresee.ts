@@ -1,4 +1,5 @@
 // How long scoring files will take on machines like this one, measured on samples of them, and how many of them a deadline needs.
+import { monotonicMs, startTimer, stopTimer, type Timer } from '../core/clock.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { RunAccount } from './account.ts';
 import { type OpenSource, openSource, withOutput } from './endpoints.ts';
@@ -63,13 +64,13 @@ export async function measureSample({
   signal,
 }: SampleOptions): Promise<Measured> {
   const scorer = new InputScorer({ model, engine: spec.score.evaluator, workers: spec.score.workers });
-  const began = performance.now();
+  const began = monotonicMs();
   const sum = { ms: 0, bytes: 0, rows: 0, output: 0, start: 0 };
   try {
     for (const planned of spread(plan)) {
       const ends = new Sampled();
       await samplePiece(planned, { scorer, spec, ends, ms: sampleMs / PIECES, signal });
-      sum.start ||= (ends.first ?? performance.now()) - began;
+      sum.start ||= (ends.first ?? monotonicMs()) - began;
       sum.ms += ends.ms;
       sum.bytes += ends.bytes;
       sum.rows += ends.rows;
@@ -104,11 +105,11 @@ class Sampled {
 
   open(source: OpenSource): void {
     this.#source = source;
-    this.#opened = performance.now();
+    this.#opened = monotonicMs();
   }
 
   part(rows: number, output: number): void {
-    this.#last = performance.now();
+    this.#last = monotonicMs();
     this.first ??= this.#last;
     this.rows += rows;
     this.output += output;
@@ -143,7 +144,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
   };
   const account = new RunAccount();
   const scoring = scoringOf(spec, []);
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   try {
     await scorer.score({
       open: async () => {
@@ -169,7 +170,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
   } catch (error) {
     if (!enough.signal.aborted) throw error;
   } finally {
-    clearTimeout(timer);
+    stopTimer(timer);
   }
 
   /** The clock starts with the first byte that is asked for. */
@@ -178,7 +179,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
     const start = () => {
       if (timer !== undefined) return;
       ends.open(source);
-      timer = setTimeout(() => enough.abort(), ms);
+      timer = startTimer(() => enough.abort(), ms);
     };
     return {
       async *[Symbol.asyncIterator]() {

@@ -1,5 +1,7 @@
 // Scores inputs one after the other through one pool of workers, starting before the evaluators have been compared where that is safe.
+
 import { availableParallelism } from 'node:os';
+import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
@@ -136,7 +138,7 @@ export class InputScorer {
       });
       confirmed.catch(stop);
       if (!ahead) onVerdict?.(pool.evaluator);
-      this.#current = { source, began: performance.now() };
+      this.#current = { source, began: monotonicMs() };
       const holds = async () => {
         if (!(await confirmed)) throw refuted.signal.reason;
       };
@@ -184,7 +186,7 @@ export class InputScorer {
     const { source, began } = this.#current ?? {};
     if (!source?.totalBytes) return Infinity;
     const part = source.bytesRead() / source.totalBytes;
-    return part === 0 ? Infinity : ((performance.now() - began!) * (1 - part)) / part;
+    return part === 0 ? Infinity : ((monotonicMs() - began!) * (1 - part)) / part;
   }
 
   /** The pool: started `ahead` of the verdict, or confirmed. */

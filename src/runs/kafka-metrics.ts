@@ -1,4 +1,5 @@
 // Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
+import { epochMs } from '../core/clock.ts';
 import { named, words } from '../core/log.ts';
 import type { KafkaObserver } from '../kafka/observer.ts';
 import { TIME_HEADER } from '../kafka/send-plan.ts';
@@ -24,7 +25,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
   const oldest = new Map<number, number | null>();
   metrics?.onScrape(() => {
     for (const [partition, since] of oldest) {
-      const seconds = since === null ? 0 : Math.max(0, (Date.now() - since) / 1000);
+      const seconds = since === null ? 0 : Math.max(0, (epochMs() - since) / 1000);
       metrics.lagSeconds.set({ ...ofTopic, partition: String(partition) }, seconds);
     }
   });

@@ -1,4 +1,5 @@
 // What a failure of Kafka means for whoever is called at night: who may not do what to which thing, what is not there, and what mends it.
+import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, words } from '../core/log.ts';
 import { reasonOf } from '../kafka/client/failures.ts';
@@ -93,7 +94,7 @@ export class Teller {
 
   /** `about`: what counts as the same. */
   tell(about: string, [level, event, says, fields]: Parameters<Log>): void {
-    const now = performance.now();
+    const now = monotonicMs();
     const before = this.#told.get(about);
     if (before && now - before.at < SILENCE_MS) {
       before.more++;

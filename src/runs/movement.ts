@@ -1,4 +1,5 @@
 // Whether a pipeline gets on: it has its place in the group, and every partition is empty or was answered a short while ago.
+import { epochMs, monotonicMs } from '../core/clock.ts';
 import type { KafkaObserver } from '../kafka/observer.ts';
 
 /** A partition with lag that is not answered for this long stands still, ms. */
@@ -34,7 +35,7 @@ export class Movement {
       onAssigned: (event) => {
         this.#assigned = true;
         this.#partitions.clear();
-        for (const p of event.partitions) this.#partitions.set(p, { lag: 0, moved: performance.now(), oldest: null });
+        for (const p of event.partitions) this.#partitions.set(p, { lag: 0, moved: monotonicMs(), oldest: null });
         other.onAssigned?.(event);
       },
       onRestart: (event) => {
@@ -49,7 +50,7 @@ export class Movement {
         const partition = this.#partitions.get(event.partition);
         if (partition) {
           // What comes after a time without anything to do has its time from now.
-          if (partition.lag === 0 || event.lag < partition.lag) partition.moved = performance.now();
+          if (partition.lag === 0 || event.lag < partition.lag) partition.moved = monotonicMs();
           partition.lag = event.lag;
           partition.oldest = event.oldest;
         }
@@ -59,12 +60,12 @@ export class Movement {
   }
 
   #still({ lag, moved, oldest }: Partition): boolean {
-    if (lag === 0 || performance.now() - moved < STILL_MS) return false;
-    return this.#delayMs === 0 || Date.now() - (oldest ?? 0) >= this.#delayMs + STILL_MS;
+    if (lag === 0 || monotonicMs() - moved < STILL_MS) return false;
+    return this.#delayMs === 0 || epochMs() - (oldest ?? 0) >= this.#delayMs + STILL_MS;
   }
 
   #moved(partition: number): void {
     const found = this.#partitions.get(partition);
-    if (found) found.moved = performance.now();
+    if (found) found.moved = monotonicMs();
   }
 }

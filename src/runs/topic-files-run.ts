@@ -1,7 +1,9 @@
 // From a topic to files: one file at a time a partition, named by its first offset; the offset is committed when the file is there.
+
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
+import { epochMs, monotonicMs, startInterval, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
 import { words } from '../core/log.ts';
@@ -126,19 +128,19 @@ class TopicFilesRun {
 
   async #run(reader: TopicReader): Promise<RunResult> {
     const { roll_ms } = this.#spec.sink;
-    const timer = setInterval(() => this.#finishDue(), Math.min(1000, roll_ms));
+    const timer = startInterval(() => this.#finishDue(), Math.min(1000, roll_ms));
     const release = this.#flow.hold(() => reader.held);
     try {
-      let asked = performance.now();
+      let asked = monotonicMs();
       for await (const batch of reader) {
-        this.#flow.waited('source', performance.now() - asked);
+        this.#flow.waited('source', monotonicMs() - asked);
         if (this.#stopping) break;
         await this.#inTurn(() => this.#take(batch));
-        asked = performance.now();
+        asked = monotonicMs();
       }
       for (const partition of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(partition));
     } finally {
-      clearInterval(timer);
+      stopTimer(timer);
       release();
       for (const { sink, account } of this.#files.values()) {
         await sink.abort();
@@ -157,7 +159,7 @@ class TopicFilesRun {
   }
 
   #finishDue(): void {
-    const now = Date.now();
+    const now = epochMs();
     for (const [partition, file] of this.#files) {
       if (now - file.opened >= this.#spec.sink.roll_ms) this.#inTurn(() => this.#finish(partition)).catch(() => {});
     }
@@ -167,10 +169,10 @@ class TopicFilesRun {
     const file = this.#files.get(partition);
     if (!file) return;
     this.#files.delete(partition);
-    const began = performance.now();
+    const began = monotonicMs();
     await file.sink.commit();
     const lost = await this.#reader!.commit(new Map([[partition, file.next]]));
-    this.#flow.waited('sink', performance.now() - began);
+    this.#flow.waited('sink', monotonicMs() - began);
     if (lost.length === 0) file.account.settle();
     else {
       file.account.drop();
@@ -184,9 +186,9 @@ class TopicFilesRun {
     const records = source.tombstones === 'skip' ? batch.records.filter((r) => r.value !== null) : batch.records;
     const values = records.map((r) => r.value);
     const flow = this.#flow;
-    const began = performance.now();
+    const began = monotonicMs();
     const { model, answers, tallies } = await this.#format.score(this.#scorer, values);
-    const scored = performance.now();
+    const scored = monotonicMs();
     flow.waited('workers', scored - began);
     const lines: Buffer[] = [];
     const rejected: OutgoingRecord[] = [];
@@ -204,7 +206,7 @@ class TopicFilesRun {
     }
     await file.sink.write(Buffer.concat(lines));
     if (this.#letters && rejected.length > 0) await this.#letters.write(rejected);
-    flow.waited('sink', performance.now() - scored);
+    flow.waited('sink', monotonicMs() - scored);
     const { metrics, name: pipeline } = this.#context;
     for (const { code } of rejected.map(letterReasonOf)) metrics?.deadLetters.inc({ pipeline, code });
     for (const tally of tallies) file.account.add(tally, model.ref);
@@ -227,7 +229,7 @@ class TopicFilesRun {
       sink: compressedSink(await openFileSink(name), compression),
       account: this.#context.account.unit(),
       rows: 0,
-      opened: Date.now(),
+      opened: epochMs(),
       next: offset,
     };
   }

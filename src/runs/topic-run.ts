@@ -1,8 +1,8 @@
 // From a topic of applications to a topic of predictions: micro-batches through the workers, answers, dead letters and the offset in
 // one transaction.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
+import { sleep } from '../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { faultFields, named, saysOf, type Word, withAction, words } from '../core/log.ts';
@@ -302,7 +302,7 @@ class TopicRun {
           throw e;
         }
         this.#setWaiting(e);
-        const waited = await unlessAborted(sleep(wait, undefined, { signal }), this.#stopping.signal);
+        const waited = await unlessAborted(sleep(wait, { signal }), this.#stopping.signal);
         if (waited === null) throw STOPPED;
       }
     }

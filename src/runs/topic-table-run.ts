@@ -1,6 +1,7 @@
 // From a topic to a table: rows, dead letters and the offset of a micro-batch in one transaction of the database.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { KafkaSource, PostgresSink } from '../config/pipeline-schema.ts';
+import { monotonicMs, sleep } from '../core/clock.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
 import { faultFields, saysOf, words } from '../core/log.ts';
@@ -162,12 +163,12 @@ class TopicTableRun {
   async #run(reader: TopicReader): Promise<RunResult> {
     const release = this.#flow.hold(() => reader.held);
     try {
-      let asked = performance.now();
+      let asked = monotonicMs();
       for await (const batch of reader) {
-        this.#flow.waited('source', performance.now() - asked);
+        this.#flow.waited('source', monotonicMs() - asked);
         if (this.#stop.signal.aborted) break;
         await this.#take(reader, batch);
-        asked = performance.now();
+        asked = monotonicMs();
       }
     } finally {
       release();
@@ -185,9 +186,9 @@ class TopicTableRun {
     if (!position || position.next !== batch.from) return reader.restart(partition);
     const { tombstones } = this.#spec.source;
     const records = tombstones === 'skip' ? batch.records.filter((r) => r.value !== null) : batch.records;
-    const began = performance.now();
+    const began = monotonicMs();
     const { model, answers, tallies } = await this.#format.score(this.#scorer, records.map((r) => r.value)); // biome-ignore format: one line
-    const scored = performance.now();
+    const scored = monotonicMs();
     this.#flow.waited('workers', scored - began);
     const layout = this.#layoutOf(model);
     const made: Rows = { rows: [], letters: [], codes: [], unstorable: 0 };
@@ -196,7 +197,7 @@ class TopicTableRun {
     for (const tally of tallies) unit.add(tally, model.ref);
     if (made.unstorable > 0) unit.reject(made.unstorable, 'invalid_character');
     if (!(await this.#write(reader, batch, position, layout, made, unit))) return;
-    const ms = performance.now() - scored;
+    const ms = monotonicMs() - scored;
     this.#flow.waited('sink', ms);
     this.#observer.onTransaction?.({
       partitions: [
@@ -296,7 +297,7 @@ class TopicTableRun {
           log('error', 'database_down', words`waiting for the database: ${saysOf(again)}`, faultFields(again));
         this.#down = true;
       }
-      await sleep(pause, undefined, { signal: this.#stop.signal }).catch(() => {});
+      await sleep(pause, { signal: this.#stop.signal }).catch(() => {});
     }
   }
 }

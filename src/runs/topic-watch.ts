@@ -1,5 +1,5 @@
 // Looks at the topics of a running pipeline from outside of it: a client may try for half a minute before it says why it stands still.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { type Log, named, withAction, words } from '../core/log.ts';
@@ -42,9 +42,7 @@ export class TopicWatch {
   start(): void {
     inBackground('watching topics', async () => {
       while (!this.#stop.signal.aborted) {
-        await sleep(this.#options.everyMs ?? 4_000, undefined, { signal: this.#stop.signal, ref: false }).catch(
-          () => {},
-        );
+        await sleep(this.#options.everyMs ?? 4_000, { signal: this.#stop.signal, ref: false }).catch(() => {});
         if (!this.#stop.signal.aborted) await this.#look();
       }
     });

@@ -1,11 +1,12 @@
 // HTTP calls to registries and object storage: time-outs, retries with jitter, and every failure of the server in one code.
+
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 
 export interface HttpCall {
@@ -142,7 +143,7 @@ export class HttpClient {
     consume: (response: http.IncomingMessage) => Promise<T>,
   ): Promise<T & Omit<Reply, 'text'>> {
     const { name, retries, timeoutMs, code: outage } = this.#options;
-    const began = performance.now();
+    const began = monotonicMs();
     for (let tried = 1; ; tried++) {
       try {
         const response = await this.#once(call, small);
@@ -161,7 +162,7 @@ export class HttpClient {
         if (LOCAL.has(code)) throw error;
         const again =
           (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
-        const late = performance.now() - began > 3 * timeoutMs && small;
+        const late = monotonicMs() - began > 3 * timeoutMs && small;
         if (!again || late || tried > retries || this.#closing.signal.aborted) {
           throw unavailable(
             name,
@@ -172,7 +173,7 @@ export class HttpClient {
         }
         const pause = FIRST_PAUSE_MS * 2 ** (tried - 1) * (0.5 + Math.random());
         const asked = error instanceof Retry ? (error.pauseMs ?? 0) : 0;
-        await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(pause, asked)), undefined, {
+        await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(pause, asked)), {
           signal: this.#closing.signal,
         }).catch(() => {});
       }

@@ -1,5 +1,5 @@
 // Reads an object: where a connection breaks, the rest of the same version is asked for.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { bucketClient } from './buckets.ts';
 import { objectAddress } from './objects.ts';
@@ -122,6 +122,6 @@ async function* versionBytes({ name, etag, start, end, total, closed }: VersionR
     if (fruitless >= FRUITLESS) {
       throw new SluiceError('storage_unavailable', `${name}: the connection broke again and again`, { cause });
     }
-    await sleep(FIRST_PAUSE_MS * 2 ** fruitless * (0.5 + Math.random()), undefined, { signal: closed }).catch(() => {});
+    await sleep(FIRST_PAUSE_MS * 2 ** fruitless * (0.5 + Math.random()), { signal: closed }).catch(() => {});
   }
 }

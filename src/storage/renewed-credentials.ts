@@ -1,4 +1,5 @@
 // Keys with an end: renewed ahead of it while calls go on with the old ones, and at once where a server says that they ended.
+import { epochMs } from '../core/clock.ts';
 
 export interface S3Credentials {
   accessKeyId: string;
@@ -25,7 +26,7 @@ const MARGIN_MS = 1_000;
  * Modes: none → fresh → ageing (one renewal on its way, nobody waits for it; a failure is tried again later) → ended (everybody waits
  * for the renewal, and gets its failure).
  */
-export function renewed(lend: () => Promise<Lent>, now: () => number = Date.now): CredentialSource {
+export function renewed(lend: () => Promise<Lent>, now: () => number = epochMs): CredentialSource {
   let known: Lent | null = null;
   let endsAt = 0;
   let renewAt = 0;

@@ -70,7 +70,9 @@ describe.each(['auto', 'onnxruntime'] as const)('sampled interpretation, evaluat
     // Minutes of work, of which the next request would have to wait for all.
     const left = score(20_000, stop.signal);
     await turn();
-    setTimeout(() => stop.abort(), 200);
+    // The worker computes for as long as this takes.
+    await expect.poll(() => process.cpuUsage(before).user).toBeGreaterThan(100_000);
+    stop.abort();
     await expect(left).rejects.toMatchObject({ code: 'cancelled' });
     expect((await score(2)).scored).toBe(2);
     expect(deaths).toEqual([]);

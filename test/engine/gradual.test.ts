@@ -1,5 +1,4 @@
 // A run begins with one worker; the others come when so much waits that they are worth their start. No byte depends on it.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scoreChunks } from '../../src/engine/score-chunks.ts';
@@ -67,7 +66,7 @@ test('while jobs wait it is asked again and again whether much is left, and then
     write: async () => {},
     writeRejects: async () => {},
   });
-  while (pool.ready < 3) await sleep(20);
+  await expect.poll(() => pool.ready).toBe(3);
   stop.abort();
   await run;
   expect([asked, pool.ready]).toEqual([2, 3]);

@@ -34,6 +34,7 @@ requireKafka('commits that arrive late', () => {
           transactionRows: 20,
           transactionTimeoutMs: 20_000,
           process: async ({ records }) => {
+            // So that a commit is under way most of the time.
             await sleep(20);
             return { outputs: records.map((r) => answerTo(r, r.value)), rejected: [] };
           },
@@ -43,6 +44,7 @@ requireKafka('commits that arrive late', () => {
       const feeder = (async () => {
         for (; feeding; fed += 40) {
           await produce(cluster, topic, numbered(40, 2, fed));
+          // The pace of the records, which come until the feeder is stopped.
           await sleep(100);
         }
       })();
@@ -56,6 +58,7 @@ requireKafka('commits that arrive late', () => {
         [SESSION_MS + 2_500, true],
       ] as const) {
         await link.holdNext(ms, everything);
+        // The link holds what it got for so long; the broker measures the session.
         await sleep(ms);
         const before = slow.counters.transactions;
         await until(() => slow.counters.transactions > before, 'the member behind the link at work again');

@@ -137,6 +137,7 @@ requireKafka('logins with tokens', () => {
               issuer.status = round % 40 > 34 ? 503 : 200;
               await produce(cluster, input, numbered(50, 4, sent));
               sent += 50;
+              // The broker measures how long a token lasts: records must come all that time.
               await sleep(100);
             }
             issuer.status = 200;

@@ -11,6 +11,7 @@ import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { addPartitions, committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 
 const echo = async ({ records }: MicroBatch): Promise<BatchResult> => ({
   outputs: records.map((r) => answerTo(r, r.value)),
@@ -159,10 +160,19 @@ requireKafka('the transactional processor', () => {
   test('the partitions of a member share a transaction', async () => {
     const t = await topics(4);
     const reports: TransactionReport[] = [];
+    // The answers of all partitions come at once, however slowly their records arrive.
+    const inHand = new Set<number>();
+    const all = Promise.withResolvers<void>();
     const processor = await start({
       ...t,
       commitIntervalMs: 300,
       observer: { onTransaction: (r) => reports.push(r) },
+      process: async (batch) => {
+        inHand.add(batch.partition);
+        if (inHand.size === 4) all.resolve();
+        await all.promise;
+        return echo(batch);
+      },
     });
     for (let n = 0; n < 4; n++) {
       await produce(cluster, t.topic, numbered(40, 4, n * 40));
@@ -205,7 +215,16 @@ requireKafka('the transactional processor', () => {
     // The limit falls unseen: a batch of one partition is refused, and takes those of the others with it.
     const configEntries = [{ name: 'max.message.bytes', value: '10000' }];
     const resources = [{ type: 2, name: t.outputTopic, configEntries }];
-    await (await cluster.admin()).alterConfigs({ validateOnly: false, resources });
+    const admin = await cluster.admin();
+    await admin.alterConfigs({ validateOnly: false, resources });
+    const limit = async () => {
+      const described = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: 2, name: t.outputTopic }],
+      });
+      return described.resources[0]!.configEntries.find((c) => c.configName === 'max.message.bytes')?.configValue;
+    };
+    await until(async () => (await limit()) === '10000', 'the lower limit');
     await produce(
       cluster,
       t.topic,
@@ -330,6 +349,7 @@ requireKafka('the transactional processor', () => {
     const processor = await start({ ...t, sessionTimeoutMs: 4_000 });
     processor.pause('the model cannot be loaded');
     await produce(cluster, t.topic, numbered(20, 2));
+    // Longer than the session, which the broker measures.
     await sleep(6_000);
     expect(processor.counters).toMatchObject({ records: 0, rebalances: 1 });
     processor.resume();
@@ -347,6 +367,7 @@ requireKafka('the transactional processor', () => {
       sessionTimeoutMs: 4_000,
       transactionTimeoutMs: 1_000,
       process: async (batch) => {
+        // Longer than both, which the broker measures.
         await sleep(6_000);
         return echo(batch);
       },
@@ -376,6 +397,7 @@ requireKafka('the transactional processor', () => {
       process: async (batch) => {
         taken += batch.records.length;
         largest = Math.max(largest, (lags.at(-1) ?? 0) - processor.counters.records);
+        // Slower than the broker, so that records pile up.
         await sleep(5);
         return echo(batch);
       },
@@ -389,16 +411,20 @@ requireKafka('the transactional processor', () => {
   test('stop finishes what is in hand', async () => {
     const t = await topics();
     await produce(cluster, t.topic, numbered(1_000));
+    const stopping = Promise.withResolvers<void>();
+    let batches = 0;
     const processor = await start({
       ...t,
       batchRows: 100,
       process: async (batch) => {
-        await sleep(100);
+        if (++batches > 1) await stopping.promise;
         return echo(batch);
       },
     });
-    await until(() => processor.counters.records > 0, 'the first transaction');
-    const report = await processor.stop(5_000);
+    await until(() => processor.counters.records > 0 && batches > 1, 'the first transaction and a second batch');
+    const stopped = processor.stop(PATIENCE_MS);
+    stopping.resolve();
+    const report = await stopped;
     expect(report.drained).toBe(true);
     expect(report.records % 100).toBe(0);
     expect(report.positions.get(0)).toBe(BigInt(report.records));
@@ -461,30 +487,35 @@ requireKafka('the transactional processor', () => {
 
   test('members that join and leave share the partitions, and nothing is doubled', async () => {
     const t = await topics(4);
-    const slow = async (batch: MicroBatch) => {
-      await sleep(20);
-      return echo(batch);
-    };
-    const feeding = (async () => {
-      for (let i = 0; i < 20; i++) {
-        await produce(cluster, t.topic, numbered(100, 4, i * 100));
-        await sleep(150);
+    const members: TransactionalProcessor[] = [];
+    const answered = () => members.reduce((sum, { counters }) => sum + counters.records, 0);
+    let fed = 0;
+    let feeding = true;
+    // As fast as the members answer: each finds records while it joins, works and leaves.
+    const feeder = (async () => {
+      while (feeding) {
+        await produce(cluster, t.topic, numbered(100, 4, fed));
+        fed += 100;
+        await until(() => !feeding || answered() >= fed - 100, 'the records before the last hundred');
       }
     })();
-    const a = await start({ ...t, process: slow });
+    const a = await start({ ...t });
+    members.push(a);
     await until(() => a.counters.transactions > 0, 'the first member at work');
-    const b = await start({ ...t, process: slow });
+    const b = await start({ ...t });
+    members.push(b);
     await until(() => b.counters.transactions > 3, 'the second member at work');
     await b.stop(2_000);
-    await feeding;
-    await until(async () => (await committed(cluster, t.group, t.topic)) === 2_000, 'everything read');
+    feeding = false;
+    await feeder;
+    await until(async () => (await committed(cluster, t.group, t.topic)) === fed, 'everything read');
     expect(a.counters.rebalances).toBeGreaterThan(1);
     const seen = await readTopic(cluster, t.outputTopic);
-    expect(seen).toHaveLength(2_000);
+    expect(seen).toHaveLength(fed);
     for (const partition of [0, 1, 2, 3]) {
       const ids = seen.filter((s) => s.partition === partition).map((s) => Number(s.headers.id));
       expect(ids).toEqual([...ids].sort((x, y) => x - y));
-      expect(new Set(ids).size).toBe(500);
+      expect(new Set(ids).size).toBe(fed / 4);
     }
   });
 

@@ -13,8 +13,6 @@ import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
 const RECORDS = 500;
-/** Far below the deadline of a stop (25 s) and the time of a member that leaves its group. */
-const AT_ONCE_MS = 10_000;
 
 requireKafka('a stop while the model is missing', () => {
   let cluster: KafkaCluster;
@@ -52,7 +50,9 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
       })),
     );
     const run = () => {
-      const started = start(['run', file, '--registry', models, '--metrics-port', '0'], { cwd: folder });
+      const started = start(['run', file, '--registry', models, '--metrics-port', '0', '--stop-ms', '3600000'], {
+        cwd: folder,
+      });
       onTestFinished(async () => {
         started.child.kill('SIGKILL');
         await started.done;
@@ -70,11 +70,10 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
       sampleOf(await (await fetch(url)).text(), 'sluice_kafka_lag_records', { pipeline: 'waits' });
     await until(async () => (await lag()) === RECORDS && waiting.log().includes('paused'), 'the pause');
 
-    const began = performance.now();
+    // A stop that waited for its deadline would take an hour.
     waiting.child.kill('SIGTERM');
     const { code } = await waiting.done;
     expect(code).toBe(0);
-    expect(performance.now() - began).toBeLessThan(AT_ONCE_MS);
     const lines = waiting.log().trimEnd().split('\n');
     expect(lines.findLast((line) => line.includes('lag'))).toMatch(/lag 500$/);
     expect(await committed(cluster, 'waits', input).catch(() => 0)).toBe(0);

@@ -194,13 +194,14 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
           const before = await done();
           await send();
           await until(async () => (await done()) > before, `rows of round ${kill}: ${words}`);
+          // Varies the moment of the kill.
           await sleep(random() * 150);
           const at = Math.floor(random() * members.length);
           const victim = members[at]!;
           if (kill % 5 === 1) {
-            // Longer than its session and its transaction: somebody else has its partitions when it wakes up.
+            // Until another member has taken over its partitions and answered their records.
             victim.kill('SIGSTOP');
-            await sleep(3000 + random() * 2500);
+            await until(async () => (await done()) >= sent, `all rows of round ${kill} without a member: ${words}`);
             victim.kill('SIGCONT');
           } else if (kill % 5 === 3) {
             if (random() < 0.5) await server.crash();

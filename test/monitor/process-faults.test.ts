@@ -20,7 +20,7 @@ let ended = 0;
 hearFaults({ log, count: (kind) => console.log('counted', kind), onLost: () => { console.log('lost', ++ended); process.exitCode = 1; } });
 const systemError = (code: string) => Object.assign(new Error(code + ' Jane.Doe-77'), { code, syscall: 'write', errno: -1 });
 ${fault}
-setTimeout(() => console.log('alive'), 50);
+setImmediate(() => setImmediate(() => console.log('alive')));
 `,
   );
   const run = spawnSync(process.execPath, [file], { encoding: 'utf8' });

@@ -3,11 +3,11 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
 import { sluiceHere } from '../support/cli.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
@@ -161,8 +161,15 @@ const DRILLS: readonly Drill[] = [
     may: ['SluiceErrorBudgetBurnFast'],
     options: { settings: ['evaluator=onnxruntime'] },
     again: async ({ service }) => {
-      for (const worker of workersOf(service.pid)) process.kill(worker, 'SIGKILL');
-      await sleep(2000);
+      const killed = workersOf(service.pid);
+      for (const worker of killed) process.kill(worker, 'SIGKILL');
+      // A worker that is killed before it is ready is not replaced.
+      const replaced = async () => {
+        const workers = workersOf(service.pid);
+        if (workers.length < killed.length || workers.some((worker) => killed.includes(worker))) return false;
+        return (await service.predict(HEALTHY)).status === 200;
+      };
+      await vi.waitUntil(replaced, { timeout: PATIENCE_MS, interval: 200 });
     },
   },
   {

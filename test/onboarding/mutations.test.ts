@@ -233,6 +233,7 @@ checkTest('a service goes on with the version before, whatever is put in the pla
     const yaml = path.join(models, id, version, 'model.yaml');
     // The same number in the file as in the path, so that the rest of the package is looked at.
     writeFileSync(yaml, readFileSync(yaml, 'utf8').replace('version: 1', `version: ${version}`));
+    // For the registry to read its folder again, and for the version before to be loaded in the background: of a refused one nothing tells.
     await sleep(700);
     const reply = await ask();
     expect(reply.status).toBe(200);

@@ -46,12 +46,10 @@ async function job(service: Service): Promise<Counted['summary']> {
   const url = `${PREDICT}/interpretation.csv?modelId=credit-default&delimiter=comma&interpret_below=${data.below}`;
   const made = await service.call('POST', url, { body: data.csv, headers: { prefer: 'respond-async' } });
   expect(made.status).toBe(201);
-  for (;;) {
-    const { json } = await service.call('GET', made.headers.location as string);
-    if (json.state === 'done') return json.summary;
-    expect(['queued', 'running']).toContain(json.state);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  const state = async () => (await service.call('GET', made.headers.location as string)).json;
+  await expect.poll(async () => (await state()).state).not.toMatch(/queued|running/);
+  expect((await state()).state).toBe('done');
+  return (await state()).summary;
 }
 
 const DOORS: [string, () => Promise<Counted>][] = [

@@ -80,6 +80,7 @@ async function killed(job: Job, random: () => number, took: number): Promise<Run
     if (now > size) grown++;
     size = now;
   }
+  // Varies the moment of the kill.
   await Promise.race([sleep(later), done]);
   child.kill('SIGKILL');
   const run = await done;

@@ -126,6 +126,7 @@ test(`all at once, ${ROUNDS} rounds of kills: each is started again until it end
       }
     };
     const inTime = async (child: { kill(signal: 'SIGKILL'): boolean }, ms: number) => {
+      // Varies the moment of the kill.
       await sleep(ms);
       child.kill('SIGKILL');
     };

@@ -76,6 +76,7 @@ function probe(port: number): { stop(): Promise<number[]> } {
           .on('error', () => resolve());
       });
       times.push(performance.now() - began);
+      // The pace of the probes.
       await sleep(5);
     }
   })();

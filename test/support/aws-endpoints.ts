@@ -1,6 +1,8 @@
 // What the services of AWS answer to whoever asks for keys and for parts of an object: by their documentation, on a port of this machine.
+
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { epochMs } from '../../src/core/clock.ts';
 
 export interface LentKeys {
   id: string;
@@ -92,7 +94,7 @@ export class AwsEndpoints implements AsyncDisposable {
     const keys = {
       id: `AKIA${this.lent.length}`,
       token: `token-${this.lent.length}`,
-      expiresAt: Date.now() + this.life,
+      expiresAt: epochMs() + this.life,
     };
     this.lent.push(keys);
     const end = new Date(keys.expiresAt).toISOString();

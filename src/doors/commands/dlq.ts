@@ -1,7 +1,9 @@
 // `sluice dlq list`, `show`, `count`, `replay` and `drop`: the desk for dead letters.
+
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { LetterTopic } from '../../kafka/desk/letter-topic.ts';
 import { selects } from '../../kafka/desk/selection.ts';
@@ -50,7 +52,7 @@ export function addDeadLetterCommands(program: Command): void {
 }
 
 async function list(file: string, flags: DlqListFlags): Promise<void> {
-  const selection = selectionOf(flags, Date.now());
+  const selection = selectionOf(flags, epochMs());
   let listed = 0;
   await reading(file, async (letters) => {
     if (!flags.json) out(listLine(LIST_HEAD));
@@ -84,7 +86,7 @@ async function show(file: string, place: string, flags: DlqShowFlags): Promise<v
 }
 
 async function count(file: string, flags: DlqCountFlags): Promise<void> {
-  const selection = selectionOf(flags, Date.now());
+  const selection = selectionOf(flags, epochMs());
   const counter = new LetterCounter(flags.by);
   await reading(file, async (letters) => {
     for await (const { letter, record, state } of letters.letters(await letters.survey(), flags.partition)) {
@@ -108,7 +110,7 @@ async function replay(file: string, flags: DlqReplayFlags): Promise<void> {
 }
 
 async function drop(file: string, flags: DlqDropFlags): Promise<void> {
-  const selection = selectionOf(flags, Date.now());
+  const selection = selectionOf(flags, epochMs());
   if (!flags.all && Object.keys(selection).length === 0) {
     throw new SluiceError('usage', 'say which to drop, or --all');
   }
@@ -122,7 +124,7 @@ async function settling(
   flags: SelectionFlags & { limit?: number; reopen?: boolean; dryRun?: boolean },
   what: Pick<SettleOptions, 'action' | 'topic' | 'timestamp'>,
 ) {
-  const selection = selectionOf(flags, Date.now());
+  const selection = selectionOf(flags, epochMs());
   const pipeline = await readPipeline(file);
   const { limit, reopen, dryRun } = flags;
   const { signal, dispose } = signalled();

@@ -1,5 +1,6 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
 
+import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, words } from '../../core/log.ts';
@@ -70,8 +71,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const unhear = lines.survive(abort);
   let doing = 'the run';
   signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
-  const began = performance.now();
-  const seconds = () => (performance.now() - began) / 1000;
+  const began = monotonicMs();
+  const seconds = () => (monotonicMs() - began) / 1000;
   const report = await reportFor(spec, () => state.running, seconds);
   let result: RunResult | null = null;
   let exitCode: number = EXIT.failed;
@@ -125,7 +126,7 @@ async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, s
   const file = spec.report;
   if (file === undefined) return null;
   const { leaveReport, ThroughputWatch } = await import('./leave-report.ts');
-  const began = new Date();
+  const began = new Date(epochMs());
   const watch = new ThroughputWatch(running, seconds);
   return {
     async leave(run: LeftReport, log: Log): Promise<void> {

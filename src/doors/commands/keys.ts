@@ -1,6 +1,8 @@
 // `sluice keys`: who may call the service.
+
 import type { Command } from 'commander';
 import { SCOPES, type Scope } from '../../config/scopes.ts';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import {
   COMMAND_GROUPS_TABLE,
@@ -29,8 +31,8 @@ export function addKeysCommand(program: Command): void {
     const { readKeys } = await openKeys();
     for (const k of await readKeys(flags.file)) {
       const state =
-        k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
-      const living = (k.previous ?? []).filter((p) => Date.parse(p.expires) > Date.now());
+        k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > epochMs() ? `until ${k.expires}` : 'expired';
+      const living = (k.previous ?? []).filter((p) => Date.parse(p.expires) > epochMs());
       const old = living.map((p) => `, a token before it until ${p.expires}`).join('');
       process.stdout.write(
         `${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}${old}\n`,
@@ -75,8 +77,8 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
       sha256: hashToken(token),
       scopes: scopes as Scope[],
       ...(flags.models === undefined ? {} : { models: flags.models.split(',') }),
-      ...(days === null ? {} : { expires: new Date(Date.now() + days * DAY_MS).toISOString() }),
-      created: new Date().toISOString(),
+      ...(days === null ? {} : { expires: new Date(epochMs() + days * DAY_MS).toISOString() }),
+      created: new Date(epochMs()).toISOString(),
     };
     return [...all, key];
   });
@@ -100,7 +102,7 @@ export async function rotateKey(
     if (Number.isNaN(lifetime)) {
       throw new SluiceError('usage', 'the key expires, and the file does not say when it was made: say --days');
     }
-    const now = Date.now();
+    const now = epochMs();
     const next = {
       ...rotated(key, hashToken(token), { now, until: now + grace }),
       ...(lifetime === null ? {} : { expires: new Date(now + lifetime).toISOString() }),

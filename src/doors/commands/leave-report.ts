@@ -1,5 +1,7 @@
 // Leaves the report of a run, also of one that failed or was stopped. A run is what it was, whether that can be done or not.
+
 import { readFile, stat } from 'node:fs/promises';
+import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
 import { comparedIn, type ReportedRun, reportData } from '../../report/report-data.ts';
@@ -16,7 +18,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 export class ThroughputWatch {
   #points: [seconds: number, rows: number][] = [[0, 0]];
   #every = FIRST_EVERY_MS;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   readonly #take: () => void;
 
   constructor(running: () => RunningPipeline | null, seconds: () => number) {
@@ -32,16 +34,16 @@ export class ThroughputWatch {
   }
 
   #start(): void {
-    if (this.#timer) clearInterval(this.#timer);
-    this.#timer = setInterval(this.#take, this.#every);
+    if (this.#timer) stopTimer(this.#timer);
+    this.#timer = startInterval(this.#take, this.#every);
     this.#timer.unref();
   }
 
   end(): [seconds: number, rows: number][] {
-    if (this.#timer) clearInterval(this.#timer);
+    if (this.#timer) stopTimer(this.#timer);
     this.#timer = null;
     this.#take();
-    if (this.#timer) clearInterval(this.#timer);
+    if (this.#timer) stopTimer(this.#timer);
     return this.#points;
   }
 }

@@ -1,6 +1,8 @@
 // `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
+
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
+import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { localTime } from '../../core/time-of-day.ts';
 import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
@@ -75,11 +77,11 @@ function specOfPlan(file: string, flags: PlanFlags) {
 }
 
 async function planned({ inputs, flags, signal }: Planning, shards: number): Promise<Planned> {
-  const began = performance.now();
+  const began = monotonicMs();
   const recordBytes = flags.maxRowBytes ?? DEFAULT_RECORD_BYTES;
   const blockBytes = flags.blockBytes === undefined ? {} : { blockBytes: flags.blockBytes };
   const made = await planShards({ inputs, shards, recordBytes, ...blockBytes, signal });
-  return { plan: made, seconds: (performance.now() - began) / 1000 };
+  return { plan: made, seconds: (monotonicMs() - began) / 1000 };
 }
 
 interface Night extends Measured, Foreseen {
@@ -101,7 +103,7 @@ async function foreseen(
   const spec = specOfPlan(file, flags);
   const registry = await openRegistry(flags.registry);
   const measured = await measureSample({ spec, plan: made, model: await registry.resolve(flags.model), signal });
-  const leftSeconds = (deadline - Date.now()) / 1000;
+  const leftSeconds = (deadline - epochMs()) / 1000;
   const bytes = bytesOfPlan(made);
   const found = foresee(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
   if (found.machines === null) {

@@ -1,5 +1,7 @@
 // What a run says of itself in the log: its beginning, how it gets on, its end, and faults that nobody caught.
+
 import { randomUUID } from 'node:crypto';
+import { startInterval, stopTimer } from '../../core/clock.ts';
 import { onBackgroundFault } from '../../core/in-background.ts';
 import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
 import { parseTraceparent, type Tracer, traceFields } from '../../core/tracing.ts';
@@ -65,11 +67,11 @@ export function runLog(
         const fields = { ...countsOf(counts), lag, bytes_read: bytesRead, bytes_total: totalBytes };
         log('info', 'run_progress', words`${named(equation(counts))}, ${speed}${behind}`, fields);
       };
-      const timer = setInterval(tell, PROGRESS_MS);
+      const timer = startInterval(tell, PROGRESS_MS);
       timer.unref();
       return {
         stop() {
-          clearInterval(timer);
+          stopTimer(timer);
           if (source.type === 'kafka') tell();
         },
       };

@@ -1,7 +1,8 @@
 // `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
+import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar, namedFormat } from '../../core/file-format.ts';
 import { saysOf } from '../../core/log.ts';
@@ -101,14 +102,14 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
 }
 
 async function awaited(work: SharedWork, seconds: number, signal: AbortSignal): Promise<SharedRun> {
-  const until = performance.now() + seconds * 1000;
+  const until = monotonicMs() + seconds * 1000;
   for (;;) {
     const run = await work.run();
     if (run) return run;
-    if (performance.now() >= until) {
+    if (monotonicMs() >= until) {
       throw new SluiceError('input_not_found', `there is no plan after ${seconds} s: the process of shard 0 makes it`);
     }
-    await sleep(LOOK_MS, undefined, { signal });
+    await sleep(LOOK_MS, { signal });
   }
 }
 

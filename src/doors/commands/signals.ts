@@ -1,4 +1,5 @@
 // How SIGINT and SIGTERM end a run: the first asks it to stop, the second does not ask.
+import { startTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { EXIT } from './exit-codes.ts';
@@ -11,7 +12,7 @@ const CLOSING_MS = 8_000;
  * would kill it later without a word. Does not keep the process alive.
  */
 export function endWithin(ms: number, doing: () => string, log: Log): void {
-  const timer = setTimeout(() => {
+  const timer = startTimer(() => {
     const held = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
     const what = named(held.map(([name, all]) => `${all!.length} ${name}`).join(', '));
     const after = (ms + CLOSING_MS) / 1000;

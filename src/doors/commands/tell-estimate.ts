@@ -1,4 +1,5 @@
 // How long a run with interpretation takes, said once, as soon as its first rows were measured: whoever started it may think better of it.
+import { startInterval, stopTimer } from '../../core/clock.ts';
 import type { ExplainedProgress } from '../../core/explained-work.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { clock, count } from '../../monitor/progress.ts';
@@ -13,10 +14,10 @@ export function tellEstimate(
   running: RunningPipeline,
   { out, log }: { out: NodeJS.WriteStream | null; log: Log | null },
 ): { stop(): void } {
-  const timer = setInterval(() => {
+  const timer = startInterval(() => {
     const explained = running.progress().explained;
     if (!explained || explained.seconds === null) return;
-    clearInterval(timer);
+    stopTimer(timer);
     if (explained.seconds < LONG_SECONDS) return;
     const said = estimateText(explained);
     out?.write(`${out.isTTY ? '\r\x1b[K' : ''}sluice: ${said}\n`);
@@ -25,7 +26,7 @@ export function tellEstimate(
     log?.('info', 'interpretation_estimated', words`${named(said)}`, fields);
   }, LOOK_MS);
   timer.unref();
-  return { stop: () => clearInterval(timer) };
+  return { stop: () => stopTimer(timer) };
 }
 
 const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>

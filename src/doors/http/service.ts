@@ -1,10 +1,11 @@
 // Starts the whole service and stops it gracefully.
+
 import { isIPv6 } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
+import { epochMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { onBackgroundFault } from '../../core/in-background.ts';
 import { faultFields, faultOf, type Log, SILENT, saysOf, words } from '../../core/log.ts';
@@ -253,10 +254,10 @@ function listenerOf(
 async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;
   listener.close();
-  const deadline = Date.now() + withinMs;
+  const deadline = epochMs() + withinMs;
   // First running requests, then connections: the last answers may still be on their way to slow readers.
   for (const busy of [() => server.busy(), () => listener.open()]) {
-    while (busy() > 0 && Date.now() < deadline) {
+    while (busy() > 0 && epochMs() < deadline) {
       listener.closeIdle();
       await sleep(20);
     }

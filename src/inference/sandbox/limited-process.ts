@@ -1,8 +1,10 @@
 // A process for code that cannot be interrupted, such as ONNX Runtime: within limits of memory and CPU time, and killed from
 // outside where it exceeds them. Only a process can be: a thread that is ended inside native code takes all others along.
+
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { monotonicMs, startInterval, stopTimer } from '../../core/clock.ts';
 import { fieldsOfStat } from '../../core/proc-stat.ts';
 
 const MB = 1024 * 1024;
@@ -149,15 +151,15 @@ export function watchUsage(
   onOver: (reason: string) => void,
 ): Watch {
   const before = usageOf(child.pid!)?.cpuSeconds ?? 0;
-  let last = { cpu: 0, at: performance.now() };
+  let last = { cpu: 0, at: monotonicMs() };
   const look = (): void => {
     const usage = usageOf(child.pid!);
     const cpu = (usage?.cpuSeconds ?? 0) - before;
-    if (cpu > last.cpu) last = { cpu, at: performance.now() };
-    const tooLong = cpu > cpuSeconds || performance.now() - last.at > IDLE_SECONDS * 1000;
+    if (cpu > last.cpu) last = { cpu, at: monotonicMs() };
+    const tooLong = cpu > cpuSeconds || monotonicMs() - last.at > IDLE_SECONDS * 1000;
     const tooMuch = (usage?.residentBytes ?? 0) > memoryBytes * 1.25;
     if (!tooLong && !tooMuch) return;
-    clearInterval(timer);
+    stopTimer(timer);
     child.kill('SIGKILL');
     onOver(
       tooMuch
@@ -165,7 +167,7 @@ export function watchUsage(
         : `ONNX Runtime does not come to an end with this model within ${Math.ceil(cpuSeconds)} s of CPU time`,
     );
   };
-  const timer = setInterval(look, LOOK_MS);
+  const timer = startInterval(look, LOOK_MS);
   timer.unref();
-  return { stop: () => clearInterval(timer) };
+  return { stop: () => stopTimer(timer) };
 }

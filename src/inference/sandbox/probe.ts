@@ -1,7 +1,9 @@
 // Runs a model in a child process, so that a crash or an endless loop inside ONNX Runtime becomes an error with a reason.
+
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { startTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { asMessage, type ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -186,7 +188,7 @@ async function ask<T extends ProbeAnswer['type']>(
   const answer = answerOf(child, type, limit);
   child.send(request, (error) => {
     // The exit event that follows has a better reason than EPIPE.
-    if (error) setTimeout(() => child.kill('SIGKILL'), 100);
+    if (error) startTimer(() => child.kill('SIGKILL'), 100);
   });
   return answer;
 }

@@ -1,8 +1,9 @@
 // What killed processes left beside an output: temporary files are removed, and a commit that was interrupted is brought to its end.
+
 import { randomBytes } from 'node:crypto';
 import { readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import {
@@ -135,7 +136,7 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
  */
 export async function waitForOthers(target: string, journal: string, aside: string, log: Log): Promise<void> {
   const token = journal.split('.').at(-2)!;
-  const end = performance.now() + TURN_MS;
+  const end = monotonicMs() + TURN_MS;
   for (let shown = true; ; ) {
     const folder = path.dirname(target);
     await recover(target, await readdir(folder), log);
@@ -144,7 +145,7 @@ export async function waitForOthers(target: string, journal: string, aside: stri
     );
     if (others.length === 0 && shown) return;
     const stuck = others.find((l) => l.standing === 'unknown');
-    if (stuck || (others.length > 0 && performance.now() > end)) {
+    if (stuck || (others.length > 0 && monotonicMs() > end)) {
       const what = `another run is putting its files in place, or was killed there: ${(stuck ?? others[0]!).file}`;
       throw new SluiceError('output_failed', `${target}: ${what}; remove that file if none runs`);
     }

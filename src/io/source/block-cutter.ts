@@ -1,5 +1,7 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
+
 import type { Block } from '../../core/block.ts';
+import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import type { Flow } from '../../core/flow.ts';
 import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
@@ -110,9 +112,9 @@ class BlockCutter {
     for (let n = -1; n !== 0; ) {
       this.#options.signal?.throwIfAborted();
       if (this.#filled === this.#bytes.length) yield* this.#room();
-      const asked = performance.now();
+      const asked = monotonicMs();
       n = await chunks.readInto!(this.#bytes.subarray(this.#filled));
-      this.#options.flow?.waited('source', performance.now() - asked);
+      this.#options.flow?.waited('source', monotonicMs() - asked);
       this.#filled += n;
       if (n > 0) this.#scan(false);
     }
@@ -129,9 +131,9 @@ class BlockCutter {
         signal?.throwIfAborted();
         pending ??= input.next();
         const idleMs = this.#records.count > 0 ? this.#options.idleMs : undefined;
-        const asked = performance.now();
+        const asked = monotonicMs();
         const next = await firstOf(pending, signal, idleMs);
-        this.#options.flow?.waited('source', performance.now() - asked);
+        this.#options.flow?.waited('source', monotonicMs() - asked);
         if (next === IDLE) {
           yield* this.#handOver();
           continue;
@@ -270,9 +272,9 @@ export function firstOf<T>(
 ): Promise<T | typeof IDLE> {
   return new Promise((resolve, reject) => {
     const onAbort = () => settle(() => reject(signal?.reason));
-    const timer = idleMs === undefined ? undefined : setTimeout(() => settle(() => resolve(IDLE)), idleMs);
+    const timer = idleMs === undefined ? undefined : startTimer(() => settle(() => resolve(IDLE)), idleMs);
     const settle = (how: () => void) => {
-      clearTimeout(timer);
+      stopTimer(timer);
       signal?.removeEventListener('abort', onAbort);
       how();
     };

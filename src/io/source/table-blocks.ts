@@ -1,4 +1,5 @@
 // Blocks of a table: its rows as columns, as many as a slab has bytes. Their text is written only where somebody looks at it.
+
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import {
   blockColumns,
@@ -9,6 +10,7 @@ import {
   type WordList,
   wordBook,
 } from '../../core/block-columns.ts';
+import { monotonicMs } from '../../core/clock.ts';
 import type { Slab } from '../../core/slabs.ts';
 import { type CutOptions, firstOf, IDLE, type Leased, viewOf } from './block-cutter.ts';
 
@@ -36,9 +38,9 @@ export async function* tableBlocks(feed: TableFeed, options: TableOptions): Asyn
   for (;;) {
     signal?.throwIfAborted();
     pending ??= feed.next();
-    const asked = performance.now();
+    const asked = monotonicMs();
     const next = await firstOf(pending, signal, blocks.rows > 0 ? options.idleMs : undefined);
-    flow?.waited('source', performance.now() - asked);
+    flow?.waited('source', monotonicMs() - asked);
     if (next === IDLE) {
       yield blocks.take(await slabs.acquire(signal));
       continue;

@@ -1,5 +1,5 @@
 // Tokens for SASL OAUTHBEARER: read from where somebody else renews them, or asked for, kept, and renewed before they expire.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { epochMs, monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type JsonAnswer, requestJson } from '../../core/http-json.ts';
 import { type BearerLogin, readSecret, type TokenEndpoint, tlsOf } from './connection.ts';
@@ -73,7 +73,7 @@ export class BearerTokens {
   /** The error for a token that a broker does not take; the next one is a new one. `status`: in the words of the broker. */
   refused(status: string): SluiceError {
     this.#token = null;
-    const now = performance.now();
+    const now = monotonicMs();
     this.#refusedSince ??= now;
     const patient = this.#acceptedOnce && now - this.#refusedSince < REFUSED_PATIENCE_MS;
     return new SluiceError(
@@ -83,7 +83,7 @@ export class BearerTokens {
   }
 
   async #renewed(): Promise<string> {
-    const now = Date.now();
+    const now = epochMs();
     const old = this.#token;
     if (old && now < old.renewAt) return old.value;
     const usable = old !== null && now < old.expiresAt - LAST_USE_MS;
@@ -109,7 +109,7 @@ export class BearerTokens {
       this.#token = token;
       return token;
     } catch (error) {
-      this.#peaceUntil = Date.now() + PEACE_MS;
+      this.#peaceUntil = epochMs() + PEACE_MS;
       this.#lastFailure = error instanceof SluiceError ? error : null;
       throw error;
     }
@@ -120,8 +120,8 @@ async function requestToken(endpoint: TokenEndpoint): Promise<Token> {
   const secret = readSecret(endpoint.clientSecret);
   let reason = '';
   for (const pause of ATTEMPT_PAUSES_MS) {
-    await sleep(pause, undefined, { ref: false });
-    const asked = Date.now();
+    await sleep(pause, { ref: false });
+    const asked = epochMs();
     let answer: JsonAnswer;
     try {
       answer = await post(endpoint, secret);
@@ -180,7 +180,7 @@ function tokenOf(value: string, { expires_in }: Record<string, unknown>, asked: 
 function lifetimeIn(token: string): number | null {
   try {
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
-    return typeof claims.exp === 'number' ? Math.max(0, claims.exp * 1000 - Date.now()) : null;
+    return typeof claims.exp === 'number' ? Math.max(0, claims.exp * 1000 - epochMs()) : null;
   } catch {
     return null;
   }

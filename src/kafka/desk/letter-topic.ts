@@ -1,6 +1,6 @@
 // A dead letter topic as the desk reads it: first what is settled, from its markers, then the letters. Twice from the beginning to the
 // end, because a marker stands behind the letters it names; in memory are ranges of offsets and one fetch.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
 import { backoffMs } from '../client/backoff.ts';
@@ -143,7 +143,7 @@ export class LetterTopic implements AsyncDisposable {
         const failure = kafkaError(error, 'asking how far the replay of an earlier release came failed');
         // The coordinator of a group that was never asked for may take a moment to load.
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
-        await sleep(backoffMs(attempt), undefined, { signal: this.#options.signal });
+        await sleep(backoffMs(attempt), { signal: this.#options.signal });
       }
     }
   }

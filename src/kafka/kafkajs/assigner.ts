@@ -1,7 +1,8 @@
 // Partitions to members in turn, in the order of their instance names: whoever comes back gets the same partitions again. Those of a
 // topic go to members that read it, whichever of them the leader reads itself.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { Assigner, Cluster, PartitionAssigner } from 'kafkajs';
+import { sleep } from '../../core/clock.ts';
 import { reasonOf } from '../client/failures.ts';
 import kafkajs, { type Membership, type MetadataPool } from './repairs.ts';
 

@@ -1,5 +1,5 @@
 // Facts about topics and groups by the admin of kafkajs.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { within } from '../../core/within.ts';
@@ -78,13 +78,13 @@ export class KafkajsAdmin implements TopicAdmin {
     return this.#ask(`asking for the offsets of the group ${group} failed`, async ({ admin }) => {
       const wanted = [{ topic, partitions: partitions.map((partition) => ({ partition })) }];
       stableOffsets.add(wanted);
-      for (const end = performance.now() + UNSTABLE_MS; ; await sleep(UNSTABLE_PAUSE_MS)) {
+      for (const end = monotonicMs() + UNSTABLE_MS; ; await sleep(UNSTABLE_PAUSE_MS)) {
         try {
           const coordinator = await admin.cluster.findGroupCoordinator({ groupId: group });
           const { responses } = await coordinator.offsetFetch({ groupId: group, topics: wanted });
           return new Map(responses.flatMap((r) => r.partitions).map((p) => [p.partition, offsetOf(p.offset)]));
         } catch (error) {
-          if (!UNSETTLED.test(reasonOf(error)) || this.#closed || performance.now() > end) throw error;
+          if (!UNSETTLED.test(reasonOf(error)) || this.#closed || monotonicMs() > end) throw error;
         }
       }
     });

@@ -1,6 +1,7 @@
 // One member of a consumer group on one topic by kafkajs: the fetch loop, replaced when it fails, every partition starting paused.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { Consumer, EachBatchPayload } from 'kafkajs';
+import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { within } from '../../core/within.ts';
@@ -49,7 +50,7 @@ export class KafkajsMember implements GroupMember {
   #memberId: string | null = null;
   #failures = 0;
   #lastSign = 0;
-  #watchdog: NodeJS.Timeout | undefined;
+  #watchdog: Timer | undefined;
   #stopped: Promise<void> | null = null;
 
   constructor(options: MemberOptions, events: MemberEvents) {
@@ -69,7 +70,7 @@ export class KafkajsMember implements GroupMember {
   }
 
   async start(): Promise<void> {
-    this.#watchdog = setInterval(() => this.#watch(), STALL_MS / 10);
+    this.#watchdog = startInterval(() => this.#watch(), STALL_MS / 10);
     this.#watchdog.unref();
     const opened = this.#open();
     // A stop before it is connected ends the wait, too.
@@ -139,7 +140,7 @@ export class KafkajsMember implements GroupMember {
   async #leave(): Promise<void> {
     this.#enter('stopping');
     this.#stop.abort();
-    clearInterval(this.#watchdog);
+    stopTimer(this.#watchdog);
     this.#positions.clear();
     const attempt = this.#attempt;
     this.#attempt = null;
@@ -154,7 +155,7 @@ export class KafkajsMember implements GroupMember {
     this.#enter('connecting');
     const attempt = this.#newAttempt();
     this.#attempt = attempt;
-    this.#lastSign = performance.now();
+    this.#lastSign = monotonicMs();
     const { consumer } = attempt;
     try {
       await consumer.connect();
@@ -214,7 +215,7 @@ export class KafkajsMember implements GroupMember {
       if (current() && payload.batchSize === 0) this.#skip(payload.partition, payload.firstOffset, payload.lastOffset);
     });
     consumer.on(events.FETCH, () => {
-      if (current()) this.#lastSign = performance.now();
+      if (current()) this.#lastSign = monotonicMs();
     });
     return { handle, consumer, membership };
   }
@@ -293,7 +294,7 @@ export class KafkajsMember implements GroupMember {
       this.#enter('gone', failure);
       this.#events.restarting(failure);
       // Keeps the process alive: with every broker gone nothing else may do so.
-      await sleep(backoffMs(this.#failures), undefined, { signal: this.#stop.signal }).catch(() => {});
+      await sleep(backoffMs(this.#failures), { signal: this.#stop.signal }).catch(() => {});
       if (this.#stop.signal.aborted) return;
       try {
         return await this.#open();
@@ -310,7 +311,7 @@ export class KafkajsMember implements GroupMember {
   }
 
   #watch(): void {
-    if (!this.#attempt || performance.now() - this.#lastSign < STALL_MS) return;
+    if (!this.#attempt || monotonicMs() - this.#lastSign < STALL_MS) return;
     inBackground('restarting a consumer', () => this.#restart(new Error(`no fetch ended within ${STALL_MS} ms`)));
   }
 }

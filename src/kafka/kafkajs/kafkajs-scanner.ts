@@ -1,6 +1,7 @@
 // Partitions read from offset to offset without a group, over the connections that kafkajs keeps below its consumers.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { Kafka } from 'kafkajs';
+import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { backoffMs } from '../client/backoff.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -172,7 +173,7 @@ export class KafkajsScanner implements PartitionScanner {
         await this.close();
         const failure = kafkajsError(error, `reading the topic ${topic} failed`);
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
-        await sleep(backoffMs(attempt), undefined, { signal });
+        await sleep(backoffMs(attempt), { signal });
       }
     }
   }

@@ -1,6 +1,7 @@
 // Batches into topics by a producer of kafkajs: in one transaction with offsets, or in order of safety without one.
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import type { Message, Producer, RecordMetadata, TopicMessages, Transaction } from 'kafkajs';
+import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { within } from '../../core/within.ts';
 import { reasonOf } from '../client/failures.ts';
@@ -127,13 +128,13 @@ async function sendOffsets(transaction: Transaction, { group, topic, next, membe
   const partitions = [...next].map(([partition, offset]) => ({ partition, offset: String(offset) }));
   const topics = [{ topic, partitions }];
   if (member) memberOfOffsets.set(topics, member);
-  const end = performance.now() + CONCURRENT_MS;
+  const end = monotonicMs() + CONCURRENT_MS;
   for (;;) {
     try {
       return await transaction.sendOffsets({ consumerGroupId: group, topics });
     } catch (error) {
       // The transaction before is still being finished; kafkajs waits for that where records come first, and not here.
-      if (reasonOf(error) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > end) throw error;
+      if (reasonOf(error) !== 'CONCURRENT_TRANSACTIONS' || monotonicMs() > end) throw error;
     }
     await sleep(CONCURRENT_PAUSE_MS);
   }

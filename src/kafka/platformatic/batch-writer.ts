@@ -1,5 +1,6 @@
 // Writes record batches: idempotent, and as transactions that hold the offsets read, too. One request at a time to each leader.
 
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type PackedCompression, packBatch } from '../client/codecs.ts';
 import type {
@@ -305,7 +306,7 @@ export class PlatformaticWriter implements BatchWriter {
 
   async #encode(records: readonly PlannedRecord[], { id, epoch }: Producer, firstSequence: number): Promise<Buffer> {
     const { transactionalId, compression } = this.#settings;
-    const now = Date.now();
+    const now = epochMs();
     const first = records[0]?.timestamp ?? now;
     let maxTimestamp = first;
     const encoded: BatchRecord[] = records.map(({ key, value, headers, timestamp = now }, offsetDelta) => {

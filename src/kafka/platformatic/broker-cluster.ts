@@ -1,5 +1,5 @@
 // The brokers of a cluster as one client sees them: who leads what, who coordinates what, and one connection for each purpose.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { epochMs, monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
@@ -10,7 +10,7 @@ import { logIn, wireOf } from './login.ts';
 export interface TopicLayout {
   /** Leader of each partition, by its index; -1: none now. */
   readonly leaders: readonly number[];
-  /** performance.now() */
+  /** monotonicMs() */
   readonly asked: number;
 }
 
@@ -58,7 +58,7 @@ export class BrokerCluster {
     for (const [key, open] of this.#open) {
       if (!key.startsWith('main ')) continue;
       const broker = await open.catch(() => null);
-      if (broker?.alive && broker.renewAt > Date.now()) return broker;
+      if (broker?.alive && broker.renewAt > epochMs()) return broker;
     }
     let last: unknown = new NoConnection('no broker is known');
     for (const endpoint of this.#candidates()) {
@@ -108,7 +108,7 @@ export class BrokerCluster {
   /** What is known of the topic, if that is not older than `maxAgeMs`. @throws NoConnection | Refusal */
   async layout(topic: string, maxAgeMs = Number.POSITIVE_INFINITY): Promise<TopicLayout> {
     const known = this.#layouts.get(topic);
-    if (known && performance.now() - known.asked <= maxAgeMs) return known;
+    if (known && monotonicMs() - known.asked <= maxAgeMs) return known;
     await this.#metadata([topic]);
     return this.#layouts.get(topic)!;
   }
@@ -133,22 +133,22 @@ export class BrokerCluster {
    * @throws what the last try threw
    */
   async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
-    const end = performance.now() + patienceMs;
+    const end = monotonicMs() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(MAX_PAUSE_MS, pause * 2)) {
       try {
         return await attempt();
       } catch (error) {
-        if (!isPassing(error) || performance.now() + pause > end || this.signal.aborted) throw error;
+        if (!isPassing(error) || monotonicMs() + pause > end || this.signal.aborted) throw error;
         if (again?.(error) === false) throw error;
       }
-      await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal: this.signal }).catch(() => {});
+      await sleep(pause * (0.5 + Math.random() / 2), { signal: this.signal }).catch(() => {});
     }
   }
 
   /** null: of all. Gives the names of those it found. */
   async #metadata(topics: string[] | null): Promise<string[]> {
     const any = await this.any();
-    const asked = performance.now();
+    const asked = monotonicMs();
     const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
       // One partition without a leader does not make the others unknown.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
@@ -182,7 +182,7 @@ export class BrokerCluster {
     const known = this.#open.get(key);
     if (!known) return this.#renew(key, endpoint);
     return known.then((broker) => {
-      if (broker.alive && broker.renewAt > Date.now()) return broker;
+      if (broker.alive && broker.renewAt > epochMs()) return broker;
       return this.#open.get(key) === known ? this.#renew(key, endpoint, broker) : this.#connect(endpoint, lane);
     });
   }
@@ -195,8 +195,8 @@ export class BrokerCluster {
         return fresh;
       },
       (error: unknown) => {
-        if (!old?.alive || old.expires <= Date.now() || !isPassing(error)) throw error;
-        old.renewAt = Date.now() + MAX_PAUSE_MS;
+        if (!old?.alive || old.expires <= epochMs() || !isPassing(error)) throw error;
+        old.renewAt = epochMs() + MAX_PAUSE_MS;
         return old;
       },
     );

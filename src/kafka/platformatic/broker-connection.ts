@@ -1,7 +1,9 @@
 // One connection to one broker: frames out, frames in, and an end that nothing survives. The library's own connection is not used:
 // after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
+
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import { NoConnection, Refusal } from './broker-failures.ts';
 import {
   type API,
@@ -38,7 +40,7 @@ export interface CallOptions<R> {
 interface Pending {
   read(frame: Buffer): void;
   fail(error: Error): void;
-  timer: NodeJS.Timeout;
+  timer: Timer;
 }
 
 const LENGTH_BYTES = 4;
@@ -94,9 +96,9 @@ export class BrokerConnection {
       resolve(new BrokerConnection(endpoint, wire, socket));
     };
     const ready = wire.tls ? 'secureConnect' : 'connect';
-    const timer = setTimeout(() => give(`did not answer within ${wire.connectTimeoutMs} ms`), wire.connectTimeoutMs);
+    const timer = startTimer(() => give(`did not answer within ${wire.connectTimeoutMs} ms`), wire.connectTimeoutMs);
     const settle = () => {
-      clearTimeout(timer);
+      stopTimer(timer);
       signal.removeEventListener('abort', onAbort);
       socket.off('error', onError).off('close', onClose).off(ready, onReady);
     };
@@ -107,18 +109,18 @@ export class BrokerConnection {
 
   /** The login is over `lifetimeMs` from now. */
   lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
-    const now = Date.now();
+    const now = epochMs();
     this.renewAt = now + renewedAfterMs;
     this.expires = now + lifetimeMs;
   }
 
   /** A newer connection does its work: it ends once nothing is asked of it. */
   retire(): void {
-    const timer = setInterval(() => {
+    const timer = startInterval(() => {
       if (this.#pending.size === 0) this.destroy(null);
     }, RETIRED_MS);
     timer.unref();
-    this.whenClosed(() => clearInterval(timer));
+    this.whenClosed(() => stopTimer(timer));
   }
 
   get alive(): boolean {
@@ -176,7 +178,7 @@ export class BrokerConnection {
     this.#socket.destroy();
     this.#frame = null;
     for (const { fail, timer } of this.#pending.values()) {
-      clearTimeout(timer);
+      stopTimer(timer);
       fail(this.#end);
     }
     this.#pending.clear();
@@ -209,7 +211,7 @@ export class BrokerConnection {
     const size = body.reduce((n, part) => n + part.length, head.length);
     head.writeInt32BE(size - LENGTH_BYTES, 0);
     const { host, port } = this.endpoint;
-    const timer = setTimeout(() => {
+    const timer = startTimer(() => {
       // What comes after a late answer cannot be told from it by those who wait, so nobody waits on this connection any more.
       this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
     }, timeoutMs);
@@ -266,7 +268,7 @@ export class BrokerConnection {
       return;
     }
     this.#pending.delete(id);
-    clearTimeout(pending.timer);
+    stopTimer(pending.timer);
     pending.read(frame);
   }
 }

@@ -1,6 +1,6 @@
 // Reads the partitions of one member: a few fetches at a time from each leader, records handed over in order and never after a partition
 // was taken away, paused, or started at another offset.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep, startTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import type { IncomingRecord } from '../client/records.ts';
@@ -199,8 +199,8 @@ export class Fetcher {
     }
     this.#resting.push(then);
     if (this.#resting.length > 1) return;
-    const left = fetchPaceMs - (performance.now() % fetchPaceMs);
-    setTimeout(() => {
+    const left = fetchPaceMs - (monotonicMs() % fetchPaceMs);
+    startTimer(() => {
       for (const go of this.#resting.splice(0)) go();
     }, left).unref();
   }
@@ -275,7 +275,7 @@ export class Fetcher {
     reading.looks++;
     if (replica || (from > fetched.highWatermark && reading.looks < LOOKS) || fetched.logStart < 0n) {
       this.#cluster.forget(topic);
-      if (!replica) await sleep(LOOK_MS, undefined, { signal: this.#end.signal }).catch(() => {});
+      if (!replica) await sleep(LOOK_MS, { signal: this.#end.signal }).catch(() => {});
       await this.#cluster.layout(topic);
       if (reading.looks < LOOKS) return;
     }
@@ -290,17 +290,17 @@ export class Fetcher {
   async #mend(error: unknown, asked: ReadonlyMap<number, { reading: Reading }>): Promise<void> {
     if (this.#end.signal.aborted) return;
     for (const { reading } of asked.values()) reading.replica = -1;
-    if (isMissing(error)) this.#missingSince ??= performance.now();
-    const missing = this.#missingSince !== null && performance.now() - this.#missingSince > MISSING_MS;
+    if (isMissing(error)) this.#missingSince ??= monotonicMs();
+    const missing = this.#missingSince !== null && monotonicMs() - this.#missingSince > MISSING_MS;
     if (!(isPassing(error) || (isMissing(error) && !missing))) return this.#events.failed(error);
     const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures++, 10));
-    await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal: this.#end.signal }).catch(() => {});
+    await sleep(pause * (0.5 + Math.random() / 2), { signal: this.#end.signal }).catch(() => {});
     if (this.#end.signal.aborted) return;
     this.#cluster.forget(this.#options.topic);
     try {
       await this.#cluster.layout(this.#options.topic);
     } catch (again) {
-      if (isMissing(again)) this.#missingSince ??= performance.now();
+      if (isMissing(again)) this.#missingSince ??= monotonicMs();
       else if (!isPassing(again)) this.#events.failed(again);
     }
   }

@@ -1,6 +1,7 @@
 // What a member says to the coordinator of its group: join, sync, heartbeat, commit, leave. It holds who the member is, and nothing of
 // what the member does with it.
 
+import { monotonicMs } from '../../core/clock.ts';
 import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
 import {
   assign,
@@ -32,7 +33,7 @@ export class GroupCoordination {
   #eager = false;
   /** Joins that are not answered: a broker answers nothing else on their connection meanwhile. */
   #joins = 0;
-  /** performance.now() of the last word of the coordinator that this member is one. */
+  /** monotonicMs() of the last word of the coordinator that this member is one. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
   #link: BrokerConnection | null = null;
@@ -108,7 +109,7 @@ export class GroupCoordination {
     this.#synced = false;
     this.#memberId = joined.memberId;
     this.#generation = joined.generationId;
-    this.confirmed = performance.now();
+    this.confirmed = monotonicMs();
     const protocol = joined.protocolName ?? PROTOCOL;
     this.#eager = protocol === EAGER_PROTOCOL;
     if (this.#eager) giveUp();
@@ -116,7 +117,7 @@ export class GroupCoordination {
     const { memberId, generation } = this.identity;
     const args = [group, generation, memberId, instanceId, PROTOCOL_TYPE, protocol, assignments] as const;
     const synced = await broker.call(syncGroupV5.api, [...args], { timeoutMs: rebalanceTimeoutMs + ANSWER_MARGIN_MS });
-    this.confirmed = performance.now();
+    this.confirmed = monotonicMs();
     this.#synced = true;
     return decodeAssignment(synced.assignment).get(topic) ?? [];
   }
@@ -127,7 +128,7 @@ export class GroupCoordination {
     const { memberId, generation } = this.identity;
     const broker = await this.#coordinator('group');
     await broker.call(heartbeatV4.api, [group, generation, memberId, instanceId], { timeoutMs: sessionTimeoutMs });
-    this.confirmed = performance.now();
+    this.confirmed = monotonicMs();
   }
 
   /** @throws Refusal | NoConnection */

@@ -1,5 +1,5 @@
 // One member of a group as a state machine: joins, stays by heartbeats, reads what it is given, and comes back by itself.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep, startTimer, stopTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { isHopeless } from '../client/failures.ts';
@@ -83,7 +83,7 @@ export class PlatformaticMember implements GroupMember {
   start(): Promise<void> {
     if (this.#stopping) return Promise.reject(new SluiceError('kafka_failed', 'the member is stopped'));
     if (!this.#running) {
-      this.#began = performance.now();
+      this.#began = monotonicMs();
       this.#running = this.#run();
     }
     return this.#first.promise;
@@ -103,7 +103,7 @@ export class PlatformaticMember implements GroupMember {
 
   async isMember(): Promise<boolean> {
     const { confirmed } = this.#membership;
-    const age = performance.now() - confirmed;
+    const age = monotonicMs() - confirmed;
     // While it joins, the coordinator owes the answer.
     if (this.#state === 'joining') return this.#membership.isKnown && age < this.#options.sessionTimeoutMs;
     if (this.#state !== 'joined') return false;
@@ -150,7 +150,7 @@ export class PlatformaticMember implements GroupMember {
   async #leave(): Promise<void> {
     const late = new AbortController();
     const left = this.#membership.leave(LEAVE_MS).catch(() => {});
-    await Promise.race([left, sleep(LEAVE_MS, undefined, { signal: late.signal }).catch(() => {})]);
+    await Promise.race([left, sleep(LEAVE_MS, { signal: late.signal }).catch(() => {})]);
     late.abort();
   }
 
@@ -213,13 +213,13 @@ export class PlatformaticMember implements GroupMember {
   /** Until the group changes. @throws Refusal | NoConnection */
   async #stay(): Promise<void> {
     const { heartbeatIntervalMs, metadataMaxAgeMs, topic } = this.#options;
-    let looked = performance.now();
+    let looked = monotonicMs();
     while (!this.#joinAgain && !this.#over) {
       await this.#wait(heartbeatIntervalMs);
       if (this.#over) return;
       await this.#beat();
-      if (performance.now() - looked < metadataMaxAgeMs || this.#over) continue;
-      looked = performance.now();
+      if (monotonicMs() - looked < metadataMaxAgeMs || this.#over) continue;
+      looked = monotonicMs();
       const layout = await this.#cluster
         .layout(topic, metadataMaxAgeMs / 2)
         .catch((error: unknown) => this.#unlooked(error));
@@ -248,7 +248,7 @@ export class PlatformaticMember implements GroupMember {
   }
 
   get #mayStillJoin(): boolean {
-    return this.#cluster.reached && performance.now() - this.#began < FIRST_JOIN_MS;
+    return this.#cluster.reached && monotonicMs() - this.#began < FIRST_JOIN_MS;
   }
 
   #unlooked(error: unknown): null {
@@ -268,8 +268,8 @@ export class PlatformaticMember implements GroupMember {
       return;
     }
     const told = failure(error, `reading the topic ${topic} in the group ${group} failed`);
-    this.#missingSince = isMissing(error) ? (this.#missingSince ?? performance.now()) : null;
-    const patient = isMissing(error) && this.#everJoined && performance.now() - this.#missingSince! < MISSING_MS;
+    this.#missingSince = isMissing(error) ? (this.#missingSince ?? monotonicMs()) : null;
+    const patient = isMissing(error) && this.#everJoined && monotonicMs() - this.#missingSince! < MISSING_MS;
     const early = !this.#everJoined && error instanceof NoConnection && !this.#mayStillJoin;
     if ((isHopeless(told) && !patient) || early) return this.#fail(told);
     this.#letGo();
@@ -328,10 +328,10 @@ export class PlatformaticMember implements GroupMember {
   async #wait(ms: number): Promise<void> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, ms);
+      const timer = startTimer(resolve, ms);
       this.#wake = resolve;
       await promise;
-      clearTimeout(timer);
+      stopTimer(timer);
       this.#wake = null;
     }
     this.#woken = false;

@@ -1,5 +1,6 @@
 // Facts about topics and groups: what the rest of the house asks before and while it reads.
 
+import { monotonicMs, sleep } from '../../core/clock.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
 import { BrokerCluster } from './broker-cluster.ts';
@@ -76,7 +77,7 @@ export class PlatformaticAdmin implements TopicAdmin {
   ): Promise<Map<number, bigint | null>> {
     const groups = [{ groupId: group, topics }];
     const api = stable ? offsetFetchV7.api : offsetFetchV6.api;
-    const end = performance.now() + STABLE_MS;
+    const end = monotonicMs() + STABLE_MS;
     for (;;) {
       const broker = await cluster.coordinator('group', group);
       try {
@@ -85,9 +86,9 @@ export class PlatformaticAdmin implements TopicAdmin {
         return new Map(partitions.map((p) => [p.partitionIndex, p.committedOffset < 0n ? null : p.committedOffset]));
       } catch (error) {
         if (hasMoved(error)) cluster.forgetCoordinator('group', group);
-        if (!refusedAs(error, 'UNSTABLE_OFFSET_COMMIT') || performance.now() > end) throw error;
+        if (!refusedAs(error, 'UNSTABLE_OFFSET_COMMIT') || monotonicMs() > end) throw error;
       }
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await sleep(20);
     }
   }
 

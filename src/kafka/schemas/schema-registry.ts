@@ -1,5 +1,7 @@
 // A client of the Confluent schema registry API: schemas by id and by version, with what they refer to, and the id of our own.
+
 import type { ConnectionOptions } from 'node:tls';
+import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type JsonAnswer, requestJson } from '../../core/http-json.ts';
 
@@ -103,7 +105,7 @@ export class SchemaRegistry {
   async #ask(method: 'GET' | 'POST', path: string, body?: object): Promise<JsonAnswer> {
     let reason = '';
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      if (attempt > 0) await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
+      if (attempt > 0) await sleep(100 * 2 ** attempt);
       try {
         const answer = await this.#once(method, path, body);
         refuse(answer);

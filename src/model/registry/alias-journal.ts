@@ -1,5 +1,7 @@
 // The journal of the aliases of a model: who moved what, when, why and to which package.
+
 import type { KeyObject } from 'node:crypto';
+import { epochMs } from '../../core/clock.ts';
 import { chained, checkChain, journalFields, type Mover, signed } from './journal.ts';
 import type { AliasMove } from './registry.ts';
 
@@ -22,7 +24,7 @@ type Unseen = 'edited by hand' | 'moved in MLflow';
 export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, unseen: Unseen): AliasMove[] {
   const { alias, from, to, package_sha256, by } = planned;
   const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
-  const at = new Date().toISOString();
+  const at = new Date(epochMs()).toISOString();
   const known = history.findLast((m) => m.alias === alias)?.to ?? null;
   const entries: AliasMove[] = [];
   const append = (move: AliasMove, signer?: KeyObject): void => {

@@ -1,7 +1,9 @@
 // Disk cache for packages of remote registries, keyed by the hash of their content: checked when opened, bounded in size.
+
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { loadPackage } from '../package/load-package.ts';
@@ -114,10 +116,10 @@ export class PackageCache {
   }
 
   async #touch(folder: string, opened: Opened): Promise<void> {
-    const now = Date.now();
+    const now = epochMs();
     if (now - opened.touched < TOUCH_MS) return;
     opened.touched = now;
-    await utimes(folder, new Date(), new Date()).catch(() => {});
+    await utimes(folder, new Date(epochMs()), new Date(epochMs())).catch(() => {});
   }
 
   #inUse(key: string): boolean {
@@ -126,7 +128,7 @@ export class PackageCache {
 
   /** Evicts the least recently used packages until the rest fits. */
   async #evict(): Promise<void> {
-    const now = Date.now();
+    const now = epochMs();
     const kept: { key: string; bytes: number; used: number }[] = [];
     for (const name of await readdir(this.#folder)) {
       const folder = path.join(this.#folder, name);

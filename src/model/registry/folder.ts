@@ -1,7 +1,9 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals beside.
+
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { monotonicMs } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
@@ -79,7 +81,7 @@ export class FolderRegistry implements Registry {
    * @throws SluiceError model_not_found | model_invalid
    */
   async resolve(reference: string): Promise<ModelPackage> {
-    const now = performance.now();
+    const now = monotonicMs();
     const known = this.#resolved.get(reference);
     if (known && now - known.at < FRESH_MS) return known.model;
     const model = this.#resolve(reference);

@@ -1,8 +1,10 @@
 // Word that a process leaves in a registry folder while it has a version loaded, so that nobody removes what runs.
+
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
+import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import { inBackground } from '../../core/in-background.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
@@ -33,9 +35,9 @@ export const inUseFolder = (modelFolder: string): string => path.join(modelFolde
 export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_MS): () => Promise<void> {
   if (heldIn === undefined) return async () => {};
   const file = path.join(heldIn, `${manifest.version}@${randomUUID()}.json`);
-  const holder: Holder = { host: hostname(), pid: process.pid, since: new Date().toISOString() };
+  const holder: Holder = { host: hostname(), pid: process.pid, since: new Date(epochMs()).toISOString() };
   let written: Promise<void> = Promise.resolve();
-  let beat: NodeJS.Timeout | null = null;
+  let beat: Timer | null = null;
   const write = async () => {
     const put = async () => {
       // Not the folders above it: a registry that was taken away is not made again.
@@ -44,18 +46,18 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
     };
     // Whoever was the last may be taking the folder away.
     await put().catch(put).catch(put);
-    beat = setInterval(() => inBackground('holding a model', () => utimes(file, new Date(), new Date()).catch(() => {})), BEAT_MS); // biome-ignore format: one line
+    beat = startInterval(() => inBackground('holding a model', () => utimes(file, new Date(epochMs()), new Date(epochMs())).catch(() => {})), BEAT_MS); // biome-ignore format: one line
     beat.unref();
   };
-  const begin = setTimeout(() => {
+  const begin = startTimer(() => {
     written = write().catch(() => {});
   }, lastsMs);
   begin.unref();
   return async () => {
-    clearTimeout(begin);
+    stopTimer(begin);
     await written;
     if (beat === null) return;
-    clearInterval(beat);
+    stopTimer(beat);
     await rm(file, { force: true }).catch(() => {});
     // The last one takes the folder with it.
     await rmdir(heldIn).catch(() => {});

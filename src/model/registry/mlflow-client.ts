@@ -3,6 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
+import { epochMs } from '../../core/clock.ts';
 import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from '../../storage/http-client.ts';
 
 export interface MlflowClientOptions {
@@ -111,12 +112,12 @@ export class MlflowClient {
   }
 
   async createRun(experimentId: string, runName: string): Promise<MlflowRun> {
-    const body = { experiment_id: experimentId, run_name: runName, start_time: Date.now() };
+    const body = { experiment_id: experimentId, run_name: runName, start_time: epochMs() };
     return this.#read(Type.Object({ run: RunSchema }), await this.#send('POST', 'runs/create', body, false)).run.info;
   }
 
   async endRun(runId: string, status: 'FINISHED' | 'FAILED'): Promise<void> {
-    await this.#send('POST', 'runs/update', { run_id: runId, status, end_time: Date.now() });
+    await this.#send('POST', 'runs/update', { run_id: runId, status, end_time: epochMs() });
   }
 
   /** The number the server assigns. Never retried: two calls create two versions. */

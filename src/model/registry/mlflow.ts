@@ -1,7 +1,9 @@
 // A registry in an MLflow tracking server: registered models, their versions and aliases, packages as artifacts of runs.
+
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { epochMs } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { unavailable } from '../../storage/http-client.ts';
@@ -273,7 +275,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
   const taken = versions.find((v) => v.version === version);
   if (!taken) return;
   if (isWhole(taken)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
-  if (Date.now() - taken.creation_timestamp < STALE_UPLOAD_MS) {
+  if (epochMs() - taken.creation_timestamp < STALE_UPLOAD_MS) {
     throw new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
   }
 }

@@ -1,7 +1,9 @@
 // A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
+
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { monotonicMs, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../core/log.ts';
@@ -88,7 +90,7 @@ export class RemoteRegistry implements Registry {
   readonly #known = new Map<string, Known>();
   readonly #running = new Map<string, Promise<unknown>>();
   #listed: { at: number; entries: ModelEntry[] } | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #down = false;
   #closed = false;
 
@@ -113,7 +115,7 @@ export class RemoteRegistry implements Registry {
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   async resolve(reference: string): Promise<ModelPackage> {
-    const now = performance.now();
+    const now = monotonicMs();
     const known = this.#known.get(reference);
     if (known && now - known.used < FOLLOWED_MS) {
       if ('model' in known) {
@@ -196,7 +198,7 @@ export class RemoteRegistry implements Registry {
   /** Ends the background refresh. Idempotent. */
   close(): void {
     this.#closed = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    if (this.#timer) stopTimer(this.#timer);
     this.#store.close();
   }
 
@@ -210,13 +212,13 @@ export class RemoteRegistry implements Registry {
   }
 
   async #list(): Promise<ModelEntry[]> {
-    const now = performance.now();
+    const now = monotonicMs();
     if (this.#listed && now - this.#listed.at < this.#options.refreshMs) return this.#listed.entries;
     try {
       const found = await this.#store.entries();
       const entries = found.flatMap((entry) => withStandings(entry, null) ?? []).map(asListed);
       this.#reached(true);
-      this.#listed = { at: performance.now(), entries };
+      this.#listed = { at: monotonicMs(), entries };
       return entries;
     } catch (error) {
       if (!isOutage(error) || !this.#listed) throw error;
@@ -229,12 +231,12 @@ export class RemoteRegistry implements Registry {
     const ref = parseReference(reference);
     try {
       const model = await this.#find(reference, ref);
-      this.#keep(reference, { model, at: performance.now(), used });
+      this.#keep(reference, { model, at: monotonicMs(), used });
       this.#follow();
       return model;
     } catch (error) {
       if (error instanceof SluiceError && !isOutage(error)) {
-        this.#keep(reference, { error, at: performance.now(), used });
+        this.#keep(reference, { error, at: monotonicMs(), used });
       }
       throw error;
     }
@@ -345,12 +347,12 @@ export class RemoteRegistry implements Registry {
 
   #follow(): void {
     if (this.#timer || this.#closed) return;
-    this.#timer = setTimeout(() => inBackground('following a registry', () => this.#ask()), this.#options.refreshMs);
+    this.#timer = startTimer(() => inBackground('following a registry', () => this.#ask()), this.#options.refreshMs);
     this.#timer.unref();
   }
 
   async #ask(): Promise<void> {
-    const now = performance.now();
+    const now = monotonicMs();
     for (const [reference, known] of this.#known) {
       if (now - known.used > FOLLOWED_MS || 'error' in known) this.#known.delete(reference);
     }

@@ -1,9 +1,10 @@
 // A registry in S3-compatible object storage: PREFIX/<id>/<version>/model.yaml …, PREFIX/<id>/aliases.yaml.
+
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { formatYaml } from '../../config/yaml.ts';
+import { epochMs, sleep } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { unavailable } from '../../storage/http-client.ts';
@@ -211,12 +212,12 @@ export class S3Store implements Store {
   /** Concurrent uploads of one version would mix their files. @throws SluiceError version_exists */
   async #claim(id: string, version: string): Promise<string> {
     const key = `${this.#prefix}${id}/${version}/${CLAIM}`;
-    const token = `${new Date().toISOString()} ${randomUUID()}\n`;
+    const token = `${new Date(epochMs()).toISOString()} ${randomUUID()}\n`;
     const mine = async (put: 'done' | 'refused' | 'unsure') =>
       put === 'done' || (put === 'unsure' && (await this.#client.get(key))?.text === token);
     if (await mine(await this.#client.put(key, Buffer.from(token), { ifNone: true }))) return token;
     const other = await this.#client.get(key);
-    const age = Date.now() - Date.parse(other?.text.split(' ')[0] ?? '');
+    const age = epochMs() - Date.parse(other?.text.split(' ')[0] ?? '');
     if (other && !(age < STALE_CLAIM_MS)) {
       if (await mine(await this.#client.put(key, Buffer.from(token), { ifMatch: other.etag }))) return token;
     }

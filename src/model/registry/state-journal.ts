@@ -1,5 +1,7 @@
 // The journal of the versions of a model: which were proposed, approved, retired and removed, by whom, when and why.
+
 import type { KeyObject } from 'node:crypto';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { chained, checkChain, isSignedBy, type JournalEntry, journalFields, type Mover, signerId } from './journal.ts';
 
@@ -52,7 +54,7 @@ export function stateEntryFor(history: readonly StateEntry[], planned: PlannedSt
   }
   if (to === 'retired' && from === 'retired') throw new SluiceError('model_retired', `${version} is retired already`);
   if (to === 'approved') assertOther(history, version, key);
-  const at = new Date().toISOString();
+  const at = new Date(epochMs()).toISOString();
   const entry = { at, who, version, from, to, ...(why === undefined ? {} : { why }), package_sha256 };
   return chained<StateEntry>(entry, history.at(-1), textOf, key);
 }

@@ -2,6 +2,7 @@
 // journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
 
 import { stat } from 'node:fs/promises';
+import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { isFull } from '../../core/file-errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
@@ -135,7 +136,7 @@ class FileCheckpoints implements StepObserver {
   #evaluator: string | null = null;
   #blocks = 0;
   #rows = 0;
-  #last = performance.now();
+  #last = monotonicMs();
   #writing: Promise<void> | null = null;
   /** There is a journal that speaks of what is on the disk. */
   #durable: boolean;
@@ -182,7 +183,7 @@ class FileCheckpoints implements StepObserver {
     if (this.#failure !== null) throw this.#failure;
     const { everyMs } = this.#parts;
     if (this.#off || this.#writing !== null || stored === null || this.#evaluator === null || everyMs === 0) return;
-    if (performance.now() - this.#last < everyMs || !input.holds()) return;
+    if (monotonicMs() - this.#last < everyMs || !input.holds()) return;
     const line: Checkpoint = {
       blocks: this.#blocks,
       rows: this.#rows,
@@ -196,7 +197,7 @@ class FileCheckpoints implements StepObserver {
     };
     this.#writing = this.#write(line, [sink.sync?.(), line.list === null ? undefined : rejects.sync()]).finally(() => {
       this.#writing = null;
-      this.#last = performance.now();
+      this.#last = monotonicMs();
     });
   }
 

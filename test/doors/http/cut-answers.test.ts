@@ -2,12 +2,13 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import zlib from 'node:zlib';
-import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { scratch, start } from '../../support/cli.ts';
+import { sampleOf } from '../../support/exposition.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { startBehindProxy, startNginx } from '../../support/proxies.ts';
 import { predictUrl } from '../../support/service.ts';
 import { TIER, times } from '../../support/tiers.ts';
@@ -133,7 +134,7 @@ checkTestNeeding(['curl'], `no client takes an answer for whole that a kill of t
   const body = path.join(folder, 'body.gz');
   writeFileSync(body, portfolio(rows));
   mkdirSync(path.join(folder, 'jobs'));
-  const token = await createKey('all', { file: path.join(folder, 'keys.yaml'), scopes: 'predict' });
+  const token = await createKey('all', { file: path.join(folder, 'keys.yaml'), scopes: 'predict,metrics' });
   const seen = { cut: 0, whole: 0 };
   const rounds = Math.ceil(EACH / 2);
   for (let round = 0; round < rounds; round++) {
@@ -143,9 +144,17 @@ checkTestNeeding(['curl'], `no client takes an answer for whole that a kill of t
       const at = nginx ? url.replace(String(port), String(await startNginx(`http://127.0.0.1:${port}`))) : url;
       return ask(command, at, token, [body, body]);
     });
-    // The first comes before any answer can be whole, however fast the machine is.
-    await sleep(round === 0 ? 100 : 500 + Math.random() * 4000);
+    const metrics = async () => {
+      const headers = { authorization: `API-Key ${token}`, 'x-forwarded-proto': 'https' };
+      return (await fetch(`http://127.0.0.1:${port}/metrics`, { headers })).text();
+    };
+    const scored = async () => sampleOf(await metrics(), 'sluice_rows_total') ?? 0;
+    // The first comes before any answer can be whole, however fast the machine is; the others anywhere.
+    const enough = round === 0 ? 1 : Math.random() * found.length * 2 * rows;
+    const condition = vi.waitUntil(async () => (await scored()) >= enough, { timeout: PATIENCE_MS, interval: 20 });
+    await Promise.race([condition, Promise.all(asked)]);
     await kill();
+    await condition.catch(() => {});
     for (const told of (await Promise.all(asked)).flat()) {
       if (told.status === 200) expect(told.rows).toBe(rows);
       seen[told.status === 200 ? 'whole' : 'cut']++;

@@ -58,13 +58,16 @@ function sendFirst({ port, token }: Faulty, url: string, id: string): Promise<Re
           json,
         });
       };
-      setTimeout(() => {
+      response.on('error', () => {});
+      const read = () => {
+        response.on('close', end);
         response.on('data', (chunk) => {
           text += chunk;
         });
-        response.on('close', end);
-        response.on('error', () => {});
-      }, 100);
+      };
+      // A refusal comes while the rest of the body is still being sent.
+      if (request.writableFinished || response.statusCode! >= 400) read();
+      else request.once('finish', read);
     });
     request.end(LARGE);
   });

@@ -1,11 +1,12 @@
 // What every table of jobs has to do: the same cases for the embedded one and for the one that servers share.
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { JobEnd, JobStore, NewJob } from '../../../src/doors/http/jobs/job-store.ts';
 import { PostgresJobs } from '../../../src/doors/http/jobs/postgres-jobs.ts';
 import { SqliteJobs } from '../../../src/doors/http/jobs/sqlite-jobs.ts';
 import { scratch } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
+import { passTime } from '../../support/postgres/pass-time.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
 
@@ -44,12 +45,19 @@ async function queue(store: JobStore, change: Partial<NewJob> = {}): Promise<str
 
 const claimed = async (store: JobStore, pipelines: string[] = []) => (await store.claim(pipelines, true))?.job ?? null;
 
-function contract(open: () => Promise<JobStore>): void {
-  const opened = async () => {
-    const store = await open();
-    onTestFinished(() => store.close());
-    return store;
+/** A store, and how time passes for it. */
+interface Timed {
+  store: JobStore;
+  pass: (ms: number) => Promise<void>;
+}
+
+function contract(open: () => Timed): void {
+  const timed = (): Timed => {
+    const opened = open();
+    onTestFinished(() => opened.store.close());
+    return opened;
   };
+  const opened = async () => timed().store;
 
   test('jobs of busy owners are left alone, those of others are claimed', async () => {
     const store = await opened();
@@ -168,26 +176,29 @@ function contract(open: () => Promise<JobStore>): void {
   });
 
   test('what is put back with a pause waits for it', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const id = await queue(store);
     const held = (await claimed(store))!;
-    await store.putBack(held, 2000, null);
+    await store.putBack(held, 3_600_000, null);
     expect(await store.claim([], true)).toBeNull();
-    await expect.poll(async () => (await claimed(store))?.id, { timeout: 20_000, interval: 50 }).toBe(id);
+    await pass(3_000_000);
+    expect(await store.claim([], true)).toBeNull();
+    await pass(600_001);
+    expect((await claimed(store))?.id).toBe(id);
   });
 
   test('keys take turns, each in the order of arrival', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const ids: Record<string, string> = {};
     for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) {
       ids[await queue(store, { owner: name[0]! })] = name;
-      await sleep(3);
+      await pass(1);
     }
     const order: string[] = [];
     for (let job = await claimed(store); job; job = await claimed(store)) {
       order.push(ids[job.id]!);
       await store.finish(job, DONE);
-      await sleep(3);
+      await pass(1);
     }
     expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
@@ -207,11 +218,11 @@ function contract(open: () => Promise<JobStore>): void {
   });
 
   test('the list of a key: the newest first, in pages, of one state', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) {
       ids.unshift(await queue(store));
-      await sleep(3);
+      await pass(1);
     }
     await queue(store, { owner: 'day' });
     const page = (after: { id: string; created: number } | null) =>
@@ -228,7 +239,7 @@ function contract(open: () => Promise<JobStore>): void {
   });
 
   test('what finished long ago goes, and what is known is told', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const [old, queued] = [await queue(store), await queue(store)];
     const held = (await claimed(store))!;
     await store.finish(held, DONE);
@@ -241,22 +252,26 @@ function contract(open: () => Promise<JobStore>): void {
       [other]: { epoch: 0, state: 'queued' },
       [reserved]: { epoch: 0, state: null },
     });
-    await sleep(20);
-    expect(await store.expire(1)).toEqual([{ id: held.id, epoch: 1 }]);
+    await pass(30_001);
+    expect(await store.expire(30_000)).toEqual([{ id: held.id, epoch: 1 }]);
     expect(await store.get(held.id)).toBeNull();
     expect(await store.get(other)).not.toBeNull();
   });
 }
 
 describe('SQLite in a folder', () => {
-  contract(async () => new SqliteJobs(scratch()));
+  contract(() => {
+    const clock = controlClock();
+    return { store: new SqliteJobs(scratch()), pass: (ms) => clock.advance(ms) };
+  });
 
   test('what was running when the server ended has crashed once, and then runs alone', async () => {
+    const clock = controlClock();
     const folder = scratch();
     const before = new SqliteJobs(folder);
     const id = await queue(before);
     await claimed(before);
-    await sleep(3);
+    await clock.advance(1);
     await queue(before);
     await before.close();
     const after = new SqliteJobs(folder);
@@ -292,7 +307,10 @@ requirePostgres('PostgreSQL', () => {
   });
   afterAll(() => server.stop());
 
-  contract(async () => open(`jobs_${made++}`, 60_000));
+  contract(() => {
+    const table = `jobs_${made++}`;
+    return { store: open(table, 60_000), pass: (ms) => passTime(server, table, ms) };
+  });
 
   test('a lease that is not renewed ends: the job begins again elsewhere, and who had it changes nothing', async () => {
     const [a, b] = [opened('leases'), opened('leases')];
@@ -317,7 +335,7 @@ requirePostgres('PostgreSQL', () => {
     const [a, b] = [opened('suspects'), opened('suspects')];
     const id = await queue(a);
     expect((await a.claim([], true))?.job).toMatchObject({ id, crashes: 0 });
-    await sleep(3);
+    await passTime(server, 'suspects', 1);
     await queue(a);
     await end('suspects');
     expect(await b.claim([], false)).toBeNull();

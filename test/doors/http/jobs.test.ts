@@ -1,11 +1,11 @@
 // Asynchronous jobs: asked for, watched, fetched in ranges, cancelled, repeated, kept over a restart, and nobody else's business.
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { parseRange } from '../../../src/doors/http/jobs/job-routes.ts';
 import { scratch } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
 import { call, predictUrl, type Reply, type Service, startService } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 
@@ -16,11 +16,9 @@ const submit = (s: Service, body: string, headers: Record<string, string> = {}, 
   s.call('POST', predictUrl('csv', query), { body, headers: { prefer: 'respond-async', ...headers } });
 
 async function settled(s: Service, location: string): Promise<Reply> {
-  for (;;) {
-    const reply = await s.call('GET', location);
-    if (!['queued', 'running'].includes(reply.json.state)) return reply;
-    await sleep(20);
-  }
+  const look = () => s.call('GET', location);
+  await expect.poll(async () => (await look()).json.state, { interval: 20 }).not.toMatch(/queued|running/);
+  return look();
 }
 
 /** Of all jobs, or of these. */
@@ -120,14 +118,17 @@ test('bounded in number and bytes', async () => {
 });
 
 test('finished jobs go when their time is up', async () => {
+  const clock = controlClock({ runs: true });
   const folder = scratch();
-  const before = await startService(['jobs.keep_ms=1'], folder);
+  const before = await startService(['jobs.keep_ms=3600000'], folder);
   const made = await submit(before, portfolio(5));
   await settled(before, made.headers.location as string);
-  const ended = Date.now();
   await before.running.stop();
-  await expect.poll(() => Date.now()).toBeGreaterThan(ended + 1);
-  const after = await startService(['jobs.keep_ms=1'], folder);
+  const between = await startService(['jobs.keep_ms=3600000'], folder);
+  expect((await between.call('GET', made.headers.location as string)).status).toBe(200);
+  await between.running.stop();
+  await clock.advance(3_600_001);
+  const after = await startService(['jobs.keep_ms=3600000'], folder);
   expect((await after.call('GET', made.headers.location as string)).status).toBe(404);
   expect(filesOf(after)).toEqual([]);
 });

@@ -93,15 +93,10 @@ const QUEUED: Job = {
   errorCode: null,
   errorMessage: null,
 };
-/** Keys of all that was written, in any test of this file. */
-const written = new Set<string>();
+type Prediction = Record<string, unknown>;
 
-function check(predictions: Record<string, unknown>[]): void {
-  expect(predictions.flatMap((p) => faults(PREDICTION as Schema, p))).toEqual([]);
-  for (const p of predictions) for (const key of Object.keys(p)) written.add(key);
-}
-
-test.each(Object.entries(MODELS))('%s: an answer and a rejected row', (_, { manifest, width, keys }) => {
+/** An answer and a rejected row. */
+function writtenFor({ manifest, width }: (typeof MODELS)[string]): [Prediction, Prediction] {
   const batch: ColumnBatch = {
     ...newBatch([], 2),
     rows: 2,
@@ -113,25 +108,37 @@ test.each(Object.entries(MODELS))('%s: an answer and a rejected row', (_, { mani
   const spec = { format: 'ndjson', passthrough: [], passthroughIsJson: false, interpretation: null } as const;
   createFormatter({ ...spec, delimiter: ',' }, manifest).write(out, batch, { values, width }, 1, null);
   const [answer, rejected] = out.view().toString().trimEnd().split('\n').map((l) => JSON.parse(l)); // biome-ignore format: one line
-  expect(Object.keys(answer)).toEqual(keys);
-  expect(Object.keys(rejected)).toEqual(['row', 'error']);
-  check([answer, rejected]);
-});
+  return [answer, rejected];
+}
 
-test('an interpretation of the bundled model', async () => {
+async function interpreted(): Promise<Prediction[]> {
   const { output } = await scoreText(Buffer.concat([...generatePortfolio({ rows: 40, seed: 3, faults: 2 })]), {
     output: { format: 'json', delimiter: ',' },
     interpretation: { effects: true, top: 3, reasons: true, below: null },
   });
-  const { predictions } = JSON.parse(output) as { predictions: Record<string, unknown>[] };
-  expect(predictions.filter((p) => 'interpretation' in p)).toHaveLength(38);
-  check(predictions);
+  return JSON.parse(output).predictions;
+}
+
+const faultsOf = (predictions: Prediction[]) => predictions.flatMap((p) => faults(PREDICTION as Schema, p));
+
+test.each(Object.entries(MODELS))('%s: an answer and a rejected row', (_, model) => {
+  const [answer, rejected] = writtenFor(model);
+  expect(Object.keys(answer)).toEqual(model.keys);
+  expect(Object.keys(rejected)).toEqual(['row', 'error']);
+  expect(faultsOf([answer, rejected])).toEqual([]);
 });
 
-test('the schema, the one list of fields and the formatter have the same keys', () => {
+test('an interpretation of the bundled model', async () => {
+  const predictions = await interpreted();
+  expect(predictions.filter((p) => 'interpretation' in p)).toHaveLength(38);
+  expect(faultsOf(predictions)).toEqual([]);
+});
+
+test('the schema, the one list of fields and the formatter have the same keys', async () => {
   const fields = PREDICTION_FIELDS.map((f) => f.key);
   expect(Object.keys(PREDICTION.properties)).toEqual(fields);
-  expect([...written].sort()).toEqual([...fields].sort());
+  const written = [...Object.values(MODELS).flatMap(writtenFor), ...(await interpreted())];
+  expect([...new Set(written.flatMap(Object.keys))].sort()).toEqual([...fields].sort());
 });
 
 test.each<[string, Partial<Job>]>([

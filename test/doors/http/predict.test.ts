@@ -1,7 +1,8 @@
 // The predict operations over real TLS sockets: the same predictions at every door, exact statuses, nothing echoed.
+import { once } from 'node:events';
+import type { ClientRequest } from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
 import { describe, expect, test } from 'vitest';
@@ -263,7 +264,7 @@ test('predictions come back while the upload is still arriving', async () => {
   response.setEncoding('utf8').on('data', (d) => {
     got += d;
   });
-  while (!got.includes('\n20000\t')) await sleep(10);
+  await expect.poll(() => got).toContain('\n20000\t');
   request.end(lines.slice(20_001).join('\n'));
   await new Promise((resolve) => response.on('end', resolve));
   expect(got.trimEnd().split('\n')).toHaveLength(30_001);
@@ -310,7 +311,14 @@ test('a client that sends everything before it reads does not stall, and nothing
 test('clients that leave in the middle leave nothing behind', async () => {
   const s = await sharedService();
   const body = portfolio(5000).replaceAll(',', '\t');
-  for (let i = 0; i < 8; i++) {
+  const inFlight = async () => (await s.call('GET', '/metrics')).text;
+  const moments: ((request: ClientRequest, written: Promise<void>) => unknown)[] = [
+    () => null,
+    (request) => once(request, 'socket'),
+    (_, written) => written,
+    () => expect.poll(inFlight).toMatch(/^sluice_http_uploads_in_flight [1-9]/m),
+  ];
+  for (const moment of [...moments, ...moments]) {
     const request = https.request({
       host: '127.0.0.1',
       port: s.port,
@@ -320,11 +328,11 @@ test('clients that leave in the middle leave nothing behind', async () => {
       headers: { authorization: s.token },
     });
     request.on('error', () => {});
-    request.write(body);
-    await sleep(i * 10);
+    const written = new Promise<void>((resolve) => request.write(body, () => resolve()));
+    await moment(request, written);
     request.destroy();
   }
-  await expect.poll(async () => (await s.call('GET', '/metrics')).text).toContain('sluice_http_uploads_in_flight 0');
+  await expect.poll(inFlight).toContain('sluice_http_uploads_in_flight 0');
   expect((await predict(s, 'csv', body)).status).toBe(200);
 });
 
@@ -349,6 +357,7 @@ test('a stop under load cuts no answer that was accepted', async () => {
   const outcomes: string[] = [];
   for (let round = 0; round < 2; round++) {
     const s = await startService();
+    const inFlight = async () => (await s.call('GET', '/metrics')).text;
     const body = portfolio(2000).replaceAll(',', '\t');
     const replies = Array.from({ length: 8 }, () =>
       predict(s, 'csv', body).then(
@@ -357,7 +366,9 @@ test('a stop under load cuts no answer that was accepted', async () => {
         (e: NodeJS.ErrnoException) => `error ${e.code}`,
       ),
     );
-    await sleep(30 + round * 200);
+    // Once while all are scored or wait, once when the first has its answer.
+    if (round > 0) await Promise.race(replies);
+    else await expect.poll(inFlight).toMatch(/^sluice_http_uploads_in_flight [1-9]/m);
     await s.running.stop();
     outcomes.push(...(await Promise.all(replies)));
   }

@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { FolderFiles } from '../../../src/doors/http/jobs/folder-files.ts';
 import { ResumableUploads } from '../../../src/doors/http/jobs/resumable-uploads.ts';
 import { scratch } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
 import { startFaulty } from '../../support/faulty-service.ts';
 import {
   asNative,
@@ -326,15 +326,22 @@ test('whoever goes on while what came of a cut part is still being kept waits fo
   await closing.promise;
   const asked = [head(s, at), append(s, at, 1000, body.subarray(1000))];
   await expect.poll(() => began.mock.calls.length).toBe(2);
-  // Time for a wrong answer.
-  await Promise.race([asked[1], sleep(200)]);
+  const order: string[] = [];
+  const answered = asked.map((one) => one.then(() => void order.push('answered')));
+  // A wrong answer would not wait for the disk: it would come before those to later requests.
+  for (let i = 0; i < 5; i++) await s.call('GET', '/livez');
+  order.push('kept');
   disk.resolve();
   const [told, last] = await Promise.all(asked);
+  await Promise.all(answered);
+  expect(order).toEqual(['kept', 'answered', 'answered']);
   expect([told!.status, last!.status, last!.headers['upload-offset']]).toEqual([200, 204, String(body.length)]);
 });
 
 test('one at a time writes; whoever is silent lets go of it to the next one that asks', async () => {
-  const s = await sharedService();
+  const clock = controlClock({ runs: true });
+  // Its own service: the clock of a shared one would go back when this test ends.
+  const s = await startService();
   const body = portfolio(100);
   const at = (await make(s, body.length)).headers.location as string;
   const silent = openPart(s, at, 0);
@@ -342,7 +349,7 @@ test('one at a time writes; whoever is silent lets go of it to the next one that
   await expect.poll(() => statSync(fileOf(s, at)).size).toBe(1000);
   const other = await append(s, at, 0, body);
   expect([other.status, other.json.code, other.headers['retry-after']]).toEqual([423, 'upload_locked', '1']);
-  await sleep(1100);
+  await clock.advance(60_000);
   expect((await head(s, at)).headers['upload-offset']).toBe('1000');
   expect(await silent.over).toBe(null);
   expect((await append(s, at, 1000, body.subarray(1000))).status).toBe(204);
@@ -385,12 +392,14 @@ test('the same Idempotency-Key gives the same upload, another request with it is
 });
 
 test('an abandoned one expires, also while the server is down', async () => {
+  const clock = controlClock({ runs: true });
   const folder = scratch();
-  const before = await startService(['jobs.upload_ttl_ms=300'], folder);
+  const before = await startService(['jobs.upload_ttl_ms=50000'], folder);
   const at = (await make(before, 10)).headers.location as string;
   const other = (await make(before, 10)).headers.location as string;
   await append(before, at, 0, Buffer.from('12345'));
-  await sleep(400);
+  // Less than the interval at which the server sweeps: it answers 404 before it removes the file.
+  await clock.advance(50_001);
   for (const method of ['HEAD', 'PATCH', 'DELETE']) {
     const headers = { ...PART, 'upload-offset': '5' };
     expect((await before.call(method, at, { headers })).status).toBe(404);
@@ -398,7 +407,9 @@ test('an abandoned one expires, also while the server is down', async () => {
   expect(existsSync(fileOf(before, at))).toBe(true);
   await before.running.stop();
   const events: string[] = [];
-  const after = await startService(['jobs.upload_ttl_ms=300'], folder, { log: (_, event) => void events.push(event) });
+  const after = await startService(['jobs.upload_ttl_ms=50000'], folder, {
+    log: (_, event) => void events.push(event),
+  });
   for (const one of [at, other]) expect(existsSync(fileOf(after, one))).toBe(false);
   expect(events.filter((e) => e === 'upload_expired')).toHaveLength(2);
   expect((await after.call('GET', '/metrics')).text).toMatch(/^sluice_resumable_uploads_total\{end="expired"\} 2$/m);

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -72,7 +71,7 @@ checkTest('the service of k8s/ begins with empty volumes, answers uploads while 
     got += text;
   });
   // Predictions of the first part are there before the second is sent.
-  while (!got.includes('\n20000\t')) await setTimeout(10);
+  await expect.poll(() => got).toContain('\n20000\t');
   upload.end(lines.slice(40_001).join('\n'));
   await once(early, 'end');
   expect(got.trimEnd().split('\n')).toHaveLength(60_001);

@@ -174,11 +174,19 @@ test('an upload of another key is none', async () => {
   expect([still.status, still.headers['upload-offset']]).toEqual([200, '0']);
 });
 
+interface Part {
+  offset: number;
+  body: Buffer;
+  cutAfterMs: number | null;
+  /** Receives the number of bytes that the kernel has taken, for parts that are cut. */
+  onSent?: (bytes: number) => void;
+}
+
 /** Sends some bytes of a part; `cutAfterMs`: not its end, and the connection is cut then. Gives the status, null where none came. */
 function sendPart(
   { server, token }: Asked,
   at: string,
-  { offset, body, cutAfterMs }: { offset: number; body: Buffer; cutAfterMs: number | null },
+  { offset, body, cutAfterMs, onSent }: Part,
 ): Promise<number | null> {
   return new Promise((resolve) => {
     const headers = {
@@ -195,7 +203,15 @@ function sendPart(
     request.on('error', () => resolve(null));
     request.on('close', () => resolve(null));
     if (cutAfterMs === null) request.end(body);
-    else request.write(body, () => setTimeout(() => request.destroy(), cutAfterMs));
+    else {
+      const send = (from: number) => {
+        onSent?.(from);
+        // Varies the moment of the cut.
+        if (from === body.length) setTimeout(() => request.destroy(), cutAfterMs);
+        else request.write(body.subarray(from, from + PIECE), () => send(Math.min(body.length, from + PIECE)));
+      };
+      send(0);
+    }
   });
 }
 
@@ -204,6 +220,8 @@ const KILLS = times('tus kills', { quick: 0, check: 1, campaigns: 2 });
 const BODIES = times('tus bodies', { quick: 0, check: 2, campaigns: 60 });
 /** Bytes: a part in object storage has 8 MiB. */
 const LARGE = 10_000_000;
+/** Bytes of one write. */
+const PIECE = 1024 * 1024;
 
 /** Few rows that are long: the upload has to be large, the scoring does not. */
 function portfolioOf(bytes: number, seed?: number): Buffer {
@@ -260,6 +278,7 @@ async function sendCut(servers: readonly Replica[], token: string, round: number
       kills++;
       const one = any();
       const cut = sendPart(one, at, { ...part, cutAfterMs: below(2) === 0 ? null : 1000 });
+      // Varies the moment of the kill.
       await sleep(below(8));
       await one.server.end('SIGKILL');
       if ((await cut) === 204) told = to;
@@ -320,8 +339,12 @@ requirePostgres('uploads that servers share', () => {
       const first = 1_000_000;
       expect(await sendPart(a, at, { offset: 0, body: body.subarray(0, first), cutAfterMs: null })).toBe(204);
       const wrong = Buffer.alloc(body.length - first, 'x');
-      const paused = sendPart(a, at, { offset: first, body: wrong.subarray(1), cutAfterMs: 1000 });
-      await sleep(150);
+      let sent = 0;
+      const onSent = (bytes: number) => {
+        sent = bytes;
+      };
+      const paused = sendPart(a, at, { offset: first, body: wrong.subarray(1), cutAfterMs: 1000, onSent });
+      await expect.poll(() => sent, { interval: 5 }).toBeGreaterThan(2 * LARGE);
       a.server.signal('SIGSTOP');
       const status = await sendPart(b, at, { offset: first, body: body.subarray(first), cutAfterMs: null });
       a.server.signal('SIGCONT');

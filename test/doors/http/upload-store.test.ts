@@ -1,25 +1,34 @@
 // What every table of resumable uploads has to do: the same cases for the embedded one and for the one that servers share.
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { epochMs } from '../../../src/core/clock.ts';
 import type { JobStore, NewJob } from '../../../src/doors/http/jobs/job-store.ts';
 import { PostgresJobs } from '../../../src/doors/http/jobs/postgres-jobs.ts';
 import { SqliteJobs } from '../../../src/doors/http/jobs/sqlite-jobs.ts';
 import type { Upload, UploadStore } from '../../../src/doors/http/jobs/upload-store.ts';
 import { scratch } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
+import { passTime } from '../../support/postgres/pass-time.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
 
 type Store = JobStore & { uploads: UploadStore };
 
-const LEASE_MS = 300;
+const LEASE_MS = 600_000;
 
-function contract(opens: () => Promise<Store>): void {
-  const opened = async () => {
-    const store = await opens();
-    onTestFinished(() => store.close());
-    return store;
+/** A store, and how time passes for it. */
+interface Timed {
+  store: Store;
+  pass: (ms: number) => Promise<void>;
+}
+
+function contract(open: () => Timed): void {
+  const timed = (): Timed => {
+    const opened = open();
+    onTestFinished(() => opened.store.close());
+    return opened;
   };
+  const opened = async () => timed().store;
 
   /** Reserved and begun; 100 bytes long. */
   async function begin(store: Store, change: Partial<NewJob> = {}): Promise<[Upload, 'begun' | 'key_taken']> {
@@ -38,7 +47,7 @@ function contract(opens: () => Promise<Store>): void {
       uploadBytes: 100,
       ...change,
     };
-    const upload = { job, metadata: 'name YQ==', offset: 0, tail: null, touched: Date.now(), queued: false };
+    const upload = { job, metadata: 'name YQ==', offset: 0, tail: null, touched: epochMs(), queued: false };
     await store.reserve(job.id, job.owner);
     await store.grow({ id: job.id, epoch: 0 }, job.uploadBytes);
     return [upload, await store.uploads.begin(upload)];
@@ -49,16 +58,16 @@ function contract(opens: () => Promise<Store>): void {
   };
 
   test('what was begun comes back as it was, counts with all it will be, and outlives its lease', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const [upload, how] = await begin(store);
     const { id } = upload.job;
     expect(how).toBe('begun');
     const there = await store.uploads.get(id);
     expect({ ...there, touched: 0 }).toEqual({ ...upload, touched: 0 });
-    expect(Math.abs(there!.touched - Date.now())).toBeLessThan(60_000);
+    expect(Math.abs(there!.touched - epochMs())).toBeLessThan(60_000);
     expect(await store.get(id)).toBeNull();
     await store.renew([{ id, epoch: 0 }]);
-    await sleep(2 * LEASE_MS);
+    await pass(2 * LEASE_MS);
     expect(await store.expire(0)).toEqual([]);
     expect(await store.kept('night')).toEqual({ jobs: 1, bytes: 100 });
     expect((await store.known([id])).get(id)).toEqual({ epoch: 0, state: null });
@@ -124,19 +133,23 @@ function contract(opens: () => Promise<Store>): void {
   });
 
   test('abandoned ones go, with what they took of the quota', async () => {
-    const store = await opened();
+    const { store, pass } = timed();
     const [[old], [busy]] = [await begin(store), await begin(store)];
-    await sleep(60);
+    await pass(60_000);
     const [young] = await begin(store);
     expect(await to(store, young.job.id, 0, 5)).toBe(true);
-    const expired = await store.uploads.expire(50, new Set([busy.job.id]));
+    const expired = await store.uploads.expire(50_000, new Set([busy.job.id]));
     expect(expired.map((u) => u.job.id)).toEqual([old.job.id]);
     expect(await store.uploads.get(old.job.id)).toBeNull();
     expect(await store.kept('night')).toEqual({ jobs: 2, bytes: 200 });
   });
 }
 
-describe('SQLite', () => contract(async () => new SqliteJobs(scratch())));
+describe('SQLite', () =>
+  contract(() => {
+    const clock = controlClock();
+    return { store: new SqliteJobs(scratch()), pass: (ms) => clock.advance(ms) };
+  }));
 
 requirePostgres('PostgreSQL', () => {
   let server: PostgresServer;
@@ -145,8 +158,10 @@ requirePostgres('PostgreSQL', () => {
     server = await startPostgres();
   });
   afterAll(() => server?.stop());
-  contract(async () => {
+  contract(() => {
+    const table = `uploads_${tables++}`;
     const database = { url: server.url, connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
-    return new PostgresJobs({ database, table: `uploads_${tables++}`, leaseMs: LEASE_MS, onReach: () => {} });
+    const store = new PostgresJobs({ database, table, leaseMs: LEASE_MS, onReach: () => {} });
+    return { store, pass: (ms) => passTime(server, table, ms) };
   });
 });

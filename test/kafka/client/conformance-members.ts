@@ -1,11 +1,7 @@
 // Membership and reading: who has which partition, and what comes from it.
 import { expect } from 'vitest';
 import { addPartitions, until } from '../../support/kafka/topics.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
-
-/** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
-const SOON_MS = 20_000;
 
 export function members(bench: () => Bench, behaves: Behaves): void {
   behaves('records come in order from each partition, from where it is started', async () => {
@@ -178,6 +174,7 @@ export function members(bench: () => Bench, behaves: Behaves): void {
       first.onRevoked = () => {
         first.onRevoked = null;
         link.down();
+        // A short outage: too short for the session, long enough to cut what was under way.
         setTimeout(() => link.up(), 200);
       };
       await using second = bench().watch(topic, { sessionTimeoutMs: 60_000 });
@@ -222,18 +219,17 @@ export function members(bench: () => Bench, behaves: Behaves): void {
   });
 
   behaves('a member reads and stops over TLS as over plain text, in any state, soon', async () => {
-    for (const connection of [bench().connection, bench().secured]) {
+    for (const place of [bench().connection, bench().secured]) {
+      // A stop that waited for a request would take an hour.
+      const connection = { ...place, requestTimeoutMs: 3_600_000 };
       const topic = await bench().topic(2);
       await bench().write(topic, 0, counted(10));
       const reader = await bench().watch(topic, { connection }).joined(2);
       await reader.read(10);
       const early = bench().watch(topic, { connection });
       const started = early.member.start().catch(() => {});
-      const begun = performance.now();
       await Promise.all([early.member.stop(), reader.member.stop()]);
       await started;
-      expect(performance.now() - begun).toBeLessThan(SOON_MS);
-      expect(SOON_MS).toBeLessThan(PATIENCE_MS);
       expect([early.member.state, reader.member.state]).toEqual(['stopped', 'stopped']);
       await reader.member.stop();
     }

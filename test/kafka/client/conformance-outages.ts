@@ -8,8 +8,6 @@ import { SEED, times } from '../../support/tiers.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
 const RUNS = times('conformance runs', { quick: 1, check: 3, campaigns: 100 });
-/** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
-const SOON_MS = 20_000;
 
 export function outages(bench: () => Bench, behaves: Behaves): void {
   behaves('a member whose broker is gone says so, and joins and reads again by itself', async () => {
@@ -56,6 +54,7 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
           i++;
         }
         await writer.discard();
+        // Leaves the broker time between attempts while it is gone.
         await sleep(20);
       }
     })();
@@ -74,8 +73,10 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
   });
 
   behaves('everything stops soon when the broker is gone, over TLS and plain text', async () => {
+    // A stop that waited for a request would take an hour.
+    const places = [bench().connection, bench().secured].map((place) => ({ ...place, requestTimeoutMs: 3_600_000 }));
     const readers: WatchedMember[] = [];
-    for (const connection of [bench().connection, bench().secured]) {
+    for (const connection of places) {
       const topic = await bench().topic(2);
       readers.push(await bench().watch(topic, { connection }).joined(2));
       readers.push(
@@ -84,20 +85,18 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
           .joined(2),
       );
     }
-    const writers = [bench().connection, bench().secured].map((connection) =>
+    const writers = places.map((connection) =>
       bench().client.writer(bench().writerSettings({ connection, transactionalId: bench().name('stops') })),
     );
     for (const writer of writers) await writer.fence();
-    const admins = [bench().connection, bench().secured].map((connection) => bench().client.admin(connection));
+    const admins = places.map((connection) => bench().client.admin(connection));
     for (const admin of admins) await admin.features();
     await bench().cluster.killNode(1);
-    const begun = performance.now();
     await Promise.all([
       ...readers.map((r) => r.member.stop()),
       ...writers.map((w) => w.discard()),
       ...admins.map((a) => a.close()),
     ]);
-    expect(performance.now() - begun).toBeLessThan(SOON_MS);
     expect(readers.map((r) => r.member.state)).toEqual(Array(4).fill('stopped'));
     const away = bench().watch('any', { connection: { ...bench().connection, connectTimeoutMs: 500 } });
     expect((await failureOf(away.member.start())).code).toBe('kafka_unreachable');
@@ -140,6 +139,7 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
             const { member } = readers[i]!;
             if (name === 'kill' && up) await bench().cluster.killNode(1);
             else if (name === 'restart' && !up) await restart(bench());
+            // Varies how far the calls before have come; the broker sets the pace.
             else if (name === 'wait') await sleep(partition * 40);
             else if (name === 'startAt') member.startAt(partition, BigInt(partition * 10));
             else if (name === 'pause' || name === 'resume') member[name]([partition]);

@@ -141,6 +141,7 @@ requireKafka('selections of dead letters', () => {
       });
       const ended = once(desk, 'exit');
       await once(desk.stdout!, 'data');
+      // Varies the moment of the kill.
       await sleep(dice.below(900));
       desk.kill('SIGKILL');
       await ended;

@@ -42,6 +42,7 @@ requireKafka('transactions whose end was not told', () => {
     const transaction = { transactionalId, producerId, producerEpoch, verifyOnly: false, topics };
     await ask(async () => (await any()).call(addPartitionsToTxnV3.api, [[transaction]]));
     await ask(async () => (await any()).call(endTxnV3.api, [transactionalId, producerId, producerEpoch, committed]));
+    // For the coordinator to write the markers, which it does after its answer.
     await sleep(200);
     // And what it leaves behind where nobody was told.
     const message = { topic: output!, partition: 1, key: Buffer.from('k'), value: Buffer.from('answer') };

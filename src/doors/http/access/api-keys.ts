@@ -1,7 +1,9 @@
 // Those who may call, as the file of keys says: tokens are compared in constant time, and the file is read again when it changes.
+
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';
+import { epochMs, startTimer } from '../../../core/clock.ts';
 import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
@@ -80,7 +82,7 @@ export class KeyRing {
       // Not put off by the next one: where something writes all the time, the file would never be read.
       if (waiting) return;
       waiting = true;
-      setTimeout(() => {
+      startTimer(() => {
         waiting = false;
         readKeysFile(file).then(take, onError);
       }, 50);
@@ -98,7 +100,7 @@ export class KeyRing {
    * Who an Authorization header is of: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
    * Compares every token, so that timing reveals nothing about them.
    */
-  look(authorization: string | undefined, now = Date.now()): KeyFound {
+  look(authorization: string | undefined, now = epochMs()): KeyFound {
     if (!authorization) return { refused: 'none', name: null };
     const match = AUTHORIZATION.exec(authorization.trim());
     if (!match) return { refused: 'unknown', name: null };
@@ -112,13 +114,13 @@ export class KeyRing {
   }
 
   /** The key; null where there is none that is valid. */
-  find(authorization: string | undefined, now = Date.now()): ApiKey | null {
+  find(authorization: string | undefined, now = epochMs()): ApiKey | null {
     const found = this.look(authorization, now);
     return 'key' in found ? found.key : null;
   }
 
   /** Who a certificate is of that was issued by tls.client_ca; null: it has no name here, or not any more. */
-  certificate({ commonName, uris, sha256 }: CertificateFacts, now = Date.now()): Identity | null {
+  certificate({ commonName, uris, sha256 }: CertificateFacts, now = epochMs()): Identity | null {
     const found = this.#certificates.find(
       ({ named: c }) =>
         (c.sha256 !== undefined && c.sha256 === sha256) ||

@@ -1,8 +1,10 @@
 // What of the service goes into the audit log: who asked what of which model, who was refused, what became of jobs, whose keys changed.
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditLog } from '../../../audit/audit-log.ts';
 import type { AuditFields } from '../../../audit/audit-record.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { monotonicMs } from '../../../core/clock.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { Log, LogFields } from '../../../core/log.ts';
 import type { LogEvent } from '../../../core/log-events.ts';
@@ -61,9 +63,9 @@ export class AuditTrail {
 
   /** From here to the end of the request. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
-    const began = performance.now();
+    const began = monotonicMs();
     // Emitted once, also where the connection was cut.
-    reply.raw.once('close', () => this.#ended(request, reply, performance.now() - began));
+    reply.raw.once('close', () => this.#ended(request, reply, monotonicMs() - began));
   }
 
   /** The same log, of which the ends of jobs are recorded. */

@@ -1,5 +1,7 @@
 // How often an address may show a wrong key: a token bucket each, in memory that does not grow.
+
 import { isIPv4, isIPv6 } from 'node:net';
+import { monotonicMs } from '../../../core/clock.ts';
 
 const MINUTE_MS = 60_000;
 /** Addresses that are told apart; whoever comes on top shares one bucket. */
@@ -28,13 +30,13 @@ export class FailedLogins {
   readonly #shared: Bucket;
 
   /** `perMinute`: failures of one address in a minute; as many may come at once. */
-  constructor(perMinute: number, now = performance.now()) {
+  constructor(perMinute: number, now = monotonicMs()) {
     this.#perMinute = perMinute;
     this.#shared = { left: perMinute, at: now, limited: false };
   }
 
   /** Counts a failure of an address. */
-  failed(address: string, now = performance.now()): Failure {
+  failed(address: string, now = monotonicMs()): Failure {
     const bucket = this.#bucketOf(neighbourhoodOf(address), now);
     this.#refill(bucket, now);
     if (bucket.left >= 1) {

@@ -1,4 +1,5 @@
 // The public keys of an identity provider: read over HTTPS, kept, and read again when they are old or a token names an unknown one.
+
 import {
   createLocalJWKSet,
   errors,
@@ -7,6 +8,7 @@ import {
   type JWK,
   type JWSHeaderParameters,
 } from 'jose';
+import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { requestJson } from '../../../core/http-json.ts';
 
@@ -41,7 +43,7 @@ export class IssuerKeys {
   #set: KeySet | null = null;
   #text = '';
   #generation = 0;
-  /** ms of `performance.now()`, when the reading of `#set` began. */
+  /** `monotonicMs()` when the reading of `#set` began. */
   #readAt = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
@@ -63,13 +65,13 @@ export class IssuerKeys {
 
   /** Seconds since the keys were read; null: never. */
   get ageSeconds(): number | null {
-    return this.#set ? (performance.now() - this.#readAt) / 1000 : null;
+    return this.#set ? (monotonicMs() - this.#readAt) / 1000 : null;
   }
 
   /** Sees to it that there are keys that may be used. @throws SluiceError identity_provider_unavailable */
   async ready(): Promise<void> {
     const { refreshMs, maxAgeMs } = this.#options;
-    const age = performance.now() - this.#readAt;
+    const age = monotonicMs() - this.#readAt;
     if (age < refreshMs) return;
     const reading = this.#read();
     if (age >= maxAgeMs) await reading;
@@ -82,7 +84,7 @@ export class IssuerKeys {
       return await this.#set!(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      const fresh = performance.now() - this.#readAt < this.#options.cooldownMs;
+      const fresh = monotonicMs() - this.#readAt < this.#options.cooldownMs;
       if (fresh && !this.#reading) throw error;
       // The provider may have made it since.
       await this.#read();
@@ -93,7 +95,7 @@ export class IssuerKeys {
   /** @throws SluiceError identity_provider_unavailable */
   #read(): Promise<void> {
     const peace = Math.min(PEACE_MS, this.#options.cooldownMs);
-    if (!this.#reading && performance.now() - this.#failedAt < peace) return Promise.reject(unavailable());
+    if (!this.#reading && monotonicMs() - this.#failedAt < peace) return Promise.reject(unavailable());
     this.#reading ??= this.#readNow().finally(() => {
       this.#reading = null;
     });
@@ -101,7 +103,7 @@ export class IssuerKeys {
   }
 
   async #readNow(): Promise<void> {
-    const began = performance.now();
+    const began = monotonicMs();
     const { onFetch } = this.#options;
     try {
       const keys = usableKeys(await this.#get(await this.#address()));
@@ -114,7 +116,7 @@ export class IssuerKeys {
       this.#readAt = began;
       onFetch?.('ok');
     } catch (cause) {
-      this.#failedAt = performance.now();
+      this.#failedAt = monotonicMs();
       onFetch?.('failed', cause);
       throw unavailable(cause);
     }

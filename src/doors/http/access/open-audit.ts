@@ -1,6 +1,8 @@
 // Opens the audit log of a service, has it measured, and says in the log how far it is.
+
 import { AuditLog } from '../../../audit/audit-log.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { startInterval, stopTimer } from '../../../core/clock.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import { AuditTrail } from './audit-trail.ts';
@@ -47,12 +49,12 @@ export async function openAudit(
     log('info', 'audit_head', words`the audit log is at record ${seq}`, { seq, sum: named(sum) });
   };
   tell();
-  const timer = setInterval(tell, TELL_MS);
+  const timer = startInterval(tell, TELL_MS);
   timer.unref();
   return {
     trail: new AuditTrail({ config: config.audit, log: audit, addressOf }),
     close: async () => {
-      clearInterval(timer);
+      stopTimer(timer);
       await audit.close();
       tell();
     },

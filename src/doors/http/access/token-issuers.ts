@@ -1,7 +1,9 @@
 // Tokens of identity providers (JWT, RFC 7519): who signed one, whether it is for this service and valid now, and what it permits.
+
 import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { IssuerConfig } from '../../../config/oidc-options.ts';
+import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { Identity } from './identity.ts';
 import type { IssuerKeys } from './issuer-keys.ts';
@@ -93,7 +95,7 @@ export class TokenIssuer {
     await this.keys.ready();
     const name = hash('sha256', token, 'base64');
     const known = this.#known.get(name);
-    if (known && known.generation === this.keys.generation && Date.now() / 1000 < known.until) return known.identity;
+    if (known && known.generation === this.keys.generation && epochMs() / 1000 < known.until) return known.identity;
     this.#known.delete(name);
     const claims = await this.#checked(token);
     if (this.config.token_type === ANY_TYPE && isIdToken(claims))

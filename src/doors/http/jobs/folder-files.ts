@@ -1,8 +1,10 @@
 // The bytes of jobs in the folder of one server.
+
 import { createReadStream } from 'node:fs';
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
+import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { PRIVATE_FILE } from '../../../core/private-files.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -139,7 +141,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
       if (jobs.has(id)) continue;
       const file = path.join(this.#folder, name);
       const info = await stat(file).catch(() => null);
-      if (info && Date.now() - info.mtimeMs > this.#strangerMs) await rm(file, { force: true });
+      if (info && epochMs() - info.mtimeMs > this.#strangerMs) await rm(file, { force: true });
     }
   }
 

@@ -1,4 +1,5 @@
 // A line of the log for every change of a job, with the request and the trace that submitted it.
+import { monotonicMs } from '../../../core/clock.ts';
 import type { SluiceError } from '../../../core/errors.ts';
 import {
   faultFields,
@@ -41,7 +42,7 @@ export class JobLog {
     const parent = parseTraceparent(job.trace ?? undefined);
     const span = this.#tracer?.begin(words`job`, { kind: 'internal', parent }) ?? null;
     this.#tell('info', 'job_started', job, words`started`, {});
-    return { span, began: performance.now() };
+    return { span, began: monotonicMs() };
   }
 
   done(job: Job, running: RunningJobLog, { rows, scored, rejected }: Readonly<RunCounts>, bytesOut: number): void {
@@ -84,7 +85,7 @@ export interface RunningJobLog {
   began: number;
 }
 
-const msOf = ({ began }: RunningJobLog): number => Math.round(performance.now() - began);
+const msOf = ({ began }: RunningJobLog): number => Math.round(monotonicMs() - began);
 
 function identityOf(job: NewJob): LogFields {
   return {

@@ -1,7 +1,9 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
+
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
+import { startInterval, stopTimer, type Timer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
@@ -47,7 +49,7 @@ export class JobManager {
   readonly #runner: JobRunner;
   readonly #pipelines: ReadonlyMap<string, UploadPipeline>;
   readonly #sweepMs: number;
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #sweeper: Timer;
   readonly #unmeasure: () => void;
   /** This server cleans up, and tells of the table what all see. */
   #sweeps = false;
@@ -71,7 +73,7 @@ export class JobManager {
     this.uploads = this.#resumable();
     for (const job of place.cutOff) this.#log.queued(job, 'crash');
     this.#sweepMs = store.leaseMs === null ? SWEEP_MS : Math.min(SWEEP_MS, store.leaseMs * SWEEP_LEASES);
-    this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), this.#sweepMs);
+    this.#sweeper = startInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), this.#sweepMs);
     this.#sweeper.unref();
     this.#unmeasure = services.metrics.onScrape(() => this.#measure());
   }
@@ -262,7 +264,7 @@ export class JobManager {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#sweeper);
+    stopTimer(this.#sweeper);
     this.#unmeasure();
     await this.uploads.close();
     await this.#runner.stop();

@@ -1,5 +1,5 @@
 // Runs jobs: claims what is next, renews the leases of what it holds, and says how each ended, as long as it may.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
@@ -44,7 +44,7 @@ interface Lease extends HeldJob {
   /** A server ended while it ran this: nothing else runs beside it. */
   suspect: boolean;
   controller: AbortController;
-  /** Until when this server may act on it, by its own clock (`performance.now()`): what the table says lasts longer. */
+  /** Until when this server may act on it, by its own monotonic clock: what the table says lasts longer. */
   until: number;
 }
 
@@ -58,7 +58,7 @@ export class JobRunner {
   readonly #missing = new Map<string, number>();
   /** What this server gave up, until the table has heard of it. */
   readonly #givenUp = new Set<HeldJob>();
-  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #timers: Timer[] = [];
   #filling = false;
   #again = false;
   #renewing = false;
@@ -115,11 +115,11 @@ export class JobRunner {
     for (const { controller } of this.#running.values())
       controller.abort(new SluiceError('stopping', 'the server stops'));
     while (this.#running.size > 0 || this.#filling) await sleep(10);
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#timers) stopTimer(timer);
   }
 
   #every(ms: number, task: 'looking for jobs' | 'renewing the leases of jobs', work: () => unknown): void {
-    const timer = setInterval(() => inBackground(task, work), ms);
+    const timer = startInterval(() => inBackground(task, work), ms);
     timer.unref();
     this.#timers.push(timer);
   }
@@ -132,7 +132,7 @@ export class JobRunner {
       epoch,
       suspect: crashes > 0,
       controller: new AbortController(),
-      until: leaseMs === null ? Infinity : performance.now() + leaseMs,
+      until: leaseMs === null ? Infinity : monotonicMs() + leaseMs,
     };
   }
 
@@ -141,7 +141,7 @@ export class JobRunner {
     const { concurrent } = services.config.jobs;
     while (!this.#stopped && this.#running.size < concurrent + MOST_OTHER_KEYS) {
       if (this.#running.values().some((lease) => lease.suspect)) return;
-      const asked = performance.now();
+      const asked = monotonicMs();
       // Beyond that many jobs a key has one of its own: the workers take turns between keys, row by row.
       const busy = this.#running.size < concurrent ? [] : [...this.#running.values()].map(({ owner }) => owner);
       const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0, busy);
@@ -168,10 +168,10 @@ export class JobRunner {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
     // Of an upload the table alone says whether it is lost: nobody else goes on with it.
-    for (const lease of this.#running.values()) if (performance.now() > lease.until - margin) this.#lose(lease);
+    for (const lease of this.#running.values()) if (monotonicMs() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
-    const sent = performance.now();
+    const sent = monotonicMs();
     try {
       const renewed = await this.#parts.store.renew(leases);
       for (const lease of leases) {
@@ -255,7 +255,7 @@ export class JobRunner {
       const pause = this.#pauseOf(job.id);
       await this.#settle(lease, () => store.putBack(lease, pause, why));
       // Its pause began when the table had it: looking before it is over finds nothing, and nobody would look again.
-      setTimeout(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
+      startTimer(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;
     }
@@ -314,7 +314,7 @@ export class JobRunner {
         throw new SluiceError('job_lease_lost', 'the job is in a later epoch: another server runs it');
       } catch (error) {
         const away = areUnavailable(error);
-        if (!away || this.#stopped || performance.now() > lease.until) throw error;
+        if (!away || this.#stopped || monotonicMs() > lease.until) throw error;
       }
       await sleep(SETTLE_PAUSE_MS);
     }
@@ -326,8 +326,8 @@ export class JobRunner {
     let told = 0;
     let telling = false;
     const onProgress = ({ rows, scored, rejected }: Readonly<RunCounts>, bytesRead: number): void => {
-      if (telling || performance.now() - told < PROGRESS_MS) return;
-      told = performance.now();
+      if (telling || monotonicMs() - told < PROGRESS_MS) return;
+      told = monotonicMs();
       telling = true;
       inBackground('telling how far a job is', async () => {
         try {
@@ -342,8 +342,7 @@ export class JobRunner {
     /** Nothing becomes final where somebody else may be at it. */
     const beforeCommit = (): void => {
       if (signal.aborted) throw signal.reason;
-      if (performance.now() > lease.until)
-        throw new SluiceError('job_lease_lost', 'the lease ended before the job did');
+      if (monotonicMs() > lease.until) throw new SluiceError('job_lease_lost', 'the lease ended before the job did');
     };
     if (job.pipeline !== null) {
       const pipeline = pipelines.get(job.pipeline)!;

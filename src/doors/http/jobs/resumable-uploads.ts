@@ -1,7 +1,9 @@
 // Uploads that come in parts (tus): each part is appended to a file, and one that is whole is queued as the upload of a job.
+
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { epochMs, monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { inBackground } from '../../../core/in-background.ts';
@@ -101,7 +103,7 @@ export class ResumableUploads {
       const { pipelines } = this.#parts;
       const made = { ...who, id, bodySha256: null, uploadBytes: length };
       const job = newJob(request, asked, made, { modelId: model.ref, pipelines });
-      const upload = { job, metadata, offset: 0, tail: null, touched: Date.now(), queued: false };
+      const upload = { job, metadata, offset: 0, tail: null, touched: epochMs(), queued: false };
       begun = (await uploads.begin(upload)) === 'begun';
       if (!begun) return (await this.#sameKey(who)) ?? fail(keyConflict());
       return length === 0 ? await this.#queue(upload) : upload;
@@ -213,7 +215,7 @@ export class ResumableUploads {
   }
 
   #isExpired(upload: Upload): boolean {
-    return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= Date.now();
+    return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= epochMs();
   }
 
   /** The upload that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
@@ -232,7 +234,7 @@ export class ResumableUploads {
   async #takeOver(id: string): Promise<void> {
     const hold = this.#holds.get(id);
     if (!hold) return;
-    const silent = hold.waitsSince !== null && performance.now() - hold.waitsSince >= SILENT_MS;
+    const silent = hold.waitsSince !== null && monotonicMs() - hold.waitsSince >= SILENT_MS;
     if (silent) hold.cut();
     if (silent || hold.ending) await hold.over;
   }
@@ -258,7 +260,7 @@ export class ResumableUploads {
     const { id } = upload.job;
     if (upload.offset > 0 && this.#known.get(id) !== 'whole') services.metrics.uploadsResumed.inc();
     this.#known.set(id, 'cut');
-    hold.waitsSince = performance.now();
+    hold.waitsSince = monotonicMs();
     const now = await inTurn(services, request, reply, bodyOptions(services, request), (turn) =>
       this.#write(upload, hold, { ...writing, ...turn }),
     );
@@ -272,7 +274,7 @@ export class ResumableUploads {
     const hash = this.#hashAt(id, upload.offset);
     let at = upload.offset;
     let kept = upload;
-    let keptAt = performance.now();
+    let keptAt = monotonicMs();
     const mostBytes = part.whole ? Number(request.headers['content-length'] ?? length - at) : SYNC_BYTES;
     const held = await uploads.take(id, at, files.usesOf(mostBytes, length));
     if (!held) throw await this.#overtaken(id);
@@ -281,8 +283,8 @@ export class ResumableUploads {
       const so = { offset: at, tail: await tail.sync(done) };
       if (!(await uploads.advance(held, { ...so, done }))) throw await this.#overtaken(id);
       await tail.told();
-      kept = { ...upload, ...so, touched: Date.now() };
-      keptAt = performance.now();
+      kept = { ...upload, ...so, touched: epochMs() };
+      keptAt = monotonicMs();
     };
     try {
       // Others that have written to it may have used what this one would.
@@ -293,7 +295,7 @@ export class ResumableUploads {
         hash?.update(chunk);
         part.check?.update(chunk);
         at += chunk.length;
-        if (!part.whole && (at - kept.offset >= SYNC_BYTES || performance.now() - keptAt >= SYNC_MS)) await keep(false);
+        if (!part.whole && (at - kept.offset >= SYNC_BYTES || monotonicMs() - keptAt >= SYNC_MS)) await keep(false);
         if (!ready()) throw new SluiceError('stopping', 'the server stops');
       }
       part.check?.verify();
@@ -363,11 +365,11 @@ export class ResumableUploads {
 
 /** Says in `hold` while the client is waited for. */
 async function* heard(chunks: AsyncIterable<Uint8Array>, hold: Hold): AsyncGenerator<Uint8Array> {
-  hold.waitsSince = performance.now();
+  hold.waitsSince = monotonicMs();
   for await (const chunk of chunks) {
     hold.waitsSince = null;
     yield chunk;
-    hold.waitsSince = performance.now();
+    hold.waitsSince = monotonicMs();
   }
   hold.waitsSince = null;
 }

@@ -1,6 +1,8 @@
 // The table of jobs in an embedded database, in the folder of one server: it survives a restart of that server.
+
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { epochMs, monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { createPrivateFile } from '../../../core/private-files.ts';
 import { nextOf } from './job-order.ts';
@@ -129,7 +131,7 @@ export class SqliteJobs implements JobStore {
       epoch: 0,
       crashes: 0,
       resultBytes: 0,
-      created: Date.now(),
+      created: epochMs(),
       finished: null,
     };
     const values = NAMES.map((n) => (n === 'query' ? JSON.stringify(row.query) : (row[n] as SQLInputValue)));
@@ -176,7 +178,7 @@ export class SqliteJobs implements JobStore {
 
   async cancel(id: string): Promise<'cancelled' | 'asked' | null> {
     const sql = "UPDATE jobs SET state = 'cancelled', uploadBytes = 0, finished = ? WHERE id = ? AND state = 'queued'";
-    if (this.#run(sql, Date.now(), id)) return 'cancelled';
+    if (this.#run(sql, epochMs(), id)) return 'cancelled';
     if ((await this.get(id))?.state !== 'running') return null;
     this.#asked.add(id);
     return 'asked';
@@ -187,7 +189,7 @@ export class SqliteJobs implements JobStore {
   }
 
   async claim(pipelines: readonly string[], alone: boolean, busy: readonly string[] = []): Promise<ClaimedJob | null> {
-    const now = Date.now();
+    const now = epochMs();
     const queued = this.#rows("SELECT * FROM jobs WHERE state = 'queued' ORDER BY created, id")
       .map(toJob)
       .filter((j) => j.pipeline === null || pipelines.includes(j.pipeline))
@@ -202,7 +204,7 @@ export class SqliteJobs implements JobStore {
        errorCode = NULL, errorMessage = NULL WHERE id = ?`,
       ...[job.epoch, job.id],
     );
-    this.#started.set(job.owner, performance.now());
+    this.#started.set(job.owner, monotonicMs());
     this.#results.set(job.id, { owner: job.owner, bytes: 0 });
     return { job, takenOver: false, cancelled: false };
   }
@@ -217,7 +219,7 @@ export class SqliteJobs implements JobStore {
   }
 
   async finish(held: HeldJob, end: JobEnd): Promise<boolean> {
-    const changed = this.#change(held, { ...end, uploadBytes: 0, finished: Date.now() });
+    const changed = this.#change(held, { ...end, uploadBytes: 0, finished: epochMs() });
     if (changed) this.#forget(held.id);
     return changed;
   }
@@ -226,7 +228,7 @@ export class SqliteJobs implements JobStore {
     const changed = this.#change(held, { state: 'queued', ...why });
     if (!changed) return false;
     this.#forget(held.id);
-    this.#waiting.set(held.id, Date.now() + pauseMs);
+    this.#waiting.set(held.id, epochMs() + pauseMs);
     return true;
   }
 
@@ -235,7 +237,7 @@ export class SqliteJobs implements JobStore {
   }
 
   async expire(keepMs: number): Promise<HeldJob[]> {
-    const before = Date.now() - keepMs;
+    const before = epochMs() - keepMs;
     const gone = this.#rows('SELECT id, epoch FROM jobs WHERE finished <= ?', before) as unknown as HeldJob[];
     this.#run('DELETE FROM jobs WHERE finished <= ?', before);
     return gone;

@@ -1,5 +1,7 @@
 // The table of resumable uploads beside that of jobs, in the embedded database of one server.
+
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import { epochMs } from '../../../core/clock.ts';
 import type { HeldJob } from './job-store.ts';
 import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
 
@@ -55,7 +57,7 @@ export class SqliteUploads implements UploadStore {
   ): Promise<boolean> {
     const sql = `UPDATE uploads SET offset = ?, tail = ?, touched = ?, uses = CASE ? WHEN 1 THEN 0 ELSE uses END
       WHERE id = ? AND epoch = ? AND queued = 0`;
-    return this.#run(sql, offset, tail, Date.now(), done ? 1 : 0, id, epoch);
+    return this.#run(sql, offset, tail, epochMs(), done ? 1 : 0, id, epoch);
   }
 
   async remove(id: string): Promise<boolean> {
@@ -72,7 +74,7 @@ export class SqliteUploads implements UploadStore {
 
   async expire(ttlMs: number, busy: ReadonlySet<string>): Promise<Upload[]> {
     this.#run('DELETE FROM uploads WHERE queued = 1 AND id NOT IN (SELECT id FROM jobs)');
-    const old = this.#rows('SELECT * FROM uploads WHERE queued = 0 AND touched <= ?', Date.now() - ttlMs);
+    const old = this.#rows('SELECT * FROM uploads WHERE queued = 0 AND touched <= ?', epochMs() - ttlMs);
     const expired = old.map(toUpload).filter(({ job }) => !busy.has(job.id));
     for (const { job } of expired) this.#run('DELETE FROM uploads WHERE id = ?', job.id);
     return expired;

@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { monotonicMs } from '../../../core/clock.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { passthroughNames } from '../../../core/input-declaration.ts';
 import type { Log } from '../../../core/log.ts';
@@ -212,9 +213,9 @@ export const inTurn = <T>(
 ): Promise<T> =>
   admitted(services, request, reply, async (place, signal) => {
     const body = await openBody(request, { ...options, whileIdle: place.idle });
-    const waitingSince = performance.now();
+    const waitingSince = monotonicMs();
     await place.begin(signal);
-    services.metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
+    services.metrics.queueWait.observe((monotonicMs() - waitingSince) / 1000);
     return use({ body, place, signal });
   });
 

@@ -1,4 +1,5 @@
 // Admission control: a limit of requests at work, a bounded queue with fair turns between keys, and a share for each key.
+import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { withRetryAfter } from './retry-after.ts';
@@ -126,7 +127,7 @@ export class Admission {
 
   #take(key: string): KeyState {
     const limits = this.#limits;
-    const now = performance.now();
+    const now = monotonicMs();
     let state = this.#keys.get(key);
     if (!state) {
       if (this.#keys.size >= MOST_KEYS) this.#forget(now);

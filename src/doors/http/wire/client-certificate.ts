@@ -1,7 +1,9 @@
 // The certificate that a client showed in the TLS handshake, and whether it is still worth what it was then.
+
 import { hash, type X509Certificate } from 'node:crypto';
 import type net from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { epochMs } from '../../../core/clock.ts';
 
 export interface ShownCertificate {
   /** null: none, or several. */
@@ -33,7 +35,7 @@ export class ClientCertificates {
     this.#known.set(socket, { shown: shownOn(socket), generation: this.#generation });
   }
 
-  of(socket: net.Socket, now = Date.now()): ClientCertificate {
+  of(socket: net.Socket, now = epochMs()): ClientCertificate {
     const known = this.#known.get(socket);
     if (!known?.shown || 'refused' in known.shown) return known?.shown ?? null;
     if (known.generation !== this.#generation)

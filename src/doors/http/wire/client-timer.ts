@@ -1,21 +1,32 @@
 // Time limits of clients. A pause of this process (a stopped container, a throttled CPU, a long collection) is not the client's fault.
 
+import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from '../../../core/clock.ts';
+
 const BEAT_MS = 250;
 /** A beat that comes later than this was held up by more than other requests. */
 const STALL_MS = 750;
 
-let last = performance.now();
+let clock = currentClock();
+let last = 0;
 let stalls = 0;
+startBeating();
+
+function startBeating(): void {
+  clock = currentClock();
+  last = monotonicMs();
+  startInterval(beat, BEAT_MS).unref();
+}
 
 function beat(): void {
-  const now = performance.now();
+  const now = monotonicMs();
   if (now - last > BEAT_MS + STALL_MS) stalls++;
   last = now;
 }
-setInterval(beat, BEAT_MS).unref();
 
 /** How often the event loop has stood still so far. */
 export function loopStalls(): number {
+  // The beats of one clock measure nothing on another.
+  if (clock !== currentClock()) startBeating();
   // After a pause the timer that asks may be called before the one that beats.
   beat();
   return stalls;
@@ -31,8 +42,8 @@ export function clientTimer(ms: number, onTimeout: () => void): () => void {
     const now = loopStalls();
     if (now === seen) return onTimeout();
     seen = now;
-    timer = setTimeout(fire, ms);
+    timer = startTimer(fire, ms);
   };
-  let timer = setTimeout(fire, ms);
-  return () => clearTimeout(timer);
+  let timer = startTimer(fire, ms);
+  return () => stopTimer(timer);
 }

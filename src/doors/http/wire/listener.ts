@@ -1,4 +1,5 @@
 // The socket side of the service: TLS with certificate reload, a readable refusal of plain HTTP, or a check of the proxy's address.
+
 import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -7,6 +8,7 @@ import net from 'node:net';
 import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
+import { startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { addressList, isListed, peerOf } from './client-address.ts';
 import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
@@ -310,8 +312,8 @@ function sayLastWord(socket: net.Socket, text: string): void {
   socket.write(text);
   // Bytes still in flight are read and discarded: a reset would destroy the answer.
   socket.resume();
-  setTimeout(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
-  setTimeout(() => socket.destroy(), 4 * LINGER_MS).unref();
+  startTimer(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
+  startTimer(() => socket.destroy(), 4 * LINGER_MS).unref();
 }
 
 /**
@@ -323,10 +325,10 @@ export function followCertificate(
   onCertificate: (certificate: Certificate) => void,
   onError: (error: unknown) => void,
 ): () => void {
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   const reload = () => {
     // Certificate and key are written one after the other. Not put off by what else is written in their folders.
-    timer ??= setTimeout(() => {
+    timer ??= startTimer(() => {
       timer = undefined;
       readCertificate(files).then(onCertificate).catch(onError);
     }, 200);
@@ -337,7 +339,7 @@ export function followCertificate(
   const watchers = [...folders].map((folder) => watch(folder, reload));
   for (const w of watchers) w.on('error', onError).unref();
   return () => {
-    clearTimeout(timer);
+    stopTimer(timer);
     for (const w of watchers) w.close();
   };
 }

@@ -1,8 +1,10 @@
 // The body of a request as byte chunks: bounded, decompressed, unwrapped from multipart, with time limits.
+
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
+import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { hasZstd } from '../../../core/zstd.ts';
@@ -207,14 +209,14 @@ async function withinIdle<T>(
   const late = Promise.withResolvers<never>();
   const onLate = () => late.reject(new SluiceError('client_gone', `no part of the body came within ${idleMs} ms`));
   let stopTimer = clientTimer(idleMs, onLate);
-  const since = performance.now();
+  const since = monotonicMs();
   const stalls = loopStalls();
   let bytes = 0;
   const onData = (more: Buffer) => {
     stopTimer();
     stopTimer = clientTimer(idleMs, onLate);
     bytes += more.length;
-    const ms = performance.now() - since;
+    const ms = monotonicMs() - since;
     if (ms <= idleMs || bytes / (ms / 1000) >= minBytesPerSecond || loopStalls() !== stalls) return;
     late.reject(new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`));
   };
@@ -242,10 +244,10 @@ async function* chunksOf(
   let waitedMs = 0;
   let bytes = 0;
   const wait = async () => {
-    const since = performance.now();
+    const since = monotonicMs();
     const stalls = loopStalls();
     await nextEvent(stream, raw, idleMs);
-    if (loopStalls() === stalls) waitedMs += performance.now() - since;
+    if (loopStalls() === stalls) waitedMs += monotonicMs() - since;
   };
   for (;;) {
     const chunk = stream.read() as Uint8Array | null;

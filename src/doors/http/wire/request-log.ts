@@ -1,8 +1,10 @@
 // One line of the log a request, when it is over: answered, refused or cut. Successes are sampled under load, nothing else is.
+
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import {
   faultFields,
@@ -115,7 +117,7 @@ export class RequestLog {
       bytesOut: 0,
       fault: null,
     };
-    const began = performance.now();
+    const began = monotonicMs();
     // Emitted once, also where the connection was cut.
     reply.raw.once('close', () => this.#end(request, reply, { began, quiet }));
   }
@@ -130,7 +132,7 @@ export class RequestLog {
     const many = (fault === null && status < 400 && !quiet) || (fault instanceof LoginRefused && fault.limited);
     const sampled = many ? this.#samplerOf(fault === null ? route : BEYOND_LIMIT).take() : 1;
     if (sampled === 0 && story.span === null) return;
-    const ms = Math.round((performance.now() - began) * 10) / 10;
+    const ms = Math.round((monotonicMs() - began) * 10) / 10;
     const bytesOut = story.bytesOut || Number(raw.getHeader('content-length') ?? 0) || 0;
     const fields: LogFields = {
       request_id: named(request.id),

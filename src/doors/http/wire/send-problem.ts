@@ -1,6 +1,8 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
+
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { startTimer, stopTimer } from '../../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
 import { problemOf, systemFault } from './problem.ts';
@@ -128,9 +130,9 @@ function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
 function linger({ raw }: FastifyRequest, onEnd: () => void): void {
   const { socket } = raw;
   const limit = socket.bytesRead + LINGER_BYTES;
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  const timer = startTimer(() => socket.destroy(), LINGER_MS);
   const ended = () => {
-    clearTimeout(timer);
+    stopTimer(timer);
     onEnd();
   };
   raw.on('data', () => {

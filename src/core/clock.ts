@@ -1,0 +1,57 @@
+// The clock of the process: the time of day, a monotonic time, timers and sleeps. Tests replace it to control leases, expiries and timeouts.
+import { setTimeout as nodeSleep } from 'node:timers/promises';
+
+/** A timer that `stopTimer` ends. */
+export interface Timer {
+  /** Lets the process end before the timer fires. */
+  unref(): unknown;
+}
+
+export interface SleepOptions {
+  /** Ends the sleep early: it then rejects with an AbortError. */
+  signal?: AbortSignal | undefined;
+  /** false: the process may end during the sleep. */
+  ref?: boolean;
+}
+
+/** All times are in milliseconds. */
+export interface Clock {
+  /** Time of day, since 1970. The operator may set it back. */
+  epochMs(): number;
+  /** Never goes back. Only differences have a meaning. */
+  monotonicMs(): number;
+  startTimer(work: () => void, ms: number): Timer;
+  startInterval(work: () => void, ms: number): Timer;
+  stopTimer(timer: Timer | undefined): void;
+  sleep(ms: number, options?: SleepOptions): Promise<void>;
+}
+
+// The globals are looked up at each call, so that replaced ones take effect.
+const SYSTEM_CLOCK: Clock = {
+  epochMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  startTimer: (work, ms) => setTimeout(work, ms),
+  startInterval: (work, ms) => setInterval(work, ms),
+  stopTimer: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
+  sleep: (ms, options) => nodeSleep(ms, undefined, options),
+};
+
+let clock = SYSTEM_CLOCK;
+
+/** Replaces the clock of this thread. Returns a function that restores the system clock. */
+export function replaceClock(replacement: Clock): () => void {
+  clock = replacement;
+  return () => {
+    clock = SYSTEM_CLOCK;
+  };
+}
+
+/** Identifies the clock in use: times and timers of one have no meaning for another. */
+export const currentClock = (): Clock => clock;
+export const epochMs = (): number => clock.epochMs();
+export const monotonicMs = (): number => clock.monotonicMs();
+export const startTimer = (work: () => void, ms: number): Timer => clock.startTimer(work, ms);
+export const startInterval = (work: () => void, ms: number): Timer => clock.startInterval(work, ms);
+/** Accepts the timers of `startTimer` and `startInterval`. */
+export const stopTimer = (timer: Timer | undefined): void => clock.stopTimer(timer);
+export const sleep = (ms: number, options?: SleepOptions): Promise<void> => clock.sleep(ms, options);
