@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { DriftMonitor } from '../../src/drift/drift-monitor.ts';
 import type { RunCounts } from '../../src/engine/counts.ts';
-import { newCounts } from '../../src/runs/account.ts';
+import { newCounts } from '../../src/runs/accumulator.ts';
 import type { RunResult } from '../../src/runs/context.ts';
 import type { RunSpec } from '../../src/runs/spec.ts';
 import { equation, rate, summaryOf, summaryText } from '../../src/runs/summary.ts';
