@@ -119,8 +119,8 @@ const ofColumns = (cells: readonly number[], { manifest }: ModelPackage): number
   return [cells[0]!, ...cells.slice(score!.at + score!.bins + 2, decisions?.at)];
 };
 
-test('rows with and without faults, missing values and unseen categories of all sorts are among those counted', () => {
-  expect(planted.length).toBeGreaterThanOrEqual(100);
+checkTest('rows with and without faults, missing values and unseen categories are among those counted', () => {
+  expect(planted.length).toBeGreaterThan(100);
   expect(VALID).toHaveLength(ROWS - planted.length);
   expect(VALID.some((row) => row.occupation_type!.includes('\n'))).toBe(true);
   expect(VALID.some((row) => row.partner_id === 'P9999')).toBe(true);
