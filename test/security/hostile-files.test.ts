@@ -14,7 +14,7 @@ import {
   textPage,
   varint,
 } from '../support/parquet-pieces.ts';
-import { campaignTest, testOfMany } from '../support/tiers.ts';
+import { campaignTest, checkTest, testOfMany } from '../support/tiers.ts';
 import { attacksWith } from './attacks.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -101,7 +101,7 @@ const MOST_CPU_SECONDS = 40;
 const ARROW = attacksWith(Object.fromEntries(NAMES.map((name) => [name, 1]))).filter(({ name }) => name.startsWith('Arrow: ')); // biome-ignore format: one line
 for (const { name, body } of ARROW) {
   const at = ARROW_IN_CHECK.findIndex((end) => name.endsWith(end));
-  (at >= 0 ? testOfMany(at, 1) : campaignTest)(`a file: ${name}`, async () => {
+  (at >= 0 ? checkTest : campaignTest)(`a file: ${name}`, async () => {
     const file = path.join(folder, `${name.replaceAll(/[^a-z0-9]+/gi, '-')}.arrows`);
     writeFileSync(file, body);
     // Two billion rows of nulls are two billion rows: such a file ends when its rows do.
@@ -121,7 +121,7 @@ test('names of files that are tried in the check are those of the table', () => 
   expect(IN_CHECK.filter((name) => !FILES.some(([of]) => of === name))).toEqual([]);
 });
 
-test('of several inputs only the hostile one fails', async () => {
+checkTest('of several inputs only the hostile one fails', async () => {
   const several = path.join(folder, 'several');
   mkdirSync(several);
   const good = readFileSync(path.join(ROOT, 'src/bundled/credit-default/1/selftest.csv'));
@@ -134,7 +134,7 @@ test('of several inputs only the hostile one fails', async () => {
   expect(['a', 'b', 'c'].map((name) => existsSync(path.join(several, `${name}.ndjson`)))).toEqual([true, false, true]);
 });
 
-test('many inputs that fail hold no more memory than one', async () => {
+checkTest('many inputs that fail hold no more memory than one', async () => {
   const many = path.join(folder, 'many');
   mkdirSync(many);
   const bytes = columns(1, () => ({ pages: textPage(1, word(60 * MIB)) }));

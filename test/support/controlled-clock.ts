@@ -15,7 +15,8 @@ const TURNS_AFTER_TIMER = 5;
 
 export class ControlledClock implements Clock {
   readonly #epochAtStart = Date.now();
-  readonly #monotonicAtStart = performance.now();
+  // Whole: sums of fractions would miss the moment at which a timer is due.
+  readonly #monotonicAtStart = Math.floor(performance.now());
   readonly #timers = new Set<OwnTimer>();
   /** By how much this clock is ahead of the system's; of a stopped clock, how far it was moved. */
   #movedMs = 0;

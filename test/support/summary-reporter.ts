@@ -1,5 +1,5 @@
 // The last lines of a test run: what ran, what was skipped and why, and which files took longest.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 import { KEPT_FOLDER } from './kept-folder.ts';
@@ -29,6 +29,15 @@ function cpuSeconds(): Map<string, number> {
   const seconds = new Map<string, number>();
   for (const [file, text] of linesOf(CPU_FILE)) seconds.set(file!, (seconds.get(file!) ?? 0) + Number(text));
   return seconds;
+}
+
+/** Writes the CPU seconds of all test files of a run, the largest first. Returns the path. */
+function leaveCpuTable(tier: string, cpu: ReadonlyMap<string, number>): string {
+  const file = path.join('coverage', `cpu-${tier}.tsv`);
+  mkdirSync('coverage', { recursive: true });
+  const rows = [...cpu].sort((a, b) => b[1] - a[1]).map(([name, seconds]) => `${seconds.toFixed(1)}\t${name}\n`);
+  writeFileSync(file, rows.join(''));
+  return file;
 }
 
 /** The repetitions of campaigns with their number: a line each. */
@@ -94,6 +103,8 @@ export class SummaryReporter implements Reporter {
         );
       }
     }
+    if (modules.length > FILES_SHOWN && cpu.size > 0)
+      lines.push(`CPU seconds of every file: ${leaveCpuTable(this.#tier, cpu)}`);
     process.stdout.write(`${lines.join('\n')}\n`);
   }
 }
