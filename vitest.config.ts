@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
@@ -16,6 +16,32 @@ const campaigns = (): string[] =>
     .filter((file) => file.endsWith('.test.ts'))
     .map((file) => `test/${file}`)
     .filter((file) => REPEAT_TOO.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
+
+/**
+ * Left out of `npm test`: each takes seconds of CPU, and what it is about has a property, the combinations of test/oracle or an entry
+ * point in the files that stay. `npm run check` runs all of them.
+ */
+const NOT_QUICK = [
+  'test/config/{pipeline-config,yaml-cost}.test.ts',
+  'test/docs/examples.test.ts',
+  'test/doors/commands/{explain-interactions,launcher,model}.test.ts',
+  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,content-coding,fairness,interactions,logs,model-uploads,models,openapi,proxies,resumable-uploads,security,sigterm,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
+  'test/drift/counting.test.ts',
+  'test/engine/{ahead,gradual,helping,score-file,whole,worker-death}.test.ts',
+  'test/inference/explain/{answers,pairs,zoo}.test.ts',
+  'test/io/decode/many-categories.test.ts',
+  'test/io/format/number.test.ts',
+  'test/io/source/{delimited-grammar,delimited-scanner,json-scanner}.test.ts',
+  'test/kubernetes/manifests.test.ts',
+  'test/model/signing/model-signature.test.ts',
+  'test/onboarding/{compare-packages,exports,mutations,zoo}.test.ts',
+  'test/oracle/crossings-reference.test.ts',
+  'test/project/init.test.ts',
+  'test/proof/replay-outputs.test.ts',
+  'test/runs/{containers,interactions,pipelines,sealed-doors,shared-shards}.test.ts',
+  'test/security/{amplification,fuzz,hostile-files}.test.ts',
+  'test/wasm/planted-faults.test.ts',
+];
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
 const ALONE = [
@@ -54,45 +80,52 @@ export default defineConfig(({ mode }) => {
     setupFiles: 'test/support/setup.ts',
     alias: { 'fast-check': path.resolve('test/support/seeded-fast-check.ts') },
   };
+  // Files that are named run in any tier. Those of brokers have nothing to do without one.
+  const notQuick = tier === 'quick' && isWhole ? NOT_QUICK : [];
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
   const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/kafka/')) : BROKERS;
+  const omitted = notQuick.length > 0 ? [...globSync([...NOT_QUICK, ...BROKERS, ...ALONE])].length : 0;
   return {
     test: {
       maxWorkers: 2,
-      reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed)],
+      reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed, omitted)],
       projects: [
         {
           test: {
             ...common,
             name: 'engine',
             include: files,
-            exclude: [...BROKERS, ...ALONE],
+            exclude: [...BROKERS, ...ALONE, ...notQuick],
             // Processes that they wait for leave room for a third.
             maxWorkers: 3,
             sequence: { groupOrder: 0 },
           },
         },
-        {
-          test: {
-            ...common,
-            name: 'brokers',
-            include: kafka,
-            exclude: ALONE,
-            maxWorkers: 3,
-            sequence: { groupOrder: 1 },
-          },
-        },
-        {
-          // After all others and one at a time.
-          test: {
-            ...common,
-            name: 'alone',
-            include: ALONE,
-            fileParallelism: false,
-            sequence: { groupOrder: 2 },
-          },
-        },
+        ...(notQuick.length > 0
+          ? []
+          : [
+              {
+                test: {
+                  ...common,
+                  name: 'brokers',
+                  include: kafka,
+                  exclude: ALONE,
+                  maxWorkers: 3,
+                  sequence: { groupOrder: 1 },
+                },
+              },
+              {
+                // After all others and one at a time.
+                test: {
+                  ...common,
+                  name: 'alone',
+                  include: ALONE,
+                  fileParallelism: false,
+                  sequence: { groupOrder: 2 },
+                },
+              },
+            ]),
       ],
     },
   };

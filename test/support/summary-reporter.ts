@@ -69,11 +69,14 @@ function skipLines(modules: readonly TestModule[]): string[] {
 export class SummaryReporter implements Reporter {
   readonly #tier: string;
   readonly #seed: string;
+  readonly #omitted: number;
   readonly #began = performance.now();
 
-  constructor(tier: string, seed: string) {
+  /** `omitted`: test files that this tier leaves out. */
+  constructor(tier: string, seed: string, omitted: number) {
     this.#tier = tier;
     this.#seed = seed;
+    this.#omitted = omitted;
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -88,6 +91,8 @@ export class SummaryReporter implements Reporter {
     const lines = [
       `Tier ${this.#tier}, seed ${this.#seed}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped in ${plural(modules.length, 'file')}; ${minutes.toFixed(1)} minutes${cost}`,
     ];
+    if (this.#omitted > 0)
+      lines.push(`${plural(this.#omitted, 'file')} only in \`npm run check\`: see vitest.config.ts`);
     const skips = skipLines(modules);
     if (skips.length > 0) lines.push('Skipped:', ...skips);
     const campaigns = sizes();
