@@ -148,8 +148,8 @@ async function see(cluster: KafkaCluster, side: Side, i: number, one: TopicCase)
   const own = (bytes: string): Buffer => Buffer.from(bytes.replaceAll(mine, 'SIDE'));
   // Lines name the topic of their record, so that even compressed files differ by the names of the sides.
   for (const [part, bytes] of seen) {
-    if (part.endsWith('.gz')) seen.set(part, own(gunzipSync(bytes).toString('latin1')));
-    else if (part.endsWith('.ndjson')) seen.set(part, own(bytes.toString('latin1')));
+    if (part.endsWith('.gz')) seen.set(part, own(unpacked(bytes)));
+    else seen.set(part, own(bytes.toString('latin1')));
   }
   const out = (await readTopic(cluster, `${mine}-out`)).map((r) => (one.anyPartition ? { ...r, partition: -1 } : r));
   const letters = await readTopic(cluster, `${mine}-letters`);
@@ -157,6 +157,15 @@ async function see(cluster: KafkaCluster, side: Side, i: number, one: TopicCase)
   seen.set('records', own(listed(out, { now, sorted: one.anyPartition === true })));
   seen.set('dead letters', own(listed(letters, { now: true, sorted: true })));
   return seen;
+}
+
+/** The text of a gzip file; what is not gzip as it is. */
+function unpacked(bytes: Buffer): string {
+  try {
+    return gunzipSync(bytes).toString('latin1');
+  } catch {
+    return bytes.toString('latin1');
+  }
 }
 
 /** A line a record; partition by partition in order, or sorted where the order is nobody's promise. */
