@@ -12,6 +12,7 @@ import { failureOf, type InputFailure, inputFailure, nextMayWork } from './input
 import { InputScorer } from './input-scorer.ts';
 import { RunEnds } from './open-ends.ts';
 import type { OpenStep, PlannedRun } from './plugin.ts';
+import { signKeyOf } from './plugins/output-manifest.ts';
 import { PLUGINS } from './plugins/plugin-list.ts';
 import { runStep } from './run-step.ts';
 import { refuseSameFiles } from './same-files.ts';
@@ -47,7 +48,17 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
     onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),
   });
   const evaluator = () => scorer.evaluator;
-  const planned = { spec, context, model, steps, several, rejects, result: newResult(), evaluator };
+  const planned = {
+    spec,
+    context,
+    model,
+    steps,
+    several,
+    rejects,
+    signKey: await signKeyOf(spec),
+    result: newResult(),
+    evaluator,
+  };
   const openers: OpenStep[] = [];
   for (const plugin of PLUGINS) {
     const open = await plugin.plan(planned);

@@ -1,4 +1,5 @@
 // The lifecycle of a run as its features see it. A feature is a plugin; runs/plugins/plugin-list.ts lists them in the order in which hooks run.
+import type { KeyObject } from 'node:crypto';
 import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
@@ -21,6 +22,8 @@ export interface PlannedRun {
   /** The source is a pattern, or a shard has several pieces. */
   readonly several: boolean;
   readonly rejects: RejectsList;
+  /** Signs what the run proves; null: nothing is signed. Read once, because it may be a pipe. */
+  readonly signKey: KeyObject | null;
   /** Published with the end of the run; plugins add what they know. */
   readonly result: RunResult;
   /** Name of the evaluator that scores; empty before the first input. */

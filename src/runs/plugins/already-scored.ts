@@ -13,7 +13,7 @@ import type { RunStep } from '../files-of-run.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { FileRunSpec } from '../spec.ts';
 import { storedSize, storedText } from '../stored.ts';
-import { digestOf, isProven, optionsOf, signKeyOf } from './output-manifest.ts';
+import { digestOf, isProven, optionsOf } from './output-manifest.ts';
 
 interface RunIntended {
   spec: FileRunSpec;
@@ -61,11 +61,10 @@ const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =
 
 /** Skips inputs of a pattern that an earlier run scored. */
 export const alreadyScoredPlugin: RunPlugin = {
-  async plan({ spec, context, model, several, rejects, result }) {
+  plan({ spec, context, model, several, rejects, signKey: key, result }) {
     const mayResume = spec.resume === 'always' || spec.resume === 'asked';
     // A rejects file of all inputs is written by one run.
     if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
-    const key = await signKeyOf(spec);
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
       result.inputsDoneBefore++;

@@ -371,8 +371,7 @@ class ManifestObserver extends ProofObserver {
 
 /** Publishes a manifest with each output; one of an earlier run is removed where this run has none. */
 export const manifestPlugin: RunPlugin = {
-  async plan({ spec, model, rejects, evaluator }) {
-    const key = await signKeyOf(spec);
+  plan({ spec, model, rejects, signKey: key, evaluator }) {
     return ({ input, output, set, resume }) => {
       if (output === null || output.name === STDIO) return null;
       const manifest = manifestNameOf(output.name);
