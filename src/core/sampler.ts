@@ -10,7 +10,7 @@ export class Sampler {
   #skipped = 0;
 
   /** `now`: milliseconds of a clock that never goes back. */
-  constructor(perSecond: number, oneIn: number, now = () => monotonicMs()) {
+  constructor(perSecond: number, oneIn: number, now = monotonicMs) {
     this.#perSecond = perSecond;
     this.#oneIn = oneIn;
     this.#now = now;

@@ -9,7 +9,7 @@ import type { RunCounts } from '../engine/counts.ts';
 import { ByteWitness, type Digest, type Mark } from '../proof/byte-witness.ts';
 import { seal } from '../proof/envelope.ts';
 import { blockOfEntry, finishedNow, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
-import { addTo, newCounts } from './accumulator.ts';
+import { addTo, newCounts, tallyOfSaved } from './accumulator.ts';
 import { endpoint } from './endpoints.ts';
 import { formatOf, previousOf, provenFile, provenRows } from './plugins/output-manifest.ts';
 import type { FoundPart } from './plugins/shard-part.ts';
@@ -134,7 +134,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
 
 export function sumOf(parts: readonly FoundPart[]): RunCounts {
   const counts = newCounts();
-  for (const part of parts) addTo(counts, { ...part, details: [] });
+  for (const part of parts) addTo(counts, tallyOfSaved(part, null));
   return counts;
 }
 

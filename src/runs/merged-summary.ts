@@ -5,7 +5,7 @@ import { driftDigests } from '../drift/drift-monitor.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import { RunAccount } from './account.ts';
-import { newCounts, tallyOfSaved } from './accumulator.ts';
+import { tallyOfSaved } from './accumulator.ts';
 import { RunFindings } from './gate.ts';
 import { type MergedFile, sumOf } from './merged-proof.ts';
 import type { FoundPart } from './plugins/shard-part.ts';
@@ -48,7 +48,7 @@ export function judgeMerged(
     findings.begin();
     for (const part of parts) findings.current.add(tallyOfSaved(part, model?.manifest ?? null));
     try {
-      findings.judge(file.name, { ...newCounts(), ...sumOf(parts) });
+      findings.judge(file.name, sumOf(parts));
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'gate_stopped') throw error;
       stopped.push(error.message);

@@ -9,7 +9,7 @@ import type { RunStep } from './files-of-run.ts';
 import type { Checkpoint } from './interrupted-run.ts';
 import { connectionOf } from './kafka-connection.ts';
 import type { Taps } from './plugin.ts';
-import { type FileRunSpec, interpretationOf, scoringOf } from './spec.ts';
+import { type FileRunSpec, fileScoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
 
 /** Where an output is written and who observes its bytes. */
@@ -32,14 +32,10 @@ export class RunEnds {
     this.#model = model;
   }
 
-  get #passthrough(): readonly string[] | '*' {
-    return scoringOf(this.#spec, this.#spec.sink.type === 'kafka' ? '*' : []).passthrough;
-  }
-
   /** @throws SluiceError input_* | output_* | database_* | kafka_* | usage */
   async open({ input, output }: RunStep, target: OutputTarget): Promise<{ source: OpenSource; sink: OpenSink }> {
     const [spec, manifest] = [this.#spec, this.#model.manifest];
-    const passthrough = this.#passthrough;
+    const { passthrough, interpretation } = fileScoringOf(spec);
     const opened = input.query
       ? await openQuerySource(input.query, { manifest, passthrough })
       : await openSource(
@@ -49,7 +45,6 @@ export class RunEnds {
         );
     try {
       if (spec.sink.type === 'kafka') return { source: opened, sink: await this.#openTopic() };
-      const interpretation = interpretationOf(spec);
       if (spec.sink.type === 'postgres') {
         const { source, digest } = digestedSource(opened);
         const table = { manifest, passthrough, interpretation, digest, log: this.#context.log };

@@ -8,7 +8,7 @@ import type { RunStep } from './files-of-run.ts';
 import type { InputScorer } from './input-scorer.ts';
 import type { RunEnds } from './open-ends.ts';
 import { type ObservedAttempt, type OpenStep, type PlannedRun, type StepObserver, StepObservers } from './plugin.ts';
-import { scoringOf } from './spec.ts';
+import { fileScoringOf } from './spec.ts';
 
 export interface StepRunner {
   run: PlannedRun;
@@ -23,11 +23,13 @@ export interface StepRunner {
 
 async function openObservers(openers: readonly OpenStep[], step: RunStep, group: CommitGroup) {
   const observers: StepObserver[] = [];
+  let resume: StepObserver['resume'] = null;
   for (const open of openers) {
-    const { resume } = new StepObservers(observers);
-    const observer = await open({ ...step, set: group.set, resume });
+    const observer = await open({ ...step, set: group.set, resume: resume ?? null });
     if (observer === 'skip') return null;
-    if (observer) observers.push(observer);
+    if (!observer) continue;
+    observers.push(observer);
+    resume ??= observer.resume;
   }
   return new StepObservers(observers);
 }
@@ -58,7 +60,7 @@ export async function runStep(runner: StepRunner, step: RunStep, group: CommitGr
         return attempt;
       },
       rejects: list,
-      scoring: scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []),
+      scoring: fileScoringOf(spec),
       unit: () => {
         unit = context.account.unit();
         for (const saved of resume?.tallies ?? []) {

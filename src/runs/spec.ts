@@ -67,6 +67,9 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
   };
 }
 
+/** The scoring of a run of files: records of a topic carry all columns. */
+export const fileScoringOf = (spec: FileRunSpec): Scoring => scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
+
 /** The list that a run asks for. */
 export function rejectsOf(
   { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,

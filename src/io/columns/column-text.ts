@@ -11,8 +11,8 @@ type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: B
 
 /** How a reader that needs little of a block has its text written. */
 interface TextOptions {
-  /** Memory for at least so many bytes; without it, new memory is allocated. */
-  into?: (bytes: number) => SharedArrayBuffer;
+  /** Memory that the text may overwrite. New memory is allocated where it is too small. */
+  into?: ArrayBufferLike | undefined;
   /** Whether the values of a column of a run may be null instead of what they are. */
   unread?: (name: string, cells: CellRun) => boolean;
 }
@@ -31,7 +31,7 @@ export function asText<T extends Records>(block: T, { into, unread }: TextOption
     bytes += mostBytes(keys, run, block.faults, first);
     first += run.rows;
   }
-  const shared = into?.(bytes) ?? new SharedArrayBuffer(bytes);
+  const shared = into && into.byteLength >= bytes ? into : new SharedArrayBuffer(bytes);
   const to = Buffer.from(shared as unknown as ArrayBuffer);
   const spans = new Int32Array(block.faults.length * 2);
   let [record, at] = [0, 0];

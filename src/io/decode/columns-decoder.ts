@@ -38,8 +38,6 @@ export class ColumnsDecoder implements Decoder {
   #last: BlockColumns | null = null;
   #runs: readonly ColumnRun[] = [];
   #text: { of: BlockColumns | undefined; records: RecordSlice } | null = null;
-  /** Where the text of one block after the other is written. */
-  #textBytes = new SharedArrayBuffer(0);
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout, records: Decoder) {
     this.#readers = readers;
@@ -86,18 +84,13 @@ export class ColumnsDecoder implements Decoder {
   #asText(block: RecordSlice): RecordSlice {
     const known = this.#text;
     if (known !== null && known.of === block.columns) return known.records;
-    this.#text = null;
     const records = asText(block, {
-      into: (bytes) => this.#bytesOfText(bytes),
+      // The block before is done: shared memory is freed late, so that its text is overwritten.
+      into: known?.records.slab,
       unread: (name, cells) => !this.#isRead(name) && !this.#broken.has(cells),
     });
     this.#text = { of: block.columns, records };
     return records;
-  }
-
-  #bytesOfText(bytes: number): SharedArrayBuffer {
-    if (this.#textBytes.byteLength < bytes) this.#textBytes = new SharedArrayBuffer(bytes);
-    return this.#textBytes;
   }
 
   /** Whether a value of this column decides anything but whether its record is UTF-8. */
