@@ -9,6 +9,7 @@ import { controlClock } from '../../support/controlled-clock.ts';
 import { passTime } from '../../support/postgres/pass-time.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
+import { openTimed, type Timed } from '../../support/timed-store.ts';
 
 const DONE: JobEnd = {
   state: 'done',
@@ -45,18 +46,8 @@ async function queue(store: JobStore, change: Partial<NewJob> = {}): Promise<str
 
 const claimed = async (store: JobStore, pipelines: string[] = []) => (await store.claim(pipelines, true))?.job ?? null;
 
-/** A store, and how time passes for it. */
-interface Timed {
-  store: JobStore;
-  pass: (ms: number) => Promise<void>;
-}
-
-function contract(open: () => Timed): void {
-  const timed = (): Timed => {
-    const opened = open();
-    onTestFinished(() => opened.store.close());
-    return opened;
-  };
+function contract(open: () => Timed<JobStore>): void {
+  const timed = () => openTimed(open);
   const opened = async () => timed().store;
 
   test('jobs of busy owners are left alone, those of others are claimed', async () => {

@@ -1,6 +1,6 @@
 // What every table of resumable uploads has to do: the same cases for the embedded one and for the one that servers share.
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { epochMs } from '../../../src/core/clock.ts';
 import type { JobStore, NewJob } from '../../../src/doors/http/jobs/job-store.ts';
 import { PostgresJobs } from '../../../src/doors/http/jobs/postgres-jobs.ts';
@@ -11,23 +11,14 @@ import { controlClock } from '../../support/controlled-clock.ts';
 import { passTime } from '../../support/postgres/pass-time.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
+import { openTimed, type Timed } from '../../support/timed-store.ts';
 
 type Store = JobStore & { uploads: UploadStore };
 
 const LEASE_MS = 600_000;
 
-/** A store, and how time passes for it. */
-interface Timed {
-  store: Store;
-  pass: (ms: number) => Promise<void>;
-}
-
-function contract(open: () => Timed): void {
-  const timed = (): Timed => {
-    const opened = open();
-    onTestFinished(() => opened.store.close());
-    return opened;
-  };
+function contract(open: () => Timed<Store>): void {
+  const timed = () => openTimed(open);
   const opened = async () => timed().store;
 
   /** Reserved and begun; 100 bytes long. */

@@ -17,13 +17,19 @@ const write = async (set: CommitSet, file: string, text: string, beside = false)
   await sink.commit();
 };
 
-test('what an earlier run left beside an output is removed with the commit, not before', async () => {
+/** A set in which a new output replaces an old one, and the old list beside it is removed. */
+async function replacedAndRemoved() {
   const folder = scratch();
   const [out, list] = ['out.csv', 'list.csv'].map((name) => path.join(folder, name)) as [string, string];
   for (const file of [out, list]) writeFileSync(file, 'old');
   const set = new CommitSet();
   await write(set, out, 'new');
   await set.remove(list);
+  return { folder, list, set };
+}
+
+test('what an earlier run left beside an output is removed with the commit, not before', async () => {
+  const { folder, list, set } = await replacedAndRemoved();
   await set.remove(path.join(folder, 'never.csv'));
   expect(readFileSync(list, 'utf8')).toBe('old');
   await set.publish();
@@ -31,12 +37,7 @@ test('what an earlier run left beside an output is removed with the commit, not 
 });
 
 test('aborted, it leaves what was there', async () => {
-  const folder = scratch();
-  const [out, list] = ['out.csv', 'list.csv'].map((name) => path.join(folder, name)) as [string, string];
-  for (const file of [out, list]) writeFileSync(file, 'old');
-  const set = new CommitSet();
-  await write(set, out, 'new');
-  await set.remove(list);
+  const { folder, set } = await replacedAndRemoved();
   await set.abort();
   await set.abort();
   expect(filesOf(folder)).toEqual({ 'out.csv': 'old', 'list.csv': 'old' });
