@@ -1,5 +1,4 @@
 // The audit log as it is written: records are chained when they happen, and appended in batches by one writer.
-
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { monotonicMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';

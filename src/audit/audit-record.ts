@@ -1,5 +1,4 @@
 // One record of the audit log: a line of JSON that names the record before it by its sum, and ends with the sum of itself.
-
 import { hash } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 

@@ -1,5 +1,4 @@
 // What took long to find out and can be found out again, kept on disk for the next process. Nothing relies on it being there.
-
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, readdirSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';

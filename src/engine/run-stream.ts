@@ -1,5 +1,4 @@
 // The engine: blocks of one source through the worker pool into one sink, in order, within a fixed budget.
-
 import type { Block } from '../core/block.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';

@@ -1,5 +1,4 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
-
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';

@@ -1,5 +1,4 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
-
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { startTimer, stopTimer, type Timer } from '../core/clock.ts';

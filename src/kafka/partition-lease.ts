@@ -30,7 +30,6 @@
 //
 // For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
 // acknowledgements, and what was sent before a failure is sent again.
-
 import { createHash } from 'node:crypto';
 import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';

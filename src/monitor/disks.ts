@@ -1,5 +1,4 @@
 // How much space is left where files are written.
-
 import { statfs } from 'node:fs/promises';
 import { startInterval, stopTimer } from '../core/clock.ts';
 import { inBackground } from '../core/in-background.ts';

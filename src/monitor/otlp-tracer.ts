@@ -1,5 +1,4 @@
 // Spans for whoever collects traces: sent in batches by OTLP over HTTP, to the endpoint that OpenTelemetry's variables name.
-
 import type { Attributes, AttributeValue, SpanContext } from '@opentelemetry/api';
 import type * as Sdk from '@opentelemetry/sdk-trace';
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';

@@ -1,5 +1,4 @@
 // The audit page of a version: everything that is known of how it came to be served, gathered from its package and the journals.
-
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 import { versionOf } from '../model/package/load-package.ts';

@@ -1,5 +1,4 @@
 // `model add`: looks into the ONNX file and the training table, proposes a package, proves what can be proved.
-
 import path from 'node:path';
 import { epochMs } from '../core/clock.ts';
 import { VERSION } from '../core/version.ts';

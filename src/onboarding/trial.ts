@@ -1,5 +1,4 @@
 // Tries a package before it is served: loaded, read and scored in a limited process, so that nothing in it delays or ends this one.
-
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
-
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';

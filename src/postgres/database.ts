@@ -1,5 +1,4 @@
 // Connections to PostgreSQL: where the server is, who logs in, with which TLS, and how often it is tried.
-
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import pg from 'pg';

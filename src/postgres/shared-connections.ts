@@ -1,5 +1,4 @@
 // A few connections that many short statements share: each is a transaction of its own, and repeated where its connection was lost.
-
 import pg from 'pg';
 import { sleep } from '../core/clock.ts';
 import { clientConfig, type DatabaseSettings, distrusted, NOT_NOW, nameOf } from './database.ts';

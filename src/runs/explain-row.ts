@@ -1,5 +1,4 @@
 // One row of a file through the engine with its interpretation: read up to the row, scored alone.
-
 import { recordsOf } from '../core/block.ts';
 import { sleep } from '../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';

@@ -1,5 +1,4 @@
 // Scores inputs one after the other through one pool of workers, starting before the evaluators have been compared where that is safe.
-
 import { availableParallelism } from 'node:os';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';

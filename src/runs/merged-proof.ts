@@ -1,5 +1,4 @@
 // The manifest of an output that was joined from the parts of shards: what one run over the whole file leaves, made of what the shards saw.
-
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
 import { LF } from '../core/ascii.ts';

@@ -1,5 +1,4 @@
 // Scores one input of a run: opens the plugins' observers and both ends, and leaves the files to the commit group.
-
 import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
 import type { CommitGroup } from './commit-group.ts';

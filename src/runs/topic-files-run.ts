@@ -1,5 +1,4 @@
 // From a topic to files: one file at a time a partition, named by its first offset; the offset is committed when the file is there.
-
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';

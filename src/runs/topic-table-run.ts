@@ -1,5 +1,4 @@
 // From a topic to a table: rows, dead letters and the offset of a micro-batch in one transaction of the database.
-
 import type { KafkaSource, PostgresSink } from '../config/pipeline-schema.ts';
 import { monotonicMs, sleep } from '../core/clock.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';

@@ -1,5 +1,4 @@
 // HTTP calls to registries and object storage: time-outs, retries with jitter, and every failure of the server in one code.
-
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import http from 'node:http';

@@ -1,5 +1,4 @@
 // What the services of AWS answer to whoever asks for keys and for parts of an object: by their documentation, on a port of this machine.
-
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { epochMs } from '../../src/core/clock.ts';

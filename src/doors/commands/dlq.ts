@@ -1,5 +1,4 @@
 // `sluice dlq list`, `show`, `count`, `replay` and `drop`: the desk for dead letters.
-
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';

@@ -1,5 +1,4 @@
 // `sluice keys`: who may call the service.
-
 import type { Command } from 'commander';
 import { SCOPES, type Scope } from '../../config/scopes.ts';
 import { epochMs } from '../../core/clock.ts';

@@ -1,5 +1,4 @@
 // Leaves the report of a run, also of one that failed or was stopped. A run is what it was, whether that can be done or not.
-
 import { readFile, stat } from 'node:fs/promises';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

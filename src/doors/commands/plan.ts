@@ -1,5 +1,4 @@
 // `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
-
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';

@@ -1,5 +1,4 @@
 // What a run says of itself in the log: its beginning, how it gets on, its end, and faults that nobody caught.
-
 import { randomUUID } from 'node:crypto';
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import { onBackgroundFault } from '../../core/in-background.ts';

@@ -1,5 +1,4 @@
 // `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
-
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';

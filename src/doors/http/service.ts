@@ -1,5 +1,4 @@
 // Starts the whole service and stops it gracefully.
-
 import { isIPv6 } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,6 +1,5 @@
 // A process for code that cannot be interrupted, such as ONNX Runtime: within limits of memory and CPU time, and killed from
 // outside where it exceeds them. Only a process can be: a thread that is ended inside native code takes all others along.
-
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

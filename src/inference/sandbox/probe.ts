@@ -1,5 +1,4 @@
 // Runs a model in a child process, so that a crash or an endless loop inside ONNX Runtime becomes an error with a reason.
-
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // What killed processes left beside an output: temporary files are removed, and a commit that was interrupted is brought to its end.
-
 import { randomBytes } from 'node:crypto';
 import { readdir, rename } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
-
 import type { Block } from '../../core/block.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import type { Flow } from '../../core/flow.ts';

@@ -1,5 +1,4 @@
 // Blocks of a table: its rows as columns, as many as a slab has bytes. Their text is written only where somebody looks at it.
-
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import {
   blockColumns,

@@ -1,6 +1,5 @@
 // Partitions to members in turn, in the order of their instance names: whoever comes back gets the same partitions again. Those of a
 // topic go to members that read it, whichever of them the leader reads itself.
-
 import type { Assigner, Cluster, PartitionAssigner } from 'kafkajs';
 import { sleep } from '../../core/clock.ts';
 import { reasonOf } from '../client/failures.ts';

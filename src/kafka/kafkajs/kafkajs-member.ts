@@ -1,5 +1,4 @@
 // One member of a consumer group on one topic by kafkajs: the fetch loop, replaced when it fails, every partition starting paused.
-
 import type { Consumer, EachBatchPayload } from 'kafkajs';
 import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -1,5 +1,4 @@
 // Partitions read from offset to offset without a group, over the connections that kafkajs keeps below its consumers.
-
 import type { Kafka } from 'kafkajs';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

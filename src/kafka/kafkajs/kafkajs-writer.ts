@@ -1,5 +1,4 @@
 // Batches into topics by a producer of kafkajs: in one transaction with offsets, or in order of safety without one.
-
 import type { Message, Producer, RecordMetadata, TopicMessages, Transaction } from 'kafkajs';
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -1,6 +1,5 @@
 // One connection to one broker: frames out, frames in, and an end that nothing survives. The library's own connection is not used:
 // after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
-
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';

@@ -1,5 +1,4 @@
 // A client of the Confluent schema registry API: schemas by id and by version, with what they refer to, and the id of our own.
-
 import type { ConnectionOptions } from 'node:tls';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -1,5 +1,4 @@
 // The journal of the aliases of a model: who moved what, when, why and to which package.
-
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { chained, checkChain, journalFields, type Mover, signed } from './journal.ts';

@@ -1,5 +1,4 @@
 // Disk cache for packages of remote registries, keyed by the hash of their content: checked when opened, bounded in size.
-
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals beside.
-
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';

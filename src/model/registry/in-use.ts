@@ -1,5 +1,4 @@
 // Word that a process leaves in a registry folder while it has a version loaded, so that nobody removes what runs.
-
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';

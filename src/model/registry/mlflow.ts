@@ -1,5 +1,4 @@
 // A registry in an MLflow tracking server: registered models, their versions and aliases, packages as artifacts of runs.
-
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
-
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // A registry in S3-compatible object storage: PREFIX/<id>/<version>/model.yaml …, PREFIX/<id>/aliases.yaml.
-
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';

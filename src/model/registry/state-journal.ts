@@ -1,5 +1,4 @@
 // The journal of the versions of a model: which were proposed, approved, retired and removed, by whom, when and why.
-
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -341,7 +341,7 @@ test.each([
   }
 });
 
-/** The encodings of a column of `rows` values, of which so many differ. */
+/** The encodings of a column of `rows` values, `different` of them distinct. */
 function chunkOf(rows: number, different: number, kind: 'number' | 'text'): string[] {
   const held = new HeldColumn({ name: 'x', kind });
   held.rows = rows;

@@ -1,5 +1,4 @@
 // Those who may call, as the file of keys says: tokens are compared in constant time, and the file is read again when it changes.
-
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // What of the service goes into the audit log: who asked what of which model, who was refused, what became of jobs, whose keys changed.
-
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditLog } from '../../../audit/audit-log.ts';
 import type { AuditFields } from '../../../audit/audit-record.ts';

@@ -1,5 +1,4 @@
 // How often an address may show a wrong key: a token bucket each, in memory that does not grow.
-
 import { isIPv4, isIPv6 } from 'node:net';
 import { monotonicMs } from '../../../core/clock.ts';
 

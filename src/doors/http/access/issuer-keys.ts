@@ -1,5 +1,4 @@
 // The public keys of an identity provider: read over HTTPS, kept, and read again when they are old or a token names an unknown one.
-
 import {
   createLocalJWKSet,
   errors,

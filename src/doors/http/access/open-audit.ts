@@ -1,5 +1,4 @@
 // Opens the audit log of a service, has it measured, and says in the log how far it is.
-
 import { AuditLog } from '../../../audit/audit-log.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { startInterval, stopTimer } from '../../../core/clock.ts';

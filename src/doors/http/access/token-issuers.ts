@@ -1,5 +1,4 @@
 // Tokens of identity providers (JWT, RFC 7519): who signed one, whether it is for this service and valid now, and what it permits.
-
 import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { IssuerConfig } from '../../../config/oidc-options.ts';

@@ -1,5 +1,4 @@
 // The bytes of jobs in the folder of one server.
-
 import { createReadStream } from 'node:fs';
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,4 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
-
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';

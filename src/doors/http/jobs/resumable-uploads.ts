@@ -1,5 +1,4 @@
 // Uploads that come in parts (tus): each part is appended to a file, and one that is whole is queued as the upload of a job.
-
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';

@@ -1,5 +1,4 @@
 // The table of jobs in an embedded database, in the folder of one server: it survives a restart of that server.
-
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';

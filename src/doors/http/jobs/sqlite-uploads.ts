@@ -1,5 +1,4 @@
 // The table of resumable uploads beside that of jobs, in the embedded database of one server.
-
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import { epochMs } from '../../../core/clock.ts';
 import type { HeldJob } from './job-store.ts';

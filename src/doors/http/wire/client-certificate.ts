@@ -1,5 +1,4 @@
 // The certificate that a client showed in the TLS handshake, and whether it is still worth what it was then.
-
 import { hash, type X509Certificate } from 'node:crypto';
 import type net from 'node:net';
 import { TLSSocket } from 'node:tls';

@@ -1,5 +1,4 @@
 // Time limits of clients. A pause of this process (a stopped container, a throttled CPU, a long collection) is not the client's fault.
-
 import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from '../../../core/clock.ts';
 
 const BEAT_MS = 250;

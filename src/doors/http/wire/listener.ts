@@ -1,5 +1,4 @@
 // The socket side of the service: TLS with certificate reload, a readable refusal of plain HTTP, or a check of the proxy's address.
-
 import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';

@@ -1,5 +1,4 @@
 // The body of a request as byte chunks: bounded, decompressed, unwrapped from multipart, with time limits.
-
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';

@@ -1,5 +1,4 @@
 // One line of the log a request, when it is over: answered, refused or cut. Successes are sampled under load, nothing else is.
-
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';

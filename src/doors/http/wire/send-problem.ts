@@ -1,5 +1,4 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
-
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { startTimer, stopTimer } from '../../../core/clock.ts';
