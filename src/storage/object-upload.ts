@@ -59,17 +59,17 @@ export class ObjectUpload {
     await Promise.all(this.#parts);
   }
 
-  /** Now it is there. @throws SluiceError storage_unavailable | output_failed */
+  /** Makes the object visible. If it fails, the parts stay until `abort`. @throws SluiceError storage_unavailable | output_failed */
   async publish(): Promise<void> {
-    this.#over = true;
     if (this.#upload === null) {
       const done = await this.#client.put(this.#key, this.#held.subarray(0, this.#filled));
       if (done !== 'done') throw new SluiceError('output_failed', `${this.name} could not be written`);
-      return;
+    } else {
+      const etags = await Promise.all(this.#parts);
+      const parts = etags.map((etag, i) => ({ part: i + 1, etag }));
+      await this.#client.completeParts(this.#key, await this.#upload, parts);
     }
-    const etags = await Promise.all(this.#parts);
-    const parts = etags.map((etag, i) => ({ part: i + 1, etag }));
-    await this.#client.completeParts(this.#key, await this.#upload, parts);
+    this.#over = true;
   }
 
   /** Leaves no part behind, where storage can be reached; what is left a lifecycle rule of the bucket removes. Never throws. */

@@ -44,9 +44,9 @@ function packageOf(folder: string, scale: number): ModelPackage {
 }
 
 /** Numbers around zero, as the thresholds are; every thousandth row has one too few. */
-function applications(file: string): void {
+function applications(file: string, rows = ROWS): void {
   const lines = ['c0,c1,c2,c3'];
-  for (let i = 0; i < ROWS; i++) {
+  for (let i = 0; i < rows; i++) {
     const cells = [1, 2, 3, 4].map((k) => (Math.sin(i * k) * 3).toFixed(3));
     lines.push(cells.slice(0, i % 1000 === 999 ? 3 : 4).join(','));
   }
@@ -61,10 +61,14 @@ interface Run {
   rejects: string | null;
 }
 
-async function run(scale: number, options: Partial<ScoreFileOptions> = {}, inputs = scratch()): Promise<Run> {
+async function run(
+  scale: number,
+  options: Partial<ScoreFileOptions> = {},
+  { inputs = scratch(), rows = ROWS } = {},
+): Promise<Run> {
   const outputs = scratch();
   const input = path.join(inputs, 'in.csv');
-  applications(input);
+  applications(input, rows);
   const [output, rejects] = [path.join(outputs, 'out.csv'), path.join(outputs, 'rejects.csv')];
   const open = async () => ({ source: await openFile(input), sink: await openFileSink(output) });
   let repeats = 0;
@@ -105,6 +109,15 @@ test('evaluators that do not: all of it is done again by ONNX Runtime, and nothi
   // What the run that did not count would have written is something else.
   const { plan } = await judge(packageOf(scratch(), 1e6), 'auto').draft;
   expect(plan).toBeNull();
+});
+
+test('an input that ends before the verdict waits for it before its output is published', async () => {
+  const rows = 3;
+  const want = await run(32e6, { engine: 'onnxruntime' }, { rows });
+  const got = await run(32e6, {}, { rows });
+  expect(got.result).toMatchObject({ evaluator: 'onnxruntime', rows });
+  expect(got.repeats).toBe(1);
+  expect(got.output).toBe(want.output);
 });
 
 test('an input that cannot be read again waits for the verdict', async () => {

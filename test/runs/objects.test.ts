@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import { connect, createServer, type Server as TcpServer } from 'node:net';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -10,6 +11,7 @@ import { AwsClient } from 'aws4fetch';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { ObjectSet } from '../../src/io/sink/object-set.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { requireServer } from '../support/registries/require.ts';
@@ -158,6 +160,44 @@ function inObjectStorage(start: () => Promise<Server>): void {
     expect(await get('out/failed.ndjson')).toBe(null);
     const uploads = await (await client.fetch(new URL('/bank?uploads', server.url))).text();
     expect(uploads).not.toContain('<UploadId>');
+  });
+
+  test('when an object cannot be published, no parts stay in storage, neither its own nor those of the others', async () => {
+    // Forwards to the real server, but refuses to complete the objects named `refused`.
+    const proxy = createHttpServer((request, response) => {
+      const refused = request.method === 'POST' && /refused.*uploadId/.test(request.url!);
+      if (refused) return void request.resume().on('end', () => response.writeHead(403).end());
+      const { method, url, headers } = request;
+      const forwarded = httpRequest(new URL(url!, server.url), { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(response);
+      });
+      request.pipe(forwarded);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    onTestFinished(() => {
+      proxy.closeAllConnections();
+      proxy.close();
+      vi.unstubAllEnvs();
+    });
+    const endpoint = `http://127.0.0.1:${(proxy.address() as { port: number }).port}`;
+    for (const [name, value] of Object.entries({ ...S3_KEYS, AWS_ENDPOINT_URL: endpoint })) vi.stubEnv(name, value);
+    const set = new ObjectSet();
+    const bytes = Buffer.alloc(9 * 1024 * 1024, 'x');
+    for (const [name, beside] of [
+      ['main', false],
+      ['refused', true],
+    ] as const) {
+      // biome-ignore format: one line
+      const sink = set.open(`s3://bank/published/${name}`, beside);
+      await sink.write(bytes);
+      await sink.commit();
+    }
+    const uploads = async () => (await client.fetch(new URL('/bank?uploads', server.url))).text();
+    expect((await uploads()).match(/<UploadId>/g)).toHaveLength(2);
+    await expect(set.publish()).rejects.toThrow(/403/);
+    expect(await uploads()).not.toContain('<UploadId>');
+    for (const name of ['main', 'refused']) expect(await get(`published/${name}`)).toBe(null);
   });
 
   test('the manifests of an output are a chain, which verifies what is there and names the row that is not', async () => {
