@@ -1,5 +1,6 @@
 // Answers to records of a topic as rows of a table, in the CSV of COPY.
 import type { ErrorCode } from '../core/errors.ts';
+import { ExactNumber, parseExact } from '../core/exact-json.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { type PredictionColumn, type PredictionJson, predictionColumns } from '../io/format/prediction-fields.ts';
@@ -102,17 +103,12 @@ const placeCells = ({ topic, partition, offset }: RecordPlace): string[] => [
   String(offset),
 ];
 
-/** Numbers as they stand in the text where a double would be another one: a long account number is passed through, not calculated with. */
-const read = (json: Buffer): PredictionJson =>
-  JSON.parse(json.toString('utf8'), (_key: string, value: unknown, context?: { source?: string }) =>
-    typeof value === 'number' && context?.source !== undefined && context.source !== String(value)
-      ? context.source
-      : value,
-  ) as PredictionJson;
+const read = (json: Buffer): PredictionJson => parseExact(json) as PredictionJson;
 
-/** Nothing for what is not there; texts in quotes, which an empty text then is, too. */
+/** Empty for null; texts are quoted, so that an empty text differs from null. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return '';
+  if (value instanceof ExactNumber) return value.text;
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   return typeof value === 'number' || typeof value === 'boolean' ? text : `"${text.replaceAll('"', '""')}"`;
 }

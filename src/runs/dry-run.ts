@@ -8,13 +8,13 @@ import type { PartitionScanner } from '../kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../kafka/client/records.ts';
 import type { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { RunContext } from './context.ts';
-import { connectionOf } from './kafka-connection.ts';
-import { inWords } from './kafka-words.ts';
-import { recordFormat, topicsWritten } from './record-format.ts';
-import { recordScorer } from './record-scorer.ts';
 import { interpretationOf } from './spec.ts';
-import { checkTopics } from './topic-checks.ts';
-import { kafkaPlacesOf, namedTopics } from './topic-source.ts';
+import { connectionOf } from './topics/kafka-connection.ts';
+import { withAdvice } from './topics/kafka-error-messages.ts';
+import { recordFormat, topicsWritten } from './topics/record-format.ts';
+import { recordScorer } from './topics/record-scorer.ts';
+import { checkTopics } from './topics/topic-checks.ts';
+import { kafkaPlacesOf, namedTopics } from './topics/topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
@@ -58,7 +58,7 @@ async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (lin
     for (const line of group) log(line);
     records = await firstRecords(connectionOf(pipeline.kafka), reads, log);
   } catch (error) {
-    throw inWords(error, kafkaPlacesOf(pipeline, reads, topicsWritten(pipeline)));
+    throw withAdvice(error, kafkaPlacesOf(pipeline, reads, topicsWritten(pipeline)));
   }
   await scoreSome(pipeline, records, context, log);
 }

@@ -7,10 +7,10 @@ import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
 import { type OpenSink, type OpenSource, openSink, openSource } from './endpoints.ts';
 import type { RunStep } from './files-of-run.ts';
 import type { Checkpoint } from './interrupted-run.ts';
-import { connectionOf } from './kafka-connection.ts';
 import type { Taps } from './plugin.ts';
 import { type FileRunSpec, fileScoringOf } from './spec.ts';
-import type { TopicSink } from './topic-sink.ts';
+import { connectionOf } from './topics/kafka-connection.ts';
+import type { TopicSink } from './topics/topic-sink.ts';
 
 /** Where an output is written and who observes its bytes. */
 interface OutputTarget {
@@ -68,8 +68,8 @@ export class RunEnds {
     if (this.#topic || sink.type !== 'kafka') return this.#topic!;
     // Imported lazily: a run into files must not load the Kafka client.
     const [{ openTopicSink }, { recordFormat }] = await Promise.all([
-      import('./topic-sink.ts'),
-      import('./record-format.ts'),
+      import('./topics/topic-sink.ts'),
+      import('./topics/record-format.ts'),
     ]);
     const { encode } = await recordFormat(this.#spec);
     this.#topic = await openTopicSink({ connection: connectionOf(kafka), sink, encode });

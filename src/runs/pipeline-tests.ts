@@ -6,7 +6,7 @@ import { parseYaml } from '../config/yaml-document.ts';
 import { formatProblem } from '../config/yaml-problem.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import { recordScorer } from './record-scorer.ts';
+import { recordScorer } from './topics/record-scorer.ts';
 
 const CaseSchema = Type.Object(
   {

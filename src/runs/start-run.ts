@@ -6,9 +6,7 @@ import type { Metrics } from '../monitor/metrics.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import { interpretationOf, type RunSpec } from './spec.ts';
-import type { TopicFilesSpec } from './topic-files-run.ts';
-import type { TopicRunSpec } from './topic-run.ts';
-import type { TopicTableSpec } from './topic-table-run.ts';
+import type { TopicSpec } from './topics/answer-records.ts';
 
 async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
   const { measureCertificatesOf, watchOutput } = await import('./measure-ends.ts');
@@ -29,7 +27,7 @@ async function refuseInteractions(spec: RunSpec, { registry }: RunContext): Prom
 
 /** @throws SluiceError interpretation_unavailable | kafka_* | model_* | input_* | output_* */
 export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
-  const { source, sink } = spec;
+  const { source } = spec;
   boundGarbage();
   if (context.metrics) await measured(spec, context.metrics);
   if (source.type === 'file' || source.type === 'stdio' || source.type === 'postgres') {
@@ -40,8 +38,5 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
     throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
   }
   await refuseInteractions(spec, context);
-  if (sink.type === 'kafka') return (await import('./topic-run.ts')).startTopicRun(spec as TopicRunSpec, context);
-  if (sink.type === 'postgres')
-    return (await import('./topic-table-run.ts')).startTopicTableRun(spec as TopicTableSpec, context);
-  return (await import('./topic-files-run.ts')).startTopicFilesRun(spec as TopicFilesSpec, context);
+  return (await import('./topics/topic-run.ts')).startTopicRun(spec as TopicSpec, context);
 }

@@ -11,10 +11,10 @@ import type { ScoredPart } from '../engine/protocol.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import type { UnitAccount } from './account.ts';
 import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
-import { connectionOf } from './kafka-connection.ts';
 import { runOnce, type Scoring } from './run-once.ts';
 import { interpretationOf, type RunSpec, rejectsOf, scoringOf } from './spec.ts';
 import { storedBytes } from './stored.ts';
+import { connectionOf } from './topics/kafka-connection.ts';
 
 export interface UploadSpec extends RunSpec {
   source: UploadSource;
@@ -95,14 +95,14 @@ async function openUploadSink(
   const { sink } = spec;
   if (sink.type === 'kafka') {
     const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
-      import('./upload-topic-sink.ts'),
-      import('./record-format.ts'),
+      import('./topics/topic-sink.ts'),
+      import('./topics/record-format.ts'),
     ]);
     const { encode } = await recordFormat(spec);
     const connection = connectionOf(spec.kafka);
     const headers = trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) };
     if (spec.delivery === 'at_least_once') {
-      const { openTopicSink } = await import('./topic-sink.ts');
+      const { openTopicSink } = await import('./topics/topic-sink.ts');
       const topic = await openTopicSink({ connection, sink, encode, headers });
       return { ...topic, commit: () => topic.close(), abort: () => topic.close() };
     }

@@ -1,13 +1,14 @@
 // Applications and predictions in every format of a registry, through a real broker and a real registry; routes and tombstones.
+
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import avro from 'avsc';
 import protobuf from 'protobufjs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parseExact } from '../../src/core/exact-json.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { readAvro } from '../../src/kafka/schemas/avro-values.ts';
 import { headOf, schemaIdOf } from '../../src/kafka/schemas/framing.ts';
-import { parsePrediction } from '../../src/kafka/schemas/prediction-schema.ts';
 import { SchemaRegistry, type SchemaType } from '../../src/kafka/schemas/schema-registry.ts';
 import { scratch, start } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
@@ -80,7 +81,7 @@ const FORMATS: Format[] = [
     write: (row, customer) => avroType.toBuffer({ ...row, customer }),
     read: (schema, value) => {
       // Longs beyond 2^53 are numbers of JSON, of which JSON.parse loses digits.
-      const p = parsePrediction(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value));
+      const p = parseExact(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value));
       return { prediction: p.prediction, probability: p.probability, decision: p.decision, customer: p.customer };
     },
   },

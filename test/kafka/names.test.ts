@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { inOrder } from '../../src/kafka/kafkajs/assigner.ts';
 import { transactionalId } from '../../src/kafka/partition-lease.ts';
-import { instanceIdOf } from '../../src/runs/topic-source.ts';
+import { instanceIdOf } from '../../src/runs/topics/topic-source.ts';
 
 test('transactional ids of different groups, topics and partitions differ', () => {
   expect(transactionalId('score-eu', 'loan', 0)).not.toBe(transactionalId('score', 'eu-loan', 0));

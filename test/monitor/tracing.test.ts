@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest';
 import { type Word, words } from '../../src/core/log.ts';
 import { openTracer } from '../../src/monitor/otlp-tracer.ts';
-import { linksOf, withBatchSpan } from '../../src/runs/batch-span.ts';
+import { linksOf, withBatchSpan } from '../../src/runs/topics/answer-records.ts';
 import { CANARY, SUNG } from '../support/canaries.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { controlClock } from '../support/controlled-clock.ts';

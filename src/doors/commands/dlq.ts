@@ -8,7 +8,7 @@ import { LetterTopic } from '../../kafka/desk/letter-topic.ts';
 import { selects } from '../../kafka/desk/selection.ts';
 import { type SettleOptions, settleLetters } from '../../kafka/desk/settle-letters.ts';
 import { LetterCounter } from '../../kafka/desk/tally.ts';
-import { connectionOf } from '../../runs/kafka-connection.ts';
+import { connectionOf } from '../../runs/topics/kafka-connection.ts';
 import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import {

@@ -141,7 +141,7 @@ async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
     throw new SluiceError('usage', 'the pipeline writes to no topic: name the files of predictions');
-  const { topicsOf } = await import('../../runs/record-format.ts');
+  const { topicsOf } = await import('../../runs/topics/record-format.ts');
   return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
 }
 
@@ -155,8 +155,8 @@ async function topicSource(
 ): Promise<RowSource> {
   const [{ topicRows }, { connectionOf }, { valueReader }] = await Promise.all([
     import('../../outcomes/topic-rows.ts'),
-    import('../../runs/kafka-connection.ts'),
-    import('../../runs/record-format.ts'),
+    import('../../runs/topics/kafka-connection.ts'),
+    import('../../runs/topics/record-format.ts'),
   ]);
   let told = false;
   const table = {

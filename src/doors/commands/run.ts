@@ -110,7 +110,7 @@ async function gateProblems(file: string, limits: GateLimits, manifest: Manifest
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {
-  const { predictionSchemaOf, schemaText, topicsOf } = await import('../../runs/record-format.ts');
+  const { predictionSchemaOf, schemaText, topicsOf } = await import('../../runs/topics/record-format.ts');
   const { subjectOf } = await import('../../kafka/schemas/prediction-schema.ts');
   for (const file of files) {
     const pipeline = await readPipeline(file);

@@ -1,5 +1,7 @@
 // Predictions as Avro records; the schema follows the list of the fields of a prediction.
+
 import avro from 'avsc';
+import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import { exactLong } from './avro-values.ts';
 import { AvroWriter } from './avro-writer.ts';
 import { headOf } from './framing.ts';
@@ -9,10 +11,8 @@ import {
   isNothing,
   MODEL_KEYS,
   NAMESPACE,
-  type ParsedPrediction,
   PredictionParts,
   type PredictionSchemaOptions,
-  parsePrediction,
   passed,
   passthroughFields,
   RECORD_NAME,
@@ -90,7 +90,7 @@ export class AvscEncoder {
   }
 
   /** @throws Error a value does not fit its field */
-  encode(p: ParsedPrediction): Buffer {
+  encode(p: ExactObject): Buffer {
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
@@ -113,14 +113,14 @@ class AvroEncoder implements ValueEncoder {
     this.#reference = new AvscEncoder(schema, this.#parts);
   }
 
-  encode(json: Buffer, p = parsePrediction(json)): Buffer {
+  encode(json: Buffer, p = parseExact(json)): Buffer {
     this.#writer.begin(this.#head);
     if (this.#written(p)) return this.#writer.taken();
     return Buffer.concat([this.#head, this.#reference.encode(p)]);
   }
 
   /** The record in the order of the schema; false: a value is not what its field says, and what was written is worth nothing. */
-  #written(p: ParsedPrediction): boolean {
+  #written(p: ExactObject): boolean {
     const to = this.#writer;
     for (const key of MODEL_KEYS) {
       const value = p[key] ?? '';

@@ -1,5 +1,6 @@
 // The fields of a prediction as every schema language has them, and the passthrough columns beside them.
 import { SluiceError } from '../../core/errors.ts';
+import { ExactNumber, type ExactObject } from '../../core/exact-json.ts';
 import type { SchemaRegistry, SchemaType } from './schema-registry.ts';
 
 /** A field of a prediction, as the list of them says. */
@@ -73,39 +74,22 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
 /** A value passed through, by its type in JSON; objects and lists as their JSON. */
 export type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
-/** What a long may have, and any whole number. */
+/** An integer that may fit into a long. */
 const WHOLE = /^-?\d{1,19}$/;
-const DIGITS = /^-?\d+$/;
 const LONG_MIN = -(2n ** 63n);
 const LONG_MAX = 2n ** 63n - 1n;
 
-/** `source`: the number as it stood in the JSON, where JSON.parse lost digits. */
 export function passed(value: unknown): Passed | null {
   if (value === null || value === undefined) return null;
   if (typeof value === 'boolean') return { boolean: value };
   if (value instanceof ExactNumber) {
-    if (WHOLE.test(value.text)) {
-      const whole = BigInt(value.text);
-      if (whole >= LONG_MIN && whole <= LONG_MAX) return { long: value.text };
-    }
-    return { double: Number(value.text) };
+    const number = Number(value.text);
+    if (Number.isSafeInteger(number) || !WHOLE.test(value.text)) return passed(number);
+    const whole = BigInt(value.text);
+    return whole >= LONG_MIN && whole <= LONG_MAX ? { long: value.text } : { double: number };
   }
   if (typeof value === 'number') return Number.isSafeInteger(value) ? { long: value } : { double: value };
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };
-}
-
-/** A whole number that a JavaScript number cannot hold. */
-class ExactNumber {
-  readonly text: string;
-  constructor(text: string) {
-    this.text = text;
-  }
-  toString(): string {
-    return this.text;
-  }
-  toJSON(): unknown {
-    return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(this.text);
-  }
 }
 
 /** A number as a double, however many digits it has; anything else as it is. */
@@ -114,21 +98,6 @@ export const asDouble = (value: unknown): unknown => (value instanceof ExactNumb
 /** The same of all values of an object. */
 export const asDoubles = (values: unknown): unknown =>
   Object.fromEntries(Object.entries(values as object).map(([key, value]) => [key, asDouble(value)]));
-
-const MANY_DIGITS = /\d{16}/;
-
-/** A prediction as JSON.parse gives it, but for whole numbers beyond 2^53, which keep their digits (`String` of them gives these). */
-export type ParsedPrediction = Readonly<Record<string, unknown>>;
-
-export function parsePrediction(json: Buffer): ParsedPrediction {
-  const text = json.toString('utf8');
-  if (!MANY_DIGITS.test(text)) return JSON.parse(text);
-  const exact = (_key: string, value: unknown, context: { source?: string }): unknown =>
-    typeof value === 'number' && !Number.isSafeInteger(value) && DIGITS.test(context.source ?? '')
-      ? new ExactNumber(context.source!)
-      : value;
-  return (JSON.parse as (text: string, reviver: typeof exact) => ParsedPrediction)(text, exact);
-}
 
 /** A prediction as every encoder takes it apart: its fields, the columns that are named, and all others. */
 export class PredictionParts {
@@ -144,7 +113,7 @@ export class PredictionParts {
   }
 
   /** Members of a prediction that are neither a field nor a named column. */
-  rest(prediction: ParsedPrediction): [column: string, value: unknown][] {
+  rest(prediction: ExactObject): [column: string, value: unknown][] {
     const rest: [string, unknown][] = [];
     for (const key of Object.keys(prediction)) if (!this.#known.has(key)) rest.push([key, prediction[key]]);
     return rest;

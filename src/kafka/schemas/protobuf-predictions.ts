@@ -1,5 +1,7 @@
 // Predictions as Protobuf messages; the .proto file follows the list of the fields of a prediction.
+
 import protobuf from 'protobufjs';
+import { parseExact } from '../../core/exact-json.ts';
 import { FIRST_MESSAGE, headOf } from './framing.ts';
 import {
   asDouble,
@@ -9,7 +11,6 @@ import {
   NAMESPACE,
   PredictionParts,
   type PredictionSchemaOptions,
-  parsePrediction,
   passed,
   passthroughFields,
   RECORD_NAME,
@@ -91,7 +92,7 @@ class ProtobufEncoder implements ValueEncoder {
     this.#head = Buffer.concat([headOf(id), FIRST_MESSAGE]);
   }
 
-  encode(json: Buffer, p = parsePrediction(json)): Buffer {
+  encode(json: Buffer, p = parseExact(json)): Buffer {
     const message: Record<string, unknown> = {};
     for (const key of MODEL_KEYS) message[snake(key)] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) {

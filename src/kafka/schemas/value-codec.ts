@@ -1,13 +1,13 @@
 // Values of topics with a schema id in front: applications become JSON, predictions are written from JSON.
+import type { ExactObject } from '../../core/exact-json.ts';
 import { HEAD_BYTES, schemaIdOf } from './framing.ts';
-import type { ParsedPrediction } from './prediction-schema.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-registry.ts';
 
 export type Decoded = { json: Buffer } | { fault: string };
 
 export interface ValueEncoder {
   /** `json`: a prediction as topics carry it, one JSON object; `parsed`: the same, where somebody had to read it before. */
-  encode(json: Buffer, parsed?: ParsedPrediction): Buffer;
+  encode(json: Buffer, parsed?: ExactObject): Buffer;
 }
 
 /** JSON of the bytes behind the schema id. @throws Error they do not fit the schema */

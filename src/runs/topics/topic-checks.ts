@@ -1,8 +1,8 @@
-// Whether the topics of a pipeline fit together, asked of the brokers before anything is read: partitions, and how long answers are kept.
-import type { Pipeline } from '../config/pipeline-schema.ts';
-import { fixedWord, named, type Word, words } from '../core/log.ts';
-import { decidePartitioning } from '../kafka/output-partitions.ts';
-import { TopicDirectory, type TopicFacts } from '../kafka/topic-directory.ts';
+// Checks the topics of a pipeline at the brokers before anything is read: partitions, and the retention of answers.
+import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { fixedWord, named, type Word, words } from '../../core/log.ts';
+import { decidePartitioning } from '../../kafka/output-partitions.ts';
+import { TopicDirectory, type TopicFacts } from '../../kafka/topic-directory.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { topicsOf } from './record-format.ts';
 import { type TopicsRead, topicsRead } from './topic-source.ts';
@@ -15,16 +15,16 @@ export interface CheckedTopic {
 }
 
 export interface CheckedTopics {
-  /** Those of the source first. */
+  /** The topics of the source first. */
   topics: CheckedTopic[];
-  /** What an operator should know. */
+  /** Warnings for operators. */
   notices: Word[];
 }
 
 type Ends = Pick<Pipeline, 'source' | 'sink' | 'dead_letter'>;
 
 /**
- * `more`: asked over the same connection.
+ * `more`: further checks over the same connection.
  * @throws SluiceError kafka_topic_missing | kafka_partitions_differ | kafka_unreachable | kafka_authentication | kafka_not_authorized
  */
 export async function checkTopics(
@@ -47,12 +47,12 @@ export async function checkTopics(
       const { partitions, maxBatchBytes } = await directory.facts(topic);
       topics.push({ role, topic, partitions, maxBatchBytes });
     }
-    const notices = patternWords(pipeline, read);
+    const notices = patternNotices(pipeline, read);
     for (const topic of read.topics) {
       if (sink.type !== 'kafka') continue;
       const partitioning = sink.partition ?? null;
       await decidePartitioning({ directory, topic, outputs: topicsOf(sink), partitioning });
-      notices.push(...(await timeWords(pipeline, topic, (name) => directory.facts(name))));
+      notices.push(...(await retentionNotices(pipeline, topic, (name) => directory.facts(name))));
     }
     await more(directory, read.topics);
     return { topics, notices };
@@ -61,8 +61,8 @@ export async function checkTopics(
   }
 }
 
-/** What a pattern leaves out, or that it matches nothing. */
-export function patternWords({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): Word[] {
+/** Warnings about topics that a pattern leaves out, or that it matches none. */
+export function patternNotices({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): Word[] {
   if (source.type !== 'kafka' || source.topic_pattern === undefined) return [];
   const notices = own.map(
     (topic) => words`the topic ${named(topic)} matches topic_pattern and is left out, because the pipeline writes it`,
@@ -70,8 +70,8 @@ export function patternWords({ source }: Pick<Pipeline, 'source'>, { topics, own
   return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern now`];
 }
 
-/** What becomes of answers to old records of `topic`: a line for each sink that does not keep them as long as it keeps the records. */
-export async function timeWords(
+/** Warnings about output topics that keep answers for a shorter time than `topic` keeps its records. */
+export async function retentionNotices(
   { source, sink }: Ends,
   topic: string,
   factsOf: (topic: string) => Promise<TopicFacts>,
@@ -94,7 +94,7 @@ export async function timeWords(
   return notices;
 }
 
-/** In the largest unit that leaves a number worth reading. */
+/** A duration in the largest unit of which it has two. */
 function spanOf(ms: number): Word {
   for (const [unit, size] of [
     ['d', 86_400_000],

@@ -1,19 +1,19 @@
-// The retry topic of a pipeline: a member of its own that reads it with a delay, and answers into the same topics as the pipeline does.
-import type { DeadLetter } from '../config/pipeline-schema.ts';
-import { SluiceError } from '../core/errors.ts';
-import { TransactionalProcessor } from '../kafka/processor.ts';
-import type { ProcessorOptions } from '../kafka/processor-options.ts';
-import type { RetryPolicy } from '../kafka/retry-letters.ts';
-import { TopicDirectory } from '../kafka/topic-directory.ts';
-import type { RunContext } from './context.ts';
+// The retry topic of a pipeline: a second processor reads it with a delay and answers into the same topics as the pipeline.
+import type { DeadLetter } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { TransactionalProcessor } from '../../kafka/processor.ts';
+import type { ProcessorOptions } from '../../kafka/processor-options.ts';
+import type { RetryPolicy } from '../../kafka/retry-letters.ts';
+import { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { RunContext } from '../context.ts';
+import { type KafkaPlaces, withAdvice } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
-import { inWords, type KafkaPlaces } from './kafka-words.ts';
-import { Movement } from './movement.ts';
+import { Liveness } from './liveness.ts';
 
-/** Bytes of records that wait in memory: they are there for minutes, and the topic has the others. */
+/** Records that wait in memory, bytes: few, because they wait for minutes. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
 
-/** null: nothing is tried again. */
+/** null: no retries. */
 export function retryPolicyOf(letters: DeadLetter | undefined): RetryPolicy | null {
   const retry = letters?.type === 'kafka' ? letters.retry : undefined;
   if (!retry) return null;
@@ -34,29 +34,29 @@ export interface TopicRetriesOptions {
   postponed: () => number;
 }
 
-/** `prepare` first; then `start` reads on until `stop`, or `finish` until nobody waits any more. */
+/** `prepare` first; then `start` reads until `stop`, or `finish` until no record waits. */
 export class TopicRetries {
   readonly #options: TopicRetriesOptions;
-  readonly #movement: Movement;
+  readonly #liveness: Liveness;
   #processor: TransactionalProcessor | null = null;
   #stopped = false;
 
   constructor(options: TopicRetriesOptions) {
     this.#options = options;
-    this.#movement = new Movement(options.policy.delayMs);
+    this.#liveness = new Liveness(options.policy.delayMs);
   }
 
-  /** Whether what is due gets on; true as long as nothing is read. */
+  /** Whether due records are answered; true before reading starts. */
   get ready(): boolean {
-    return this.#processor === null || this.#movement.ready;
+    return this.#processor === null || this.#liveness.ready;
   }
 
-  /** The member now. */
+  /** The current member. */
   get processor(): TransactionalProcessor | null {
     return this.#processor;
   }
 
-  /** Looks at topic and group, before anything is begun. @throws SluiceError kafka_* */
+  /** Checks topic and group before anything starts. @throws SluiceError kafka_* */
   async prepare(): Promise<void> {
     const { policy, processor, places } = this.#options;
     const directory = new TopicDirectory(processor.connection);
@@ -65,7 +65,7 @@ export class TopicRetries {
       await directory.offsets(processor.group, policy.topic);
       fault = await wouldLose(directory, policy);
     } catch (error) {
-      throw inWords(error, places);
+      throw withAdvice(error, places);
     } finally {
       await directory.close();
     }
@@ -84,21 +84,21 @@ export class TopicRetries {
         onOffsetLost: 'stop',
         untilCaughtUp,
         maxInFlightBytes: IN_FLIGHT_BYTES,
-        observer: this.#movement.beside(observerOfRetries(context, policy.topic)),
+        observer: this.#liveness.beside(observerOfRetries(context, policy.topic)),
       });
       this.#processor = started;
       if (this.#stopped) await started.stop(0);
       const done = started.done.catch((error: unknown) => {
-        throw inWords(error, places);
+        throw withAdvice(error, places);
       });
       done.catch(() => {});
       return { done };
     } catch (error) {
-      throw inWords(error, places);
+      throw withAdvice(error, places);
     }
   }
 
-  /** One round after the other, because what fails again waits again. @throws SluiceError kafka_* */
+  /** In rounds, because a record that fails again waits again. @throws SluiceError kafka_* */
   async finish(): Promise<void> {
     for (let before = -1; before !== this.#options.postponed() && !this.#stopped; ) {
       before = this.#options.postponed();
@@ -114,7 +114,7 @@ export class TopicRetries {
   }
 }
 
-/** Why letters could be gone before they are tried again; null: they are kept. */
+/** Why dead letters could be deleted before they are retried; null: they are kept. */
 async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPolicy): Promise<string | null> {
   if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
   const { times, settingsKnown } = await directory.facts(topic);
@@ -122,7 +122,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
   return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
 }
 
-/** What waits has a metric of its own, because it is no lag that anybody should look after. */
+/** Waiting records have a metric of their own, because they are no lag to act on. */
 function observerOfRetries(context: RunContext, topic: string): ReturnType<typeof observerOf> {
   const { metrics, name } = context;
   const waiting = new Map<number, number>();

@@ -1,30 +1,30 @@
-// The kafka source of a pipeline as options of whoever reads the topic.
-import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
-import { topicPattern } from '../config/topic-pattern.ts';
-import type { KafkaConnection } from '../kafka/client/connection.ts';
-import type { KafkaObserver } from '../kafka/observer.ts';
-import type { ReadingOptions } from '../kafka/reading-options.ts';
-import type { TopicDirectory } from '../kafka/topic-directory.ts';
-import type { RunContext } from './context.ts';
+// The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
+import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
+import { topicPattern } from '../../config/topic-pattern.ts';
+import type { KafkaConnection } from '../../kafka/client/connection.ts';
+import type { KafkaObserver } from '../../kafka/observer.ts';
+import type { ReadingOptions } from '../../kafka/reading-options.ts';
+import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { RunContext } from '../context.ts';
+import type { RunSpec } from '../spec.ts';
 import { connectionOf } from './kafka-connection.ts';
+import type { KafkaPlaces } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
-import { type KafkaPlaces, Teller } from './kafka-words.ts';
-import { Movement } from './movement.ts';
+import { Liveness } from './liveness.ts';
 import { topicsWritten } from './record-format.ts';
-import type { RunSpec } from './spec.ts';
 import { TopicWatch } from './topic-watch.ts';
 
-/** Those a source names; of a pattern nobody knows any beforehand. */
+/** The topics that a source names; none for a pattern. */
 export const namedTopics = ({ topic, topics }: KafkaSource): readonly string[] =>
   topics ?? (topic === undefined ? [] : [topic]);
 
 export interface TopicsRead {
   topics: readonly string[];
-  /** Topics that match the pattern and are what the pipeline itself writes. */
+  /** Topics that match the pattern but are written by the pipeline itself. */
   own: readonly string[];
 }
 
-/** What the source reads now: those it names, or those there are that its pattern matches. @throws SluiceError kafka_* */
+/** The topics the source reads now: the named ones, or the existing ones that match its pattern. @throws SluiceError kafka_* */
 export async function topicsRead(
   pipeline: Pick<Pipeline, 'sink' | 'dead_letter'> & { source: KafkaSource },
   directory: Pick<TopicDirectory, 'topics'>,
@@ -41,17 +41,17 @@ export async function topicsRead(
   };
 }
 
-/** `of`: how many topics share the memory. @throws SluiceError kafka_config */
+/** The options of a reader. `of`: number of topics that share the memory. @throws SluiceError kafka_config */
 export const topicSource = (
   { source, score, kafka }: RunSpec & { source: KafkaSource },
   context: RunContext,
   topic: string,
   of = 1,
-): ReadingOptions & { observer: KafkaObserver; movement: Movement } => {
-  const movement = new Movement();
+): ReadingOptions & { observer: KafkaObserver; liveness: Liveness } => {
+  const liveness = new Liveness();
   return {
     connection: connectionOf(kafka),
-    movement,
+    liveness,
     topic,
     group: source.group,
     startAt: source.start_at,
@@ -63,30 +63,31 @@ export const topicSource = (
     fetchBytes: source.fetch_bytes,
     sessionTimeoutMs: kafka.session_timeout_ms,
     instanceId: instanceIdOf(kafka.instance_id, topic, source.topic !== undefined),
-    observer: movement.beside(observerOf(context, topic, source.topic !== undefined)),
+    observer: liveness.beside(observerOf(context, topic, source.topic !== undefined)),
   };
 };
 
-/** What the pipeline touches at its brokers. */
+/** What the pipeline uses at its brokers. */
 export const kafkaPlacesOf = (
   { source, kafka }: RunSpec & { source: KafkaSource },
   reads: readonly string[],
   writes: readonly string[],
 ): KafkaPlaces => ({ brokers: connectionOf(kafka).brokers, group: source.group, reads, writes });
 
-/** A watch over them that has begun. */
+/** Starts a watch over the topics of a run. */
 export function watchOf(places: KafkaPlaces, connection: KafkaConnection, { log }: RunContext): TopicWatch {
-  const watch = new TopicWatch({ connection, places, teller: new Teller(log), log });
+  const watch = new TopicWatch({ connection, places, log });
   watch.start();
   return watch;
 }
 
-/** Longest name the brokers take. */
+/** Longest name that brokers accept. */
 const MAX_INSTANCE_ID = 249;
 
 /**
- * In Kubernetes a container that died comes back in its pod, under the pod's name; with the topic, because pipelines in one pod may share
- * a group, and a pipeline has a member for each of its topics. Elsewhere only by configuration, because two members under one name take turns in putting each other out.
+ * The name of a static member. In Kubernetes it is the pod's, which a restarted container keeps, and the topic: pipelines in one pod may
+ * share a group, and a pipeline has a member for each topic. Elsewhere it has to be configured, because two members with one name
+ * expel each other in turns.
  */
 export function instanceIdOf(
   configured: string | undefined,
@@ -101,5 +102,5 @@ export function instanceIdOf(
   return id.length <= MAX_INSTANCE_ID && /^[A-Za-z0-9._-]+$/.test(id) ? id : null;
 }
 
-/** Records not yet committed, all partitions together. */
+/** Uncommitted records of all partitions. */
 export const totalLag = (lag: ReadonlyMap<number, number>): number => [...lag.values()].reduce((a, b) => a + b, 0);

@@ -1,19 +1,21 @@
 // How values of topics are read and written: JSON as it is, or Avro, JSON Schema and Protobuf through a schema registry.
-import type { KafkaSink, Pipeline, SchemaRegistryConfig } from '../config/pipeline-schema.ts';
-import { type ErrorCode, SluiceError } from '../core/errors.ts';
-import type { RecordFormatName } from '../core/file-format.ts';
-import type { Tally } from '../engine/counts.ts';
-import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
-import { readSecret, tlsOf } from '../kafka/client/connection.ts';
-import type { ParsedPrediction, PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
-import { SchemaRegistry, type SchemaType } from '../kafka/schemas/schema-registry.ts';
+
+import type { KafkaSink, Pipeline, SchemaRegistryConfig } from '../../config/pipeline-schema.ts';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import type { ExactObject } from '../../core/exact-json.ts';
+import type { RecordFormatName } from '../../core/file-format.ts';
+import type { Tally } from '../../engine/counts.ts';
+import { PREDICTION_FIELDS } from '../../io/format/prediction-fields.ts';
+import { readSecret, tlsOf } from '../../kafka/client/connection.ts';
+import type { PredictionSchemaOptions } from '../../kafka/schemas/prediction-schema.ts';
+import { SchemaRegistry, type SchemaType } from '../../kafka/schemas/schema-registry.ts';
 import {
   type Decoded,
   type ReadValue,
   readJson,
   ValueDecoder,
   type ValueEncoder,
-} from '../kafka/schemas/value-codec.ts';
+} from '../../kafka/schemas/value-codec.ts';
 import { tlsSettings } from './kafka-connection.ts';
 import { type RecordAnswer, type RecordScorer, rejectedAnswer, type ScoredRecords } from './record-scorer.ts';
 
@@ -22,9 +24,9 @@ export interface RecordFormat {
   score(scorer: RecordScorer, values: readonly (Buffer | null)[]): Promise<ScoredRecords>;
   /**
    * A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; undefined: its main one. `parsed`: what
-   * `parsePrediction` gave of it, so that it is not read twice.
+   * `parseExact` gave of it, so that it is not read twice.
    */
-  encode(json: Buffer, topic?: string, parsed?: ParsedPrediction): Buffer;
+  encode(json: Buffer, topic?: string, parsed?: ExactObject): Buffer;
 }
 
 type Coded = Exclude<RecordFormatName, 'json'>;
@@ -112,8 +114,8 @@ async function readerOf(
   registry: SchemaRegistry,
 ) {
   if (format === 'json_schema') return readJson;
-  if (format === 'protobuf') return (await import('../kafka/schemas/protobuf-values.ts')).readProtobuf;
-  const { readAvro } = await import('../kafka/schemas/avro-values.ts');
+  if (format === 'protobuf') return (await import('../../kafka/schemas/protobuf-values.ts')).readProtobuf;
+  const { readAvro } = await import('../../kafka/schemas/avro-values.ts');
   const reader = named ? await registry.byVersion(named.subject, named.version ?? 'latest') : null;
   if (named && reader?.type !== 'AVRO') {
     throw new SluiceError('kafka_config', `reader_schema: the registry has no such Avro schema under ${named.subject}`);
@@ -128,11 +130,11 @@ async function openEncoder(
 ): Promise<ValueEncoder> {
   switch (format) {
     case 'avro':
-      return (await import('../kafka/schemas/avro-predictions.ts')).openAvroEncoder(registry, options);
+      return (await import('../../kafka/schemas/avro-predictions.ts')).openAvroEncoder(registry, options);
     case 'protobuf':
-      return (await import('../kafka/schemas/protobuf-predictions.ts')).openProtobufEncoder(registry, options);
+      return (await import('../../kafka/schemas/protobuf-predictions.ts')).openProtobufEncoder(registry, options);
     case 'json_schema':
-      return (await import('../kafka/schemas/json-predictions.ts')).openJsonEncoder(registry, options);
+      return (await import('../../kafka/schemas/json-predictions.ts')).openJsonEncoder(registry, options);
   }
 }
 
@@ -140,11 +142,11 @@ async function openEncoder(
 export async function schemaText(format: Coded, options: PredictionSchemaOptions): Promise<string> {
   switch (format) {
     case 'avro':
-      return (await import('../kafka/schemas/avro-predictions.ts')).avroSchemaOfPredictions(options);
+      return (await import('../../kafka/schemas/avro-predictions.ts')).avroSchemaOfPredictions(options);
     case 'protobuf':
-      return (await import('../kafka/schemas/protobuf-predictions.ts')).protoOfPredictions(options);
+      return (await import('../../kafka/schemas/protobuf-predictions.ts')).protoOfPredictions(options);
     case 'json_schema':
-      return (await import('../kafka/schemas/json-predictions.ts')).jsonSchemaOfPredictions(options);
+      return (await import('../../kafka/schemas/json-predictions.ts')).jsonSchemaOfPredictions(options);
   }
 }
 

@@ -1,9 +1,9 @@
 // Each record of a micro-batch gets its own answer, whatever white space and values stand in the others.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ModelHost } from '../../src/engine/model-host.ts';
-import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { RecordScorer } from '../../src/runs/record-scorer.ts';
-import { someApplications } from '../support/kafka/applications.ts';
+import { ModelHost } from '../../../src/engine/model-host.ts';
+import { FolderRegistry } from '../../../src/model/registry/folder.ts';
+import { RecordScorer } from '../../../src/runs/topics/record-scorer.ts';
+import { someApplications } from '../../support/kafka/applications.ts';
 
 let host: ModelHost;
 beforeAll(() => {

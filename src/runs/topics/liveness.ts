@@ -1,34 +1,34 @@
-// Whether a pipeline gets on: it has its place in the group, and every partition is empty or was answered a short while ago.
-import { epochMs, monotonicMs } from '../core/clock.ts';
-import type { KafkaObserver } from '../kafka/observer.ts';
+// Whether a pipeline makes progress: it is a member of its group, and every partition is empty or was answered recently.
+import { epochMs, monotonicMs } from '../../core/clock.ts';
+import type { KafkaObserver } from '../../kafka/observer.ts';
 
-/** A partition with lag that is not answered for this long stands still, ms. */
-const STILL_MS = 30_000;
+/** A partition with lag and without an answer for this time makes no progress, ms. */
+const STALLED_MS = 30_000;
 
 interface Partition {
   lag: number;
   moved: number;
-  /** Time of the first record that is not committed, ms since 1970; null: none waits. */
+  /** Time of the first uncommitted record, ms since 1970; null: none. */
   oldest: number | null;
 }
 
 /** Fed by the events of a topic run. */
-export class Movement {
+export class Liveness {
   readonly #delayMs: number;
   readonly #partitions = new Map<number, Partition>();
   #assigned = false;
 
-  /** `delayMs`: records wait so long on purpose before they are answered. */
+  /** `delayMs`: records are answered this long after their time on purpose. */
   constructor(delayMs = 0) {
     this.#delayMs = delayMs;
   }
 
-  /** True as well where others of the group have all partitions. */
+  /** Also true if other members of the group have all partitions. */
   get ready(): boolean {
-    return this.#assigned && ![...this.#partitions.values()].some((p) => this.#still(p));
+    return this.#assigned && ![...this.#partitions.values()].some((p) => this.#stalled(p));
   }
 
-  /** An observer that tells `other` all it is told. */
+  /** An observer that forwards all events to `other`. */
   beside(other: KafkaObserver): KafkaObserver {
     return {
       ...other,
@@ -49,7 +49,7 @@ export class Movement {
       onLag: (event) => {
         const partition = this.#partitions.get(event.partition);
         if (partition) {
-          // What comes after a time without anything to do has its time from now.
+          // After an idle time, the time without answers starts now.
           if (partition.lag === 0 || event.lag < partition.lag) partition.moved = monotonicMs();
           partition.lag = event.lag;
           partition.oldest = event.oldest;
@@ -59,9 +59,9 @@ export class Movement {
     };
   }
 
-  #still({ lag, moved, oldest }: Partition): boolean {
-    if (lag === 0 || monotonicMs() - moved < STILL_MS) return false;
-    return this.#delayMs === 0 || epochMs() - (oldest ?? 0) >= this.#delayMs + STILL_MS;
+  #stalled({ lag, moved, oldest }: Partition): boolean {
+    if (lag === 0 || monotonicMs() - moved < STALLED_MS) return false;
+    return this.#delayMs === 0 || epochMs() - (oldest ?? 0) >= this.#delayMs + STALLED_MS;
   }
 
   #moved(partition: number): void {

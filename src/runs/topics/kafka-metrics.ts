@@ -1,12 +1,12 @@
-// Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
-import { epochMs } from '../core/clock.ts';
-import { named, words } from '../core/log.ts';
-import type { KafkaObserver } from '../kafka/observer.ts';
-import { TIME_HEADER } from '../kafka/send-plan.ts';
-import type { RunContext } from './context.ts';
-import { Teller } from './kafka-words.ts';
+// Events of the Kafka layer as metrics and log lines. The account counts records.
+import { epochMs } from '../../core/clock.ts';
+import { named, words } from '../../core/log.ts';
+import type { KafkaObserver } from '../../kafka/observer.ts';
+import { TIME_HEADER } from '../../kafka/send-plan.ts';
+import type { RunContext } from '../context.ts';
+import { LogThrottle } from './kafka-error-messages.ts';
 
-/** Zeros from the start: a first event is an increase only where 0 was seen before, and no data is no answer to "is it paused". */
+/** Starts all counters at 0: Prometheus sees the first event as an increase only after a 0. */
 export function beginMeasuring({ metrics, name }: RunContext): void {
   const labels = { pipeline: name };
   metrics?.paused.set(labels, 0);
@@ -16,12 +16,12 @@ export function beginMeasuring({ metrics, name }: RunContext): void {
   }
 }
 
-/** Of one topic. `alone`: it is the only one, and need not be named in the log. */
+/** The observer of one topic. `alone`: the run reads no other topic, so that log lines need not name it. */
 export function observerOf({ metrics, name, log, account }: RunContext, topic: string, alone: boolean): KafkaObserver {
   const labels = { pipeline: name };
   const ofTopic = { pipeline: name, topic };
   let assigned: readonly number[] = [];
-  /** Times of the first records that are not committed, ms since 1970, by partition; null: none waits. */
+  /** Times of the first uncommitted records, ms since 1970, by partition; null: none. */
   const oldest = new Map<number, number | null>();
   metrics?.onScrape(() => {
     for (const [partition, since] of oldest) {
@@ -29,7 +29,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       metrics.lagSeconds.set({ ...ofTopic, partition: String(partition) }, seconds);
     }
   });
-  const teller = new Teller(log);
+  const throttled = new LogThrottle(log);
   const place = alone ? words`` : words`${named(topic)}, `;
   return {
     onTransaction({ ms, partitions, retimed }) {
@@ -40,19 +40,19 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       for (const [topic, count] of retimed) {
         metrics?.retimed.inc(labels, count);
-        const says = words`${count} predictions have the time of now and that of their application in the header ${named(TIME_HEADER)}, because ${named(topic)} would have refused or soon removed them`;
-        teller.tell(`time ${topic}`, ['warn', 'answers_retimed', says, { topic: named(topic), records: count }]);
+        const message = words`${count} predictions have the time of now and that of their application in the header ${named(TIME_HEADER)}, because ${named(topic)} would have refused or soon removed them`;
+        throttled.write(`time ${topic}`, ['warn', 'answers_retimed', message, { topic: named(topic), records: count }]);
       }
     },
     onCommitting({ begun }) {
       if (begun) account.flow().begin('sink');
       else account.flow().end('sink');
     },
-    onAbort({ partition, reason, message }) {
+    onAbort({ partition, reason, message: cause }) {
       metrics?.aborts.inc({ ...labels, reason });
-      const says = words`${place}partition ${partition}: a transaction was given up, its records are read again: ${message}`;
+      const message = words`${place}partition ${partition}: a transaction was aborted, its records are read again: ${cause}`;
       const fields = { topic: named(topic), partition, reason: named(reason) };
-      teller.tell(`abort ${reason}`, ['warn', 'transaction_aborted', says, fields]);
+      throttled.write(`abort ${reason}`, ['warn', 'transaction_aborted', message, fields]);
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
@@ -65,19 +65,20 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       oldest.clear();
       assigned = partitions;
-      const says = words`${place}partitions: ${partitions.length === 0 ? words`none` : named(partitions.join(', '))}`;
-      log('info', 'partitions_assigned', says, { topic: named(topic), partitions });
+      const message = words`${place}partitions: ${partitions.length === 0 ? words`none` : named(partitions.join(', '))}`;
+      log('info', 'partitions_assigned', message, { topic: named(topic), partitions });
     },
     onRestart({ reason }) {
       metrics?.restarts.inc(labels);
-      const says = words`the consumer starts again: ${reason}`;
-      teller.tell(`restart ${reason}`, ['warn', 'consumer_restarted', says, { topic: named(topic) }]);
+      const message = words`the consumer starts again: ${reason}`;
+      throttled.write(`restart ${reason}`, ['warn', 'consumer_restarted', message, { topic: named(topic) }]);
     },
     onLag({ partition, lag, oldest: since }) {
       metrics?.lag.set({ ...ofTopic, partition: String(partition) }, lag);
       oldest.set(partition, since);
     },
-    onNotice: ({ about, message }) => teller.tell(about, ['warn', 'topic_notice', message, { topic: named(topic) }]),
+    onNotice: ({ about, message }) =>
+      throttled.write(about, ['warn', 'topic_notice', message, { topic: named(topic) }]),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };
 }

@@ -1,20 +1,20 @@
 // Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
 
-import type { Pipeline } from '../config/pipeline-schema.ts';
-import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
-import { type ErrorCode, SluiceError } from '../core/errors.ts';
-import type { InputDeclaration } from '../core/input-declaration.ts';
-import type { Tally } from '../engine/counts.ts';
-import type { ModelHost } from '../engine/model-host.ts';
-import type { StreamSpec } from '../engine/protocol.ts';
-import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
-import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
-import { rejectedJson } from '../io/format/json.ts';
-import { ANSWER_KEYS, refuseHidden } from '../io/format/prediction-fields.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { declaredBy } from './declared-source.ts';
-import { interpretationOf } from './spec.ts';
+import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import type { InputDeclaration } from '../../core/input-declaration.ts';
+import type { Tally } from '../../engine/counts.ts';
+import type { ModelHost } from '../../engine/model-host.ts';
+import type { StreamSpec } from '../../engine/protocol.ts';
+import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
+import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import { checkDeclaration, declaredParts } from '../../io/decode/declared-parts.ts';
+import { rejectedJson } from '../../io/format/json.ts';
+import { ANSWER_KEYS, refuseHidden } from '../../io/format/prediction-fields.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { declaredBy } from '../declared-source.ts';
+import { interpretationOf } from '../spec.ts';
 
 export interface RecordError {
   code: ErrorCode;

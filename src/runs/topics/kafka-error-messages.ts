@@ -1,10 +1,10 @@
-// What a failure of Kafka means for whoever is called at night: who may not do what to which thing, what is not there, and what mends it.
-import { monotonicMs } from '../core/clock.ts';
-import { SluiceError } from '../core/errors.ts';
-import { type Log, words } from '../core/log.ts';
-import { reasonOf } from '../kafka/client/failures.ts';
+// Errors of Kafka in terms of the pipeline: the topic, group or broker concerned, and the grant or setting that helps.
+import { monotonicMs } from '../../core/clock.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type Log, words } from '../../core/log.ts';
+import { reasonOf } from '../../kafka/client/failures.ts';
 
-/** What a pipeline touches at its brokers. */
+/** What a pipeline uses at its brokers. */
 export interface KafkaPlaces {
   brokers: readonly string[];
   group: string | null;
@@ -15,13 +15,13 @@ export interface KafkaPlaces {
 
 const list = (topics: readonly string[]): string => topics.join(' and ');
 
-/** The topic that a message names, if one of the pipeline's is named in it alone. */
+/** The topic of the pipeline that a message names; null: none, or several. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
   const found = [...new Set([...reads, ...writes])].filter((topic) => isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
-/** Whether "topic NAME" stands there, and not only the beginning of a longer name. */
+/** Whether the message has "topic NAME", not as the beginning of a longer name. */
 function isNamed(message: string, topic: string): boolean {
   const place = `topic ${topic}`;
   for (let at = message.indexOf(place); at >= 0; at = message.indexOf(place, at + 1)) {
@@ -53,14 +53,14 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
   }
 }
 
-/** The same error with a sentence to act on, where there is one. */
-export function inWords(error: unknown, places: KafkaPlaces): SluiceError {
+/** The same error with a message that says what to do, if there is one. */
+export function withAdvice(error: unknown, places: KafkaPlaces): SluiceError {
   if (!(error instanceof SluiceError)) return new SluiceError('kafka_failed', String(error), { cause: error });
-  const sentence = wordsOf(error, places);
-  return sentence === null ? error : new SluiceError(error.code, sentence, { cause: error });
+  const message = messageOf(error, places);
+  return message === null ? error : new SluiceError(error.code, message, { cause: error });
 }
 
-function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
+function messageOf(error: SluiceError, places: KafkaPlaces): string | null {
   switch (error.code) {
     case 'kafka_not_authorized':
       return denied(reasonOf(error), error.message, places);
@@ -69,7 +69,7 @@ function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
       return topic === null ? null : `the topic ${topic} does not exist`;
     }
     case 'kafka_unreachable': {
-      // What a listener does to those who do not speak as it expects.
+      // A listener with TLS or a login closes connections that come without.
       const hint = /closed (the )?connection/i.test(error.message)
         ? '; it closes connections: does it expect TLS (kafka.tls) or a login (kafka.sasl)?'
         : '';
@@ -80,37 +80,38 @@ function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
   }
 }
 
-/** The same words again are told after this long, with how often they were left out, ms. */
+/** A message is repeated after this time, with the number of times it was suppressed, ms. */
 const SILENCE_MS = 30_000;
 
-/** A log that does not repeat itself. */
-export class Teller {
+/** A log that suppresses repeated messages. */
+export class LogThrottle {
   readonly #log: Log;
-  readonly #told = new Map<string, { at: number; more: number }>();
+  /** When a message was written, and how often it was suppressed since. */
+  readonly #written = new Map<string, { at: number; suppressed: number }>();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** `about`: what counts as the same. */
-  tell(about: string, [level, event, says, fields]: Parameters<Log>): void {
+  /** `key`: messages with the same key are repetitions. */
+  write(key: string, [level, event, message, fields]: Parameters<Log>): void {
     const now = monotonicMs();
-    const before = this.#told.get(about);
+    const before = this.#written.get(key);
     if (before && now - before.at < SILENCE_MS) {
-      before.more++;
+      before.suppressed++;
       return;
     }
-    this.#told.set(about, { at: now, more: 0 });
-    const repeated = before?.more ?? 0;
-    if (repeated === 0) this.#log(level, event, says, fields);
+    this.#written.set(key, { at: now, suppressed: 0 });
+    const repeated = before?.suppressed ?? 0;
+    if (repeated === 0) this.#log(level, event, message, fields);
     else {
-      const again = words`${says} (${repeated} times more since the last of these lines)`;
+      const again = words`${message} (${repeated} times more since this line was last logged)`;
       this.#log(level, event, again, { ...fields, repeated });
     }
   }
 
-  /** It is over: the next time it is news. */
-  forget(about: string): void {
-    this.#told.delete(about);
+  /** The next message with this key is written at once. */
+  forget(key: string): void {
+    this.#written.delete(key);
   }
 }

@@ -1,0 +1,267 @@
+// The one way from records of a topic to answers: scores a micro-batch, waits while the model cannot be loaded, applies `on_invalid` and
+// `tombstones`, and counts. Sinks only deliver.
+import type { FileSink, KafkaSink, KafkaSource, PostgresSink } from '../../config/pipeline-schema.ts';
+import { sleep } from '../../core/clock.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { faultFields, named, saysOf, withAction, words } from '../../core/log.ts';
+import { parseTraceparent, TRACE_HEADER, type TraceParent, type Tracer } from '../../core/tracing.ts';
+import { unlessAborted } from '../../core/unless-aborted.ts';
+import type { ModelHost } from '../../engine/model-host.ts';
+import type { IncomingRecord } from '../../kafka/client/records.ts';
+import { headerText } from '../../kafka/dead-letters.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { UnitAccount } from '../account.ts';
+import type { RunContext } from '../context.ts';
+import type { RunSpec } from '../spec.ts';
+import { LogThrottle } from './kafka-error-messages.ts';
+import { type RecordFormat, recordFormat } from './record-format.ts';
+import {
+  type RecordAnswer,
+  type RecordError,
+  type RecordScorer,
+  recordScorer,
+  type ScoredRecords,
+} from './record-scorer.ts';
+
+export interface TopicSpec<S = KafkaSink | FileSink | PostgresSink> extends RunSpec {
+  source: KafkaSource;
+  sink: S & RunSpec['sink'];
+}
+
+/** Errors of the model, not of an application: processing is paused until the model can be loaded. */
+const MODEL_ERRORS = new Set<ErrorCode>([
+  'model_not_found',
+  'model_invalid',
+  'model_hash_mismatch',
+  'self_test_failed',
+  'registry_unavailable',
+  'interpretation_unavailable',
+]);
+const FIRST_MODEL_WAIT_MS = 250;
+const MAX_MODEL_WAIT_MS = 10_000;
+/** Collectors accept 128 links a span. */
+const MAX_LINKS = 128;
+/** Created once, so that it can be recognised. */
+const STOPPED = new SluiceError('cancelled', 'the run stopped while its model was unavailable');
+
+/** Whether the run ended because it was stopped during a pause; the records are read again by the next member. */
+export const isStoppedPause = (error: unknown): boolean => error === STOPPED;
+
+export interface AnsweredRecord {
+  readonly record: IncomingRecord;
+  /** null: a tombstone that is forwarded. */
+  readonly answer: RecordAnswer | null;
+}
+
+export interface RejectedRecord {
+  readonly record: IncomingRecord;
+  readonly error: RecordError;
+}
+
+/** The answers to one micro-batch, after `on_invalid` was applied. */
+export class AnsweredBatch {
+  readonly model: ModelPackage;
+  /** In the order of the records. With `on_invalid: report`, rejected records are among them. */
+  readonly answered: AnsweredRecord[] = [];
+  /** In the order of the records. */
+  readonly deadLetters: RejectedRecord[] = [];
+  readonly #spec: TopicSpec;
+  readonly #context: RunContext;
+  readonly #tallies: ScoredRecords['tallies'];
+
+  constructor(spec: TopicSpec, context: RunContext, { model, tallies }: Pick<ScoredRecords, 'model' | 'tallies'>) {
+    this.model = model;
+    this.#spec = spec;
+    this.#context = context;
+    this.#tallies = tallies;
+  }
+
+  /** @returns false: the record has to be reported among the answers. @throws SluiceError invalid_row with `on_invalid: fail` */
+  reject(record: IncomingRecord, error: RecordError): boolean {
+    const { on_invalid } = this.#spec;
+    if (on_invalid === 'fail') {
+      const { column = '', code } = error;
+      throw new SluiceError('invalid_row', `partition ${record.partition}, offset ${record.offset}: ${column} ${code}`);
+    }
+    if (on_invalid === 'report') return false;
+    this.deadLetters.push({ record, error });
+    return true;
+  }
+
+  /** Adds the rows of the batch to `unit`. */
+  countInto(unit: UnitAccount): void {
+    for (const tally of this.#tallies) unit.add(tally, this.model.ref);
+  }
+
+  /** Counts dead letters that are written. `letters` default: all of the batch. */
+  countLetters(codes: readonly ErrorCode[] = this.deadLetters.map(({ error }) => error.code)): void {
+    const { metrics, name: pipeline } = this.#context;
+    for (const code of codes) metrics?.deadLetters.inc({ pipeline, code });
+  }
+}
+
+export interface AnswerRecordsOptions {
+  /** Called with the reason when the model becomes unavailable, and with null when it is available again. */
+  onPause: (reason: string | null) => void;
+  /** Members that the sink adds to answers, which no passthrough column may have. Default: none. */
+  added?: readonly string[];
+}
+
+/** `answer` micro-batches, several at a time if they are of different partitions; `stop` ends a pause, `close` frees the workers. */
+export class AnswerRecords {
+  readonly #spec: TopicSpec;
+  readonly #context: RunContext;
+  readonly #scorer: RecordScorer;
+  readonly #format: RecordFormat;
+  readonly #log: LogThrottle;
+  readonly #onPause: AnswerRecordsOptions['onPause'];
+  readonly #stopping = new AbortController();
+  #paused = false;
+
+  private constructor(
+    spec: TopicSpec,
+    context: RunContext,
+    { onPause, added }: AnswerRecordsOptions,
+    host: ModelHost,
+    format: RecordFormat,
+  ) {
+    this.#spec = spec;
+    this.#context = context;
+    this.#scorer = recordScorer(spec, host, added);
+    this.#format = format;
+    this.#log = new LogThrottle(context.log);
+    this.#onPause = onPause;
+  }
+
+  /** @throws SluiceError schema_registry_unavailable | kafka_config */
+  static async open(spec: TopicSpec, context: RunContext, options: AnswerRecordsOptions): Promise<AnswerRecords> {
+    return new AnswerRecords(spec, context, options, await context.host(), await recordFormat(spec));
+  }
+
+  /** Whether the run waits for its model. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** A prediction (JSON) in the format of the sink. */
+  get encode(): RecordFormat['encode'] {
+    return this.#format.encode;
+  }
+
+  /**
+   * Has no effects beside a pause, so that a batch can be answered again after a failure.
+   * @throws SluiceError what scoring throws; `isStoppedPause`: the run was stopped while its model was unavailable
+   */
+  async answer(records: readonly IncomingRecord[], signal?: AbortSignal): Promise<AnsweredBatch> {
+    const flow = this.#context.account.flow();
+    flow.begin('workers');
+    try {
+      return await withBatchSpan(this.#context.tracer, records, () => this.#answer(records, signal));
+    } finally {
+      flow.end('workers');
+    }
+  }
+
+  /** Ends a pause. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  close(): void {
+    this.#scorer.close();
+  }
+
+  async #answer(records: readonly IncomingRecord[], signal: AbortSignal | undefined): Promise<AnsweredBatch> {
+    const { tombstones } = this.#spec.source;
+    const scorable = tombstones === 'reject' ? records : records.filter((r) => r.value !== null);
+    const scored = await this.#scoreOrWait(
+      scorable.map((r) => r.value),
+      signal,
+    );
+    const batch = new AnsweredBatch(this.#spec, this.#context, scored);
+    let next = 0;
+    for (const record of records) {
+      if (record.value === null && tombstones !== 'reject') {
+        if (tombstones === 'forward') batch.answered.push({ record, answer: null });
+        continue;
+      }
+      const answer = scored.answers[next++]!;
+      if (answer.error === null || !batch.reject(record, answer.error)) batch.answered.push({ record, answer });
+    }
+    return batch;
+  }
+
+  /** Scores, or pauses (with a metric) until the model is available. */
+  async #scoreOrWait(values: readonly (Buffer | null)[], signal: AbortSignal | undefined): Promise<ScoredRecords> {
+    for (let wait = FIRST_MODEL_WAIT_MS; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
+      try {
+        const scoring = this.#format.score(this.#scorer, values);
+        // A registry that does not answer must not delay the stop.
+        const scored = this.#paused ? await unlessAborted(scoring, this.#stopping.signal) : await scoring;
+        if (scored === null) throw STOPPED;
+        this.#setPaused(null);
+        return scored;
+      } catch (error) {
+        if (error === STOPPED) throw error;
+        const e = asSluiceError(error, 'internal_error');
+        if (!MODEL_ERRORS.has(e.code)) {
+          // A lease of the exactly-once processor repeats it without a message of its own.
+          if (e.entry.retryable)
+            this.#log.write(e.code, ['warn', 'scoring_retried', words`${withAction(e)} It is tried again.`]);
+          throw e;
+        }
+        this.#setPaused(e);
+        const waited = await unlessAborted(sleep(wait, signal ? { signal } : {}), this.#stopping.signal);
+        if (waited === null) throw STOPPED;
+      }
+    }
+  }
+
+  /** All partitions wait together, because they share the model. */
+  #setPaused(cause: SluiceError | null): void {
+    if (this.#paused === (cause !== null)) return;
+    this.#paused = cause !== null;
+    const { metrics, name, log } = this.#context;
+    metrics?.modelUnavailable.set({ pipeline: name }, cause ? 1 : 0);
+    this.#onPause(cause && `model: ${cause.code}`);
+    const model = named(this.#spec.model);
+    if (cause) {
+      const message = words`paused, ${model} cannot be used: ${saysOf(cause)}`;
+      log('error', 'pipeline_paused', message, { ...faultFields(cause), model });
+    } else log('info', 'pipeline_resumed', words`${model} is available again`, { model });
+  }
+}
+
+/** Does `work` within a span that is linked to the traces of its records; without a tracer, just does it. */
+export async function withBatchSpan<T>(
+  tracer: Tracer | null,
+  records: readonly IncomingRecord[],
+  work: () => Promise<T>,
+): Promise<T> {
+  if (tracer === null) return work();
+  const span = tracer.begin(words`micro-batch`, { kind: 'consumer', links: linksOf(records) });
+  const [first] = records;
+  const fields = {
+    rows: records.length,
+    ...(first ? { topic: named(first.topic), partition: first.partition, offset: Number(first.offset) } : {}),
+  };
+  try {
+    const result = await work();
+    span.end(fields);
+    return result;
+  } catch (error) {
+    span.end(fields, error);
+    throw error;
+  }
+}
+
+/** The traces of the records, each once. */
+export function linksOf(records: readonly IncomingRecord[]): TraceParent[] {
+  const links = new Map<string, TraceParent>();
+  for (const { headers } of records) {
+    if (links.size === MAX_LINKS) break;
+    const trace = parseTraceparent(headerText(headers, TRACE_HEADER));
+    if (trace && !links.has(trace.traceId)) links.set(trace.traceId, trace);
+  }
+  return [...links.values()];
+}

@@ -1,0 +1,134 @@
+// Where the answers of a topic go: what the run asks of its reading and of its sink, and the reading of sinks that take batches in order.
+import type { Held } from '../../core/flow.ts';
+import type { MicroBatch } from '../../kafka/client/records.ts';
+import type { KafkaObserver } from '../../kafka/observer.ts';
+import type { OffsetKeeper } from '../../kafka/reading-options.ts';
+import { type PlacedBatch, TopicReader } from '../../kafka/topic-reader.ts';
+import type { RunContext } from '../context.ts';
+import { type AnsweredBatch, type AnswerRecords, isStoppedPause, type TopicSpec } from './answer-records.ts';
+import { topicSource, totalLag } from './topic-source.ts';
+
+/** Reads the topics of a run and delivers their answers. `start` once, `stop` once. */
+export interface TopicReading {
+  /** Topics that are read; may grow while the run goes on. */
+  readonly reads: readonly string[];
+  /** Resolves when reading has begun; `done` settles with its outcome. @throws SluiceError kafka_* */
+  start(): Promise<{ done: Promise<void> }>;
+  /** Records not yet committed. */
+  lag(): number;
+  /** Whether records are read and answers delivered. */
+  readonly ready: boolean;
+  /** Records in memory, bytes. */
+  readonly held: Held;
+  /** With a reason: no records are needed until it is called with null. */
+  pause(reason: string | null): void;
+  /** Finishes or abandons work in progress within the deadline, ms. */
+  stop(deadlineMs: number): Promise<void>;
+}
+
+/** Delivers answers where the reader keeps the order: one batch at a time. */
+export interface AnswerSink {
+  /** Where offsets are kept; default: by the group. */
+  readonly offsets?: OffsetKeeper;
+  /** Members that it adds to answers. */
+  readonly added?: readonly string[];
+  readonly ready: boolean;
+  /** Before the first batch. */
+  begin(reader: TopicReader, observer: KafkaObserver): void;
+  /** false: the batch is of an assignment that has ended, and is not answered. */
+  accepts(batch: PlacedBatch): boolean;
+  deliver(batch: MicroBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
+  /** Publishes everything that was delivered, while the reader is still a member of the group. */
+  finish(): Promise<void>;
+  /** Discards what was not published. */
+  close(): Promise<void>;
+}
+
+/** Reads one topic (lint permits no more) and delivers its batches one after the other. */
+export class OrderedReading implements TopicReading {
+  readonly reads: readonly string[];
+  readonly #context: RunContext;
+  readonly #answers: AnswerRecords;
+  readonly #sink: AnswerSink;
+  readonly #source: ReturnType<typeof topicSource>;
+  readonly #stopping = new AbortController();
+  #reader: TopicReader | null = null;
+  #done: Promise<void> = Promise.resolve();
+  /** The batch in work. */
+  #current: Promise<void> = Promise.resolve();
+
+  constructor(spec: TopicSpec, context: RunContext, answers: AnswerRecords, sink: AnswerSink) {
+    this.#context = context;
+    this.#answers = answers;
+    this.#sink = sink;
+    this.#source = topicSource(spec, context, spec.source.topic!);
+    this.reads = [spec.source.topic!];
+  }
+
+  async start(): Promise<{ done: Promise<void> }> {
+    const { offsets } = this.#sink;
+    try {
+      this.#reader = await TopicReader.start({ ...this.#source, ...(offsets ? { offsets } : {}) });
+    } catch (error) {
+      await this.#sink.close();
+      throw error;
+    }
+    this.#sink.begin(this.#reader, this.#source.observer);
+    this.#done = this.#read(this.#reader);
+    this.#done.catch(() => {});
+    return { done: this.#done };
+  }
+
+  lag(): number {
+    return this.#reader ? totalLag(this.#reader.lag()) : 0;
+  }
+
+  get ready(): boolean {
+    return this.#source.liveness.ready && this.#sink.ready;
+  }
+
+  get held(): Held {
+    return this.#reader?.held ?? { bytes: 0, budget: 0 };
+  }
+
+  pause(reason: string | null): void {
+    this.#source.observer.onPaused?.({ reason });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#current.catch(() => {});
+    // Before the group is left, because offsets are committed as its member.
+    await this.#sink.finish().catch(() => {});
+    await this.#reader?.stop();
+    await this.#done.catch(() => {});
+  }
+
+  async #read(reader: TopicReader): Promise<void> {
+    try {
+      for await (const batch of reader) {
+        if (this.#stopping.signal.aborted) break;
+        this.#current = this.#take(batch);
+        await this.#current;
+      }
+      await this.#sink.finish();
+    } catch (error) {
+      if (!isStoppedPause(error)) throw error;
+    } finally {
+      await this.#sink.close();
+      await reader.stop();
+    }
+  }
+
+  async #take(batch: PlacedBatch): Promise<void> {
+    if (!this.#sink.accepts(batch)) return;
+    const answers = await this.#answers.answer(batch.records);
+    const flow = this.#context.account.flow();
+    flow.begin('sink');
+    try {
+      await this.#sink.deliver(batch, answers, this.#stopping.signal);
+    } finally {
+      flow.end('sink');
+    }
+  }
+}

@@ -1,0 +1,203 @@
+// From a topic to a table: rows, dead letters and the offset of a micro-batch in one transaction of the database.
+// The protocol is in src/postgres/table-writer.ts.
+import type { PostgresSink } from '../../config/pipeline-schema.ts';
+import { monotonicMs, sleep } from '../../core/clock.ts';
+import { asSluiceError, type ErrorCode, type SluiceError } from '../../core/errors.ts';
+import { faultFields, saysOf, words } from '../../core/log.ts';
+import type { KafkaObserver } from '../../kafka/observer.ts';
+import type { OffsetKeeper } from '../../kafka/reading-options.ts';
+import type { PlacedBatch, TopicReader } from '../../kafka/topic-reader.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { Overtaken } from '../../postgres/offset-table.ts';
+import { letterRow, type RecordLayout, recordLayout } from '../../postgres/record-rows.ts';
+import { TableWriter } from '../../postgres/table-writer.ts';
+import type { RunContext } from '../context.ts';
+import { interpretationOf } from '../spec.ts';
+import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
+import type { AnswerSink } from './answer-sink.ts';
+
+const FIRST_WAIT_MS = 250;
+const MAX_WAIT_MS = 10_000;
+
+/** A partition since it was assigned, or read again. */
+interface Position {
+  /** The offset in the database. */
+  stored: bigint | null;
+  /** Offset of the next batch; null: reading has not started. */
+  next: bigint | null;
+}
+
+export class TableAnswers implements AnswerSink {
+  readonly offsets: OffsetKeeper;
+  readonly #spec: TopicSpec<PostgresSink>;
+  readonly #context: RunContext;
+  readonly #writer: TableWriter;
+  /** A connection of its own, because partitions are opened while rows are written. */
+  readonly #offsetReader: TableWriter;
+  readonly #positions = new Map<number, Position>();
+  #reader: TopicReader | null = null;
+  #observer: KafkaObserver = {};
+  #layout: { of: ModelPackage; layout: RecordLayout } | null = null;
+  #down = false;
+  #asking: Promise<unknown> = Promise.resolve();
+
+  constructor(spec: TopicSpec<PostgresSink>, context: RunContext) {
+    this.#spec = spec;
+    this.#context = context;
+    const { sink, dead_letter: letters } = spec;
+    const options = {
+      database: sink,
+      table: sink.table,
+      mode: sink.mode === 'merge' ? sink.mode : ('append' as const),
+      key: sink.key ?? [],
+      letters: letters?.type === 'postgres' ? letters.table : null,
+      group: spec.source.group,
+      topic: spec.source.topic!,
+      transactionTimeoutMs: spec.transaction_timeout_ms,
+    };
+    this.#writer = new TableWriter(options);
+    this.#offsetReader = new TableWriter(options);
+    this.offsets = {
+      committed: async (partition) => {
+        const stored = await this.#ask(() => this.#offsetReader.committed(partition));
+        this.#positions.set(partition, { stored, next: null });
+        return stored;
+      },
+      begin: async (partition, stored, at) => {
+        await this.#ask(() => this.#offsetReader.begin(partition, stored, at));
+        this.#positions.set(partition, { stored: at, next: null });
+      },
+      started: (partition, offset) => {
+        const position = this.#positions.get(partition);
+        if (position) position.next = offset;
+      },
+    };
+  }
+
+  get ready(): boolean {
+    return !this.#down;
+  }
+
+  begin(reader: TopicReader, observer: KafkaObserver): void {
+    this.#reader = reader;
+    this.#observer = observer;
+  }
+
+  /** A batch of an assignment that has ended does not continue at the position read since. */
+  accepts({ partition, from }: PlacedBatch): boolean {
+    if (this.#positions.get(partition)?.next === from) return true;
+    this.#reader!.restart(partition);
+    return false;
+  }
+
+  async deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void> {
+    const { partition, next } = batch;
+    const began = monotonicMs();
+    const { columns, rows, unstorable } = this.#rowsOf(answers);
+    const letters = answers.deadLetters.map(({ record, error }) => letterRow(record, record, error));
+    const unit = this.#context.account.unit();
+    answers.countInto(unit);
+    if (unstorable > 0) unit.reject(unstorable, 'invalid_character');
+    const position = this.#positions.get(partition)!;
+    try {
+      const text = rows.join('');
+      await this.#writer.write({ partition, from: position.stored, to: next, columns, rows: text, letters: letters.join('') }); // biome-ignore format: one line
+      position.stored = next;
+      position.next = next;
+      unit.settle();
+      this.#observer.onTransaction?.({
+        partitions: [{ partition, records: batch.records.length, rejected: letters.length, oversized: 0, next }],
+        retimed: new Map(),
+        bytes: text.length,
+        ms: monotonicMs() - began,
+      });
+    } catch (error) {
+      unit.drop();
+      await this.#recover(asSluiceError(error, 'internal_error'), partition, signal);
+      return;
+    }
+    answers.countLetters();
+    // The database has the offset that counts; the group's is for tools that show its lag.
+    await this.#reader!.commit(new Map([[partition, next]])).catch(() => {});
+  }
+
+  async finish(): Promise<void> {}
+
+  async close(): Promise<void> {
+    await Promise.all([this.#writer.close(), this.#offsetReader.close()]);
+  }
+
+  /** One after the other on the one connection. */
+  #ask<T>(work: () => Promise<T>): Promise<T> {
+    const asked = this.#asking.then(work, work);
+    this.#asking = asked.catch(() => {});
+    return asked;
+  }
+
+  /** `unstorable`: scored rows with a text that PostgreSQL cannot store. */
+  #rowsOf(answers: AnsweredBatch): { columns: RecordLayout['columns']; rows: string[]; unstorable: number } {
+    const layout = this.#layoutOf(answers.model);
+    const rows: string[] = [];
+    let unstorable = 0;
+    for (const { record, answer } of answers.answered) {
+      const { value, error } = answer!;
+      if (error) {
+        rows.push(layout.rejectedRow(record, value, error));
+        continue;
+      }
+      const row = layout.row(record, value);
+      if (typeof row === 'string') {
+        rows.push(row);
+        continue;
+      }
+      unstorable++;
+      const reason = {
+        code: 'invalid_character' as ErrorCode,
+        column: row.column,
+        message: 'holds a NUL character',
+      };
+      if (!answers.reject(record, reason)) rows.push(layout.rejectedRow(record, value, reason));
+    }
+    return { columns: layout.columns, rows, unstorable };
+  }
+
+  #layoutOf(model: ModelPackage): RecordLayout {
+    if (this.#layout?.of !== model) {
+      const { passthrough = [] } = this.#spec.score;
+      const columns = passthrough === '*' ? [] : passthrough;
+      this.#layout = { of: model, layout: recordLayout(model.manifest, columns, interpretationOf(this.#spec)) };
+    }
+    return this.#layout!.layout;
+  }
+
+  /** Reads the partition again at the offset in the database. @throws SluiceError if another attempt cannot help */
+  async #recover(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
+    if (!failure.entry.retryable) throw failure;
+    if (failure instanceof Overtaken) {
+      const message = words`partition ${partition} continues behind the rows of another member`;
+      this.#context.log('info', 'partition_overtaken', message, { partition });
+    } else await this.#waitForDatabase(failure, partition, signal);
+    this.#reader!.restart(partition);
+  }
+
+  /** Until it answers, or the run is stopped. @throws SluiceError if another attempt cannot help */
+  async #waitForDatabase(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
+    const { log } = this.#context;
+    this.#observer.onAbort?.({ partition, reason: failure.code, message: saysOf(failure) });
+    for (let wait = FIRST_WAIT_MS; !signal.aborted; wait = Math.min(MAX_WAIT_MS, wait * 2)) {
+      try {
+        await this.#writer.committed(partition);
+        if (this.#down) log('info', 'database_up', words`the table is written to again`);
+        this.#down = false;
+        return;
+      } catch (error) {
+        const again = asSluiceError(error, 'internal_error');
+        if (!again.entry.retryable) throw again;
+        if (!this.#down)
+          log('error', 'database_down', words`waiting for the database: ${saysOf(again)}`, faultFields(again));
+        this.#down = true;
+      }
+      await sleep(wait, { signal }).catch(() => {});
+    }
+  }
+}
