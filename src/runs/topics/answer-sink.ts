@@ -1,6 +1,5 @@
 // Where the answers of a topic go: what the run asks of its reading and of its sink, and the reading of sinks that take batches in order.
 import type { Held } from '../../core/flow.ts';
-import type { MicroBatch } from '../../kafka/client/records.ts';
 import type { KafkaObserver } from '../../kafka/observer.ts';
 import type { OffsetKeeper } from '../../kafka/reading-options.ts';
 import { type PlacedBatch, TopicReader } from '../../kafka/topic-reader.ts';
@@ -37,7 +36,7 @@ export interface AnswerSink {
   begin(reader: TopicReader, observer: KafkaObserver): void;
   /** false: the batch is of an assignment that has ended, and is not answered. */
   accepts(batch: PlacedBatch): boolean;
-  deliver(batch: MicroBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
+  deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
   /** Publishes everything that was delivered, while the reader is still a member of the group. */
   finish(): Promise<void>;
   /** Discards what was not published. */
