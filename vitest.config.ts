@@ -43,12 +43,12 @@ const NOT_QUICK = [
   'test/wasm/planted-faults.test.ts',
 ];
 
-/** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
+/** Suites that compare what a monitoring system saw over a time with what happened in it: neighbours would disturb them. */
 const ALONE = [
-  'test/kafka/{alert-drills,chaos,drained-backlog,endurance,healthy-topic-run,lag,late-commits,queries,retries,static-membership}.test.ts',
+  'test/kafka/{alert-drills,healthy-topic-run,lag,queries}.test.ts',
   'test/monitoring/{drills,healthy}.test.ts',
 ];
-/** Suites with a real broker, which mostly wait for it. */
+/** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/kafka/**/*.test.ts'];
 
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
@@ -97,8 +97,8 @@ export default defineConfig(({ mode }) => {
             name: 'engine',
             include: files,
             exclude: [...BROKERS, ...ALONE, ...notQuick],
-            // Processes that they wait for leave room for a third.
-            maxWorkers: 3,
+            // Processes and brokers that they wait for leave room for two more.
+            maxWorkers: notQuick.length > 0 ? 3 : 4,
             sequence: { groupOrder: 0 },
           },
         },
@@ -111,8 +111,8 @@ export default defineConfig(({ mode }) => {
                   name: 'brokers',
                   include: kafka,
                   exclude: ALONE,
-                  maxWorkers: 3,
-                  sequence: { groupOrder: 1 },
+                  maxWorkers: 4,
+                  sequence: { groupOrder: 0 },
                 },
               },
               {
@@ -122,7 +122,7 @@ export default defineConfig(({ mode }) => {
                   name: 'alone',
                   include: ALONE,
                   fileParallelism: false,
-                  sequence: { groupOrder: 2 },
+                  sequence: { groupOrder: 1 },
                 },
               },
             ]),

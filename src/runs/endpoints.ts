@@ -102,7 +102,7 @@ export async function inputsOf(
   }
   if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
   if (isObject(source.path) && isPattern(source.path)) {
-    const { matchingObjects } = await import('../storage/buckets.ts');
+    const { matchingObjects } = await import('../storage/object-source.ts');
     const names = await matchingObjects(source.path);
     if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
     return choose(names).map((name) => endpoint(name, source, 'csv'));

@@ -4,6 +4,7 @@ import type { Pipeline } from '../config/pipeline-schema.ts';
 import { measureCertificates } from '../monitor/certificates.ts';
 import { watchDisks } from '../monitor/disks.ts';
 import type { Metrics } from '../monitor/metrics.ts';
+import { isObject } from '../storage/objects.ts';
 
 type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;
 
@@ -25,7 +26,7 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
 
 /** Gives what ends it. The folder of a name with `{partition}` in it is that of what stands before. */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
-  if (sink.type !== 'file' || sink.path.startsWith('s3://')) return () => {};
+  if (sink.type !== 'file' || isObject(sink.path)) return () => {};
   const [fixed = ''] = sink.path.split('{');
   const folder = path.dirname(sink.path.includes('{') ? `${fixed}x` : sink.path);
   return watchDisks(metrics, { output: folder });

@@ -29,7 +29,7 @@ const TOLD = 10;
 /** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
   const names: string[] = [];
-  if (isObject(pattern)) names.push(...(await (await import('../storage/buckets.ts')).matchingObjects(pattern)));
+  if (isObject(pattern)) names.push(...(await (await import('../storage/object-source.ts')).matchingObjects(pattern)));
   else for await (const name of glob(pattern)) names.push(name);
   return wholeParts(plan, await partsOf(names.sort(), plan));
 }

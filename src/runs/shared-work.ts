@@ -9,7 +9,7 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../core/errors.ts';
 import { PART_ENDING } from '../core/sidecar-files.ts';
-import { isObject, objectAddress } from '../storage/objects.ts';
+import { isObject, storeOf } from '../storage/objects.ts';
 import type { Endpoint } from './endpoints.ts';
 import { outputName } from './endpoints.ts';
 import { filesOfParts, wholeParts } from './merge-parts.ts';
@@ -51,11 +51,10 @@ async function seenInput(name: string): Promise<SeenInput> {
     });
     return { name, bytes: found.size, mark: String(found.mtimeMs) };
   }
-  const { bucketClient } = await import('../storage/buckets.ts');
-  const { bucket, key } = objectAddress(name);
-  const found = await bucketClient(bucket).head(key);
+  const { store, key } = await storeOf(name);
+  const found = await store.head(key);
   if (!found) throw gone();
-  return { name, bytes: found.bytes, mark: found.etag };
+  return { name, bytes: found.bytes, mark: found.version };
 }
 
 export class SharedWork {

@@ -9,7 +9,7 @@ import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { writeError } from '../io/sink/file-target.ts';
 import { type ByteRange, type ByteSource, openFile } from '../io/source/byte-source.ts';
-import { isObject, objectAddress } from '../storage/objects.ts';
+import { isObject, storeOf } from '../storage/objects.ts';
 
 const READ_BYTES = 256 * 1024;
 
@@ -112,9 +112,8 @@ export async function namedText(name: string): Promise<string> {
  */
 export async function putFirst(name: string, text: string): Promise<string> {
   if (isObject(name)) {
-    const { bucketClient } = await import('../storage/buckets.ts');
-    const { bucket, key } = objectAddress(name);
-    await bucketClient(bucket).put(key, Buffer.from(text), { ifNone: true });
+    const { store, key } = await storeOf(name);
+    await store.put(key, Buffer.from(text), { ifNone: true });
   } else {
     const own = `${name}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
     await putFile(own, text);

@@ -16,6 +16,8 @@ export interface HttpCall {
   body?: Uint8Array | { file: string; bytes: number };
   /** false: retried only when it certainly was not carried out. Default: true. */
   repeatable?: boolean;
+  /** A status of 3xx that is an answer, not a redirection. Default: none. */
+  accepts?: number;
 }
 
 export interface Reply {
@@ -147,7 +149,7 @@ export class HttpClient {
       try {
         const response = await this.#once(call, small);
         const status = response.statusCode!;
-        if (status === 429 || status >= 500 || (status >= 300 && status < 400)) {
+        if (status === 429 || status >= 500 || (status >= 300 && status < 400 && status !== call.accepts)) {
           const text = await head(response);
           const again = status === 429 || status === 503 || (status >= 500 && call.repeatable !== false);
           throw again

@@ -1,8 +1,9 @@
 // Reads an object: where a connection breaks, the rest of the same version is asked for.
+
+import path from 'node:path';
 import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient } from './buckets.ts';
-import { objectAddress } from './objects.ts';
+import { objectAddress, storeOf } from './objects.ts';
 
 export interface ObjectSource {
   /** Each is valid until the next one is asked for. */
@@ -23,8 +24,17 @@ const FIRST_PAUSE_MS = 200;
 
 /** Size of an object; null: there is none. @throws SluiceError storage_unavailable */
 export async function objectSize(name: string): Promise<number | null> {
-  const { bucket, key } = objectAddress(name);
-  return (await bucketClient(bucket).head(key))?.bytes ?? null;
+  const { store, key } = await storeOf(name);
+  return (await store.head(key))?.bytes ?? null;
+}
+
+/** The objects that match a pattern, sorted by their keys. @throws SluiceError storage_unavailable | usage */
+export async function matchingObjects(pattern: string): Promise<string[]> {
+  const { store, key } = await storeOf(pattern);
+  const { scheme, bucket } = objectAddress(pattern);
+  const { objects } = await store.list(key.slice(0, key.search(/[*?[]/)));
+  const matching = objects.map((o) => o.key).filter((k) => !k.endsWith('/') && path.posix.matchesGlob(k, key));
+  return matching.sort().map((k) => `${scheme}://${bucket}/${k}`);
 }
 
 /**
@@ -35,14 +45,14 @@ export async function openObject(
   name: string,
   ranges: readonly { from: number; to: number }[] | null = null,
 ): Promise<ObjectSource> {
-  const { bucket, key } = objectAddress(name);
-  const found = await bucketClient(bucket).head(key);
+  const { store, key } = await storeOf(name);
+  const found = await store.head(key);
   if (!found) throw new SluiceError('input_not_found', `${name} is not there`);
-  const { bytes: total, etag } = found;
+  const { bytes: total, version } = found;
   let read = 0;
   const closed = new AbortController();
   const rangeOf = (start: number, end: number) =>
-    versionBytes({ name, etag, start, end, total, closed: closed.signal });
+    versionBytes({ name, version, start, end, total, closed: closed.signal });
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (const { from, to } of ranges ?? [{ from: 0, to: total }]) {
       if (to > total) throw new SluiceError('input_changed', `${name} became shorter: it has ${total} bytes`);
@@ -72,7 +82,7 @@ export async function openObject(
 
 interface VersionRange {
   name: string;
-  etag: string;
+  version: string;
   start: number;
   end: number;
   /** Size of the object. */
@@ -89,14 +99,13 @@ function freeAtOnce({ buffer, byteLength }: Buffer): void {
 }
 
 /** Ends early only where it is closed. */
-async function* versionBytes({ name, etag, start, end, total, closed }: VersionRange): AsyncGenerator<Uint8Array> {
-  const { bucket, key } = objectAddress(name);
-  const client = bucketClient(bucket);
+async function* versionBytes({ name, version, start, end, total, closed }: VersionRange): AsyncGenerator<Uint8Array> {
+  const { store, key } = await storeOf(name);
   for (let at = start, fruitless = 0; at < end; ) {
     const before = at;
-    const { body, headers, status } = await client.read(key, { from: at, to: end < total ? end : null, etag });
-    // Servers that do not look at If-Match still say which version they send.
-    if (!body || (headers.etag !== undefined && headers.etag !== etag) || (status !== 206 && at > 0)) {
+    const found = await store.read(key, { from: at, to: end < total ? end : null, version });
+    const { body } = found;
+    if (!body || (found.version ?? version) !== version || (!found.partial && at > 0)) {
       body?.destroy();
       throw new SluiceError('input_changed', `${name} changed while it was read (${at} of ${total} bytes read)`);
     }

@@ -1,8 +1,8 @@
 // An object that grows by parts over several processes: a multipart upload, and an object beside it for what is too small to be a part.
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient } from './buckets.ts';
 import { openObject } from './object-source.ts';
-import { objectAddress } from './objects.ts';
+import type { ObjectStore } from './object-store.ts';
+import { objectAddress, storeOf } from './objects.ts';
 
 /** Object storage takes 10,000 parts of 5 MiB at least; numbers are skipped where a writer was cut off. */
 const LEAST_PART_BYTES = 8 * 1024 * 1024;
@@ -45,7 +45,7 @@ export interface GrowingObject {
  * not used again, and a part that is in no state is not part of the object.
  */
 export class ObjectTail {
-  readonly #client: ReturnType<typeof bucketClient>;
+  readonly #store: ObjectStore;
   readonly #key: string;
   readonly #options: GrowingObject;
   readonly #state: GrowingState;
@@ -60,10 +60,9 @@ export class ObjectTail {
   /** Begun here, and in no state yet. */
   #begun: string | null = null;
 
-  private constructor(options: GrowingObject, state: GrowingState) {
-    const { bucket, key } = objectAddress(options.name);
-    this.#client = bucketClient(bucket);
-    this.#key = key;
+  private constructor(options: GrowingObject, state: GrowingState, store: ObjectStore) {
+    this.#store = store;
+    this.#key = objectAddress(options.name).key;
     this.#options = options;
     this.#state = state;
     this.#held = Buffer.allocUnsafe(partBytes(options.length));
@@ -73,7 +72,7 @@ export class ObjectTail {
   static async open(options: GrowingObject): Promise<ObjectTail> {
     const state = stateOf(options.state);
     state.next += options.skip;
-    const tail = new ObjectTail(options, state);
+    const tail = new ObjectTail(options, state, (await storeOf(options.name)).store);
     if (state.left) await tail.#takeBack(state.left);
     return tail;
   }
@@ -118,19 +117,19 @@ export class ObjectTail {
   /** What `sync` gave is kept somewhere: what it replaced is removed. Never throws. */
   async told(): Promise<void> {
     this.#begun = null;
-    for (const name of this.#superseded.splice(0)) await this.#client.remove(name).catch(() => {});
+    for (const name of this.#superseded.splice(0)) await this.#store.remove(name).catch(() => {});
   }
 
   /** Never throws. */
   async close(): Promise<void> {
     await this.#sending.catch(() => {});
-    if (this.#begun !== null) await this.#client.abortParts(this.#key, this.#begun).catch(() => {});
+    if (this.#begun !== null) await this.#store.abortParts(this.#key, this.#begun).catch(() => {});
   }
 
   /** What was set aside is written again, with what comes behind it. */
   async #takeBack({ name, bytes }: { name: string; bytes: number }): Promise<void> {
-    const { bucket } = objectAddress(this.#options.name);
-    const source = await openObject(`s3://${bucket}/${name}`);
+    const { scheme, bucket } = objectAddress(this.#options.name);
+    const source = await openObject(`${scheme}://${bucket}/${name}`);
     try {
       for await (const chunk of source.chunks) {
         if (this.#filled + chunk.length > bytes) break;
@@ -146,7 +145,7 @@ export class ObjectTail {
 
   async #setAside(offset: number): Promise<{ name: string; bytes: number }> {
     const { key: name } = objectAddress(this.#options.leftName(offset));
-    const done = await this.#client.put(name, this.#held.subarray(0, this.#filled));
+    const done = await this.#store.put(name, this.#held.subarray(0, this.#filled));
     if (done !== 'done') throw new SluiceError('storage_unavailable', `${name} could not be written`);
     return { name, bytes: this.#filled };
   }
@@ -155,14 +154,14 @@ export class ObjectTail {
   async #send(): Promise<void> {
     await this.#sent();
     if (this.#state.upload === null) {
-      this.#begun = await this.#client.beginParts(this.#key);
+      this.#begun = await this.#store.beginParts(this.#key);
       this.#state.upload = this.#begun;
     }
     const memory = this.#held;
     const body = memory.subarray(0, this.#filled);
     const made = { part: this.#state.next++, etag: '', bytes: body.length };
     this.#state.parts.push(made);
-    this.#sending = this.#client.putPart(this.#key, this.#state.upload, made.part, body).then(
+    this.#sending = this.#store.putPart(this.#key, this.#state.upload, made.part, body).then(
       (etag) => {
         made.etag = etag;
         this.#spare = memory;
@@ -187,26 +186,24 @@ export async function completeObject(
   name: string,
   { length, state }: Pick<GrowingObject, 'length' | 'state'>,
 ): Promise<void> {
-  const { bucket, key } = objectAddress(name);
-  const client = bucketClient(bucket);
+  const { store, key } = await storeOf(name);
   const { upload, parts } = stateOf(state);
   if (upload === null) {
-    await client.put(key, Buffer.alloc(0));
+    await store.put(key, Buffer.alloc(0));
     return;
   }
   try {
-    await client.completeParts(key, upload, parts);
+    await store.completeParts(key, upload, parts);
   } catch (error) {
     // It was completed before, by whoever did not come to say so.
-    if ((await client.head(key))?.bytes !== length) throw error;
+    if ((await store.head(key))?.bytes !== length) throw error;
   }
 }
 
 /** Nothing is left of an object that was not completed. Never throws. */
 export async function discardParts(name: string, state: string | null): Promise<void> {
-  const { bucket, key } = objectAddress(name);
-  const client = bucketClient(bucket);
+  const { store, key } = await storeOf(name);
   const { upload, left } = stateOf(state);
-  if (upload !== null) await client.abortParts(key, upload).catch(() => {});
-  if (left) await client.remove(left.name).catch(() => {});
+  if (upload !== null) await store.abortParts(key, upload).catch(() => {});
+  if (left) await store.remove(left.name).catch(() => {});
 }

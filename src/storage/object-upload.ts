@@ -1,7 +1,7 @@
 // Writes an object in parts, of which nobody sees anything before it is whole: a multipart upload, completed or aborted.
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient } from './buckets.ts';
-import { objectAddress } from './objects.ts';
+import type { ObjectStore } from './object-store.ts';
+import { objectAddress, storeOf } from './objects.ts';
 
 /** Object storage takes 10,000 parts of 5 MiB at least: they grow, so that terabytes fit. */
 const FIRST_PART_BYTES = 8 * 1024 * 1024;
@@ -11,16 +11,16 @@ const AT_ONCE = 3;
 
 /** Nothing, where there is no such object. @throws SluiceError storage_unavailable */
 export async function removeObject(name: string): Promise<void> {
-  const { bucket, key } = objectAddress(name);
-  await bucketClient(bucket).remove(key);
+  const { store, key } = await storeOf(name);
+  await store.remove(key);
 }
 
 /** Modes: open → whole (all bytes are there, nobody sees them) → published, or aborted from any of them. */
 export class ObjectUpload {
   readonly name: string;
   bytesWritten = 0;
-  readonly #client: ReturnType<typeof bucketClient>;
   readonly #key: string;
+  #store: Promise<ObjectStore> | null = null;
   readonly #parts: Promise<string>[] = [];
   readonly #running = new Set<Promise<unknown>>();
   #upload: Promise<string> | null = null;
@@ -33,11 +33,14 @@ export class ObjectUpload {
 
   /** @throws SluiceError usage */
   constructor(name: string) {
-    const { bucket, key } = objectAddress(name);
     this.name = name;
-    this.#key = key;
-    this.#client = bucketClient(bucket);
+    this.#key = objectAddress(name).key;
     this.#held = Buffer.allocUnsafe(FIRST_PART_BYTES);
+  }
+
+  #opened(): Promise<ObjectStore> {
+    this.#store ??= storeOf(this.name).then(({ store }) => store);
+    return this.#store;
   }
 
   /** The caller may reuse the bytes once this resolves. @throws SluiceError storage_unavailable */
@@ -62,12 +65,12 @@ export class ObjectUpload {
   /** Makes the object visible. If it fails, the parts stay until `abort`. @throws SluiceError storage_unavailable | output_failed */
   async publish(): Promise<void> {
     if (this.#upload === null) {
-      const done = await this.#client.put(this.#key, this.#held.subarray(0, this.#filled));
+      const done = await (await this.#opened()).put(this.#key, this.#held.subarray(0, this.#filled));
       if (done !== 'done') throw new SluiceError('output_failed', `${this.name} could not be written`);
     } else {
       const etags = await Promise.all(this.#parts);
       const parts = etags.map((etag, i) => ({ part: i + 1, etag }));
-      await this.#client.completeParts(this.#key, await this.#upload, parts);
+      await (await this.#opened()).completeParts(this.#key, await this.#upload, parts);
     }
     this.#over = true;
   }
@@ -78,17 +81,18 @@ export class ObjectUpload {
     this.#over = true;
     const upload = await this.#upload?.catch(() => null);
     await Promise.allSettled(this.#running);
-    if (upload) await this.#client.abortParts(this.#key, upload).catch(() => {});
+    if (upload) await (await this.#opened()).abortParts(this.#key, upload).catch(() => {});
   }
 
   async #send(): Promise<void> {
     if (this.#failure) throw this.#failure;
-    this.#upload ??= this.#client.beginParts(this.#key);
+    const store = await this.#opened();
+    this.#upload ??= store.beginParts(this.#key);
     const upload = await this.#upload;
     const memory = this.#held;
     const body = memory.subarray(0, this.#filled);
     const part = this.#parts.length + 1;
-    const sent = this.#client.putPart(this.#key, upload, part, body);
+    const sent = store.putPart(this.#key, upload, part, body);
     this.#parts.push(sent);
     const running: Promise<void> = sent
       .then(

@@ -18,6 +18,7 @@ const MAY_IMPORT = new Map(
 const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['inference/evaluate'],
   aws4fetch: ['storage'],
+  'google-auth-library': ['storage'],
   '@aws-sdk/credential-provider-http': ['storage'],
   '@aws-sdk/credential-provider-web-identity': ['storage'],
   '@smithy/credential-provider-imds': ['storage'],

@@ -8,8 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
 import { onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
-import { bucketClient } from '../../src/storage/buckets.ts';
-import type { S3Client } from '../../src/storage/s3-client.ts';
+import type { S3Client } from '../../src/storage/s3/s3-client.ts';
+import { openS3 } from '../../src/storage/s3/s3-store.ts';
 import { type Run, type Started, scratch, start } from './cli.ts';
 import { fileFolder } from './file-folder.ts';
 import { PATIENCE_MS } from './patience.ts';
@@ -53,7 +53,7 @@ export async function openShared({ gated = false } = {}): Promise<SharedPlace> {
   return {
     postgres,
     gate,
-    bucket: bucketClient(BUCKET, env),
+    bucket: openS3(BUCKET, env),
     env,
     close: async () => {
       await postgres.stop();

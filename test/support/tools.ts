@@ -96,6 +96,10 @@ const TOOLS = {
     install: 'go install github.com/versity/versitygw/cmd/versitygw@v1.8.0',
     found: () => starts(goProgram('versitygw'), '--version'),
   },
+  'fake-gcs-server': {
+    install: 'go install github.com/fsouza/fake-gcs-server@v1.56.1',
+    found: () => starts(goProgram('fake-gcs-server'), '-version'),
+  },
   kustomize: {
     install: 'go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1',
     found: () => starts(goProgram('kustomize'), 'version'),

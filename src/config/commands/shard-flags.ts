@@ -52,7 +52,7 @@ export const SHARD_COMMANDS: CommandSpecs = {
     flags: {
       shards: { schema: whole('how many', [1, 100_000]), required: true },
       work: {
-        schema: text('folder, or s3:// prefix, of this one run: its plan and its parts, for all shards'),
+        schema: text('folder, or prefix of objects, of this one run: its plan and its parts, for all shards'),
         value: 'folder',
         required: true,
         complete: 'folder',

@@ -168,7 +168,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<file>","description":"applications, or a pattern of several","complete":"file"}],
     flags: [
       {"name":"shards","value":"n","description":"how many","number":{"whole":true,"min":1,"max":100000},"required":true},
-      {"name":"work","value":"folder","description":"folder, or s3:// prefix, of this one run: its plan and its parts, for all shards","required":true,"complete":"folder"},
+      {"name":"work","value":"folder","description":"folder, or prefix of objects, of this one run: its plan and its parts, for all shards","required":true,"complete":"folder"},
       {"name":"output","short":"o","value":"file","description":"where predictions go when all shards are done, with {name} where there are several inputs","required":true,"complete":"file"},
       {"name":"plan-wait","value":"seconds","description":"seconds that a shard waits for the first one to have planned","number":{"whole":true,"min":0,"max":86400},"default":3600},
       {"name":"keep-parts","description":"leave the parts in the folder when they are merged"},

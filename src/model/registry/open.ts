@@ -4,7 +4,7 @@ import type { RegistryOptions } from '../../config/registry-options.ts';
 import { cacheFolder } from '../../core/cache-folder.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import { s3Credentials } from '../../storage/s3-credentials.ts';
+import { s3Credentials } from '../../storage/s3/s3-credentials.ts';
 import { withoutSlashes } from './address.ts';
 import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';

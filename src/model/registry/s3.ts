@@ -7,7 +7,7 @@ import { epochMs, sleep } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { unavailable } from '../../storage/http-client.ts';
-import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3-client.ts';
+import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { packageHash } from '../package/package-hash.ts';
 import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
@@ -83,7 +83,7 @@ export class S3Store implements Store {
     const aliased = objects.some((o) => o.key === `${prefix}${ALIASES}`);
     const { aliases } = aliased ? await this.#aliases(id) : { aliases: {} };
     const written = objects.find((o) => o.key === `${prefix}${STATES}`);
-    const journal = written ? await this.#journalAt(id, written.etag) : [];
+    const journal = written ? await this.#journalAt(id, written.version) : [];
     return { id, versions: Object.keys(stamps).sort(byVersion), aliases, stamps, journal };
   }
 
@@ -310,7 +310,7 @@ const hashOf = (text: string | undefined): string =>
     .digest('hex');
 
 const stampOf = (files: readonly S3Object[]): string => {
-  const kept = files.filter((f) => !f.key.endsWith(`/${CLAIM}`)).map((f) => `${f.key} ${f.etag} ${f.bytes}`);
+  const kept = files.filter((f) => !f.key.endsWith(`/${CLAIM}`)).map((f) => `${f.key} ${f.version} ${f.bytes}`);
   return hashOf(kept.sort().join('\n'));
 };
 

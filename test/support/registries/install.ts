@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -46,6 +47,30 @@ export async function installS3(): Promise<Installed> {
 /** Built by whoever wants it tested: that takes a hundred seconds of a core. */
 export async function installVersitygw(): Promise<Installed> {
   const missing = missingTools('versitygw');
+  return missing === null ? { missing, folder: '' } : { missing };
+}
+
+/** Azurite, the emulator of Azure Blob Storage: half a minute and 190 MB the first time. */
+export async function installAzurite(): Promise<Installed> {
+  const wanted = path.join(HERE, 'azurite.json');
+  const folder = home('azurite', wanted);
+  if (existsSync(folder)) return { missing: null, folder };
+  const making = mkdtempSync(`${folder}-`);
+  try {
+    copyFileSync(wanted, path.join(making, 'package.json'));
+    await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: making });
+    renameSync(making, folder);
+  } catch {
+    rmSync(making, { recursive: true, force: true });
+    // Another test process may have been faster.
+    if (!existsSync(folder)) return { missing: 'a network, to fetch Azurite with npm once' };
+  }
+  return { missing: null, folder };
+}
+
+/** The emulator of Google Cloud Storage. `go install` takes a minute of a core, so it is left to the machine. */
+export async function installFakeGcs(): Promise<Installed> {
+  const missing = missingTools('fake-gcs-server');
   return missing === null ? { missing, folder: '' } : { missing };
 }
 

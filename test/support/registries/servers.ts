@@ -62,6 +62,25 @@ export class Server implements AsyncDisposable {
     return Server.#start(folder, [goProgram('versitygw'), ...keys, ...at], url, '/');
   }
 
+  /** Azurite in memory, with the account and the key that all emulators have. */
+  static async azurite(installed: string): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-azurite-'));
+    const main = path.join(installed, 'node_modules/azurite/dist/src/blob/main.js');
+    const flags = ['--inMemoryPersistence', '--silent', '--disableTelemetry', '--skipApiVersionCheck']; // biome-ignore format: one line
+    const at = ['--blobHost', '127.0.0.1', '--blobPort', String(port)];
+    return Server.#start(folder, [process.execPath, main, ...flags, ...at], new URL(`http://127.0.0.1:${port}`), '/');
+  }
+
+  /** fake-gcs-server in memory. */
+  static async fakeGcs(): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-gcs-'));
+    const url = new URL(`http://127.0.0.1:${port}`);
+    const flags = ['-scheme', 'http', '-host', '127.0.0.1', '-port', String(port), '-backend', 'memory', '-public-host', url.host]; // biome-ignore format: one line
+    return Server.#start(folder, [goProgram('fake-gcs-server'), ...flags], url, '/_internal/healthcheck');
+  }
+
   /** An MLflow tracking server on SQLite that serves artifacts from its own folder. */
   static async mlflow(installed: string): Promise<Server> {
     const port = await freePort();

@@ -3,11 +3,10 @@
 import { Readable } from 'node:stream';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
-import { bucketClient } from '../../../storage/buckets.ts';
 import { objectSize, openObject } from '../../../storage/object-source.ts';
 import { completeObject, discardParts, ObjectTail, partNumbersOf } from '../../../storage/object-tail.ts';
 import { ObjectUpload, removeObject } from '../../../storage/object-upload.ts';
-import { objectAddress } from '../../../storage/objects.ts';
+import { objectAddress, storeOf } from '../../../storage/objects.ts';
 import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';
@@ -21,7 +20,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   /** `prefix`: s3://bucket/prefix. @throws SluiceError usage */
   constructor(prefix: string) {
     this.#prefix = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
-    bucketClient(objectAddress(`${this.#prefix}/x`).bucket);
+    objectAddress(`${this.#prefix}/x`);
   }
 
   async newUpload(id: string): Promise<ByteSink> {
@@ -106,9 +105,10 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
    * that what the table does not know then, it will never know.
    */
   async sweep(known: KnownJobs): Promise<void> {
-    const { bucket, key } = objectAddress(`${this.#prefix}/x`);
+    const { bucket } = objectAddress(`${this.#prefix}/x`);
+    const { store, key } = await storeOf(`${this.#prefix}/x`);
     const folder = key.slice(0, -1);
-    const { objects } = await reached(() => bucketClient(bucket).list(folder));
+    const { objects } = await reached(() => store.list(folder));
     const found = objects.map((o) => ({ ...parsedKey(o.key.slice(folder.length)), key: o.key }));
     const ids = [...new Set(found.map((f) => f.id).filter((id) => id !== null))];
     for (let at = 0; at < ids.length; at += AT_ONCE) {

@@ -2,8 +2,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { SluiceError } from '../core/errors.ts';
-import type { OutageCode } from './http-client.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { OutageCode } from '../http-client.ts';
 import { type CredentialSource, renewed, type S3Credentials } from './renewed-credentials.ts';
 
 export interface CredentialOptions {

@@ -5,8 +5,8 @@ import { fromHttp } from '@aws-sdk/credential-provider-http';
 import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
 import { fromInstanceMetadata } from '@smithy/credential-provider-imds';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import { SluiceError } from '../core/errors.ts';
-import { type OutageCode, readCa } from './http-client.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type OutageCode, readCa } from '../http-client.ts';
 import type { Lent } from './renewed-credentials.ts';
 
 export interface RoleOptions {

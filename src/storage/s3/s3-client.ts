@@ -1,15 +1,9 @@
 // Objects of one bucket: signed calls, conditional writes, listings.
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
-import {
-  type Download,
-  type HttpCall,
-  HttpClient,
-  type OutageCode,
-  type Reply,
-  type StreamedReply,
-  unavailable,
-} from './http-client.ts';
+import { type Download, type HttpCall, HttpClient, type OutageCode, type Reply, unavailable } from '../http-client.ts';
+import type { Condition, ObjectPart, ObjectRange, ObjectStore } from '../object-store.ts';
+import { elements, tag } from '../xml.ts';
 import type { CredentialSource } from './renewed-credentials.ts';
 
 export interface S3ClientOptions {
@@ -29,16 +23,14 @@ export interface S3ClientOptions {
 
 export interface S3Object {
   key: string;
-  etag: string;
+  /** The ETag. */
+  version: string;
   bytes: number;
 }
 
-/** Put only if the object has this ETag, or only if there is none. */
-export type Condition = { ifMatch: string } | { ifNone: true };
-
 const EMPTY = createHash('sha256').update('').digest('hex');
 
-export class S3Client {
+export class S3Client implements ObjectStore {
   readonly #http: HttpClient;
   readonly #options: S3ClientOptions;
 
@@ -75,7 +67,7 @@ export class S3Client {
       if (token !== undefined) url.searchParams.set('continuation-token', token);
       const reply = this.#expect(await this.#text({ method: 'GET', url }), [200]);
       for (const item of elements(reply.text, 'Contents')) {
-        objects.push({ key: tag(item, 'Key'), etag: tag(item, 'ETag'), bytes: Number(tag(item, 'Size')) });
+        objects.push({ key: tag(item, 'Key'), version: tag(item, 'ETag'), bytes: Number(tag(item, 'Size')) });
       }
       for (const item of elements(reply.text, 'CommonPrefixes')) folders.push(tag(item, 'Prefix'));
       token = tag(reply.text, 'IsTruncated') === 'true' ? tag(reply.text, 'NextContinuationToken') : undefined;
@@ -120,20 +112,21 @@ export class S3Client {
   }
 
   /** Size and version; null: there is no such object. */
-  async head(key: string): Promise<{ bytes: number; etag: string } | null> {
+  async head(key: string): Promise<{ bytes: number; version: string } | null> {
     const reply = this.#expect(await this.#text({ method: 'HEAD', url: this.#url(key) }), [200, 404]);
     if (reply.status === 404) return null;
-    return { bytes: Number(reply.headers['content-length']), etag: reply.headers.etag ?? '' };
+    return { bytes: Number(reply.headers['content-length']), version: reply.headers.etag ?? '' };
   }
 
-  /** The bytes from `from` to before `to` (null: to the end) of this very version; `body` is null where it is not there any more. */
   async read(
     key: string,
-    { from, to, etag }: { from: number; to: number | null; etag: string },
-  ): Promise<StreamedReply> {
-    const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': etag };
+    { from, to, version }: { from: number; to: number | null; version: string },
+  ): Promise<ObjectRange> {
+    const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': version };
     const reply = await this.#unexpired(() => this.#http.stream({ method: 'GET', url: this.#url(key), headers }));
-    return reply.body ? reply : this.#expect(reply, [404, 412, 416]);
+    const { body, status } = reply.body ? reply : this.#expect(reply, [404, 412, 416]);
+    // Servers that ignore If-Match still name the version they send.
+    return { body, partial: status === 206, version: reply.headers.etag ?? null };
   }
 
   /** Begins an object in parts, of which nobody sees anything before `complete`. Gives its name. */
@@ -154,8 +147,8 @@ export class S3Client {
   }
 
   /** The object is there, whole, of these parts in their order. A failure may come with the status 200. */
-  async completeParts(key: string, upload: string, made: readonly { part: number; etag: string }[]): Promise<void> {
-    const before = (await this.head(key))?.etag;
+  async completeParts(key: string, upload: string, made: readonly ObjectPart[]): Promise<void> {
+    const before = (await this.head(key))?.version;
     const url = this.#url(key);
     url.searchParams.set('uploadId', upload);
     const parts = made.map(
@@ -165,7 +158,7 @@ export class S3Client {
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#text({ method: 'POST', url, headers, body });
     // Sent twice, because its first answer got lost: then the upload is over, and another object than before tells that it went well.
-    const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.etag : undefined;
+    const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.version : undefined;
     if (after !== undefined && after !== before) return;
     this.#expect(reply, [200]);
     const code = tag(reply.text, 'Code');
@@ -186,7 +179,7 @@ export class S3Client {
     const { endpoint, bucket, pathStyle } = this.#options;
     const url = new URL(endpoint);
     const base = url.pathname.replace(/\/$/, '');
-    const encoded = key.split('/').map(encodeURIComponent).join('/');
+    const encoded = key.split('/').map(encodeSegment).join('/');
     if (!pathStyle) url.hostname = `${bucket}.${url.hostname}`;
     url.pathname = pathStyle ? `${base}/${bucket}${key === '' ? '' : `/${encoded}`}` : `${base}/${encoded}`;
     return url;
@@ -238,25 +231,7 @@ export class S3Client {
 /** What servers call keys that ended. */
 const EXPIRED = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'InvalidToken']);
 const IF_NONE = { 'if-none-match': '*' };
-const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-/** What stands in the elements of this name. */
-function* elements(xml: string, name: string): Generator<string, void, void> {
-  const [open, close] = [`<${name}>`, `</${name}>`];
-  for (let at = xml.indexOf(open); at >= 0; ) {
-    const end = xml.indexOf(close, at);
-    if (end < 0) return;
-    yield xml.slice(at + open.length, end);
-    at = xml.indexOf(open, end);
-  }
-}
-
-/** The text of the first element of this name, or nothing. */
-function tag(xml: string, name: string): string {
-  const text = elements(xml, name).next().value ?? '';
-  return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{1,8}));/gi, (whole, decimal, hex, word) =>
-    decimal || hex
-      ? String.fromCodePoint(Number.parseInt(decimal ?? hex, decimal ? 10 : 16))
-      : (ENTITIES[word] ?? whole),
-  );
-}
+/** Signatures are of the path with these characters encoded, too. */
+const encodeSegment = (segment: string): string =>
+  encodeURIComponent(segment).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -1,5 +1,5 @@
 // Keys with an end: renewed ahead of it while calls go on with the old ones, and at once where a server says that they ended.
-import { epochMs } from '../core/clock.ts';
+import { epochMs } from '../../core/clock.ts';
 
 export interface S3Credentials {
   accessKeyId: string;

@@ -1,0 +1,26 @@
+// The little XML that answers of object storage have: elements by name, without namespaces or attributes.
+
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+/** The contents of all elements of this name. */
+export function* elements(xml: string, name: string): Generator<string, void, void> {
+  const [open, close] = [`<${name}>`, `</${name}>`];
+  for (let at = xml.indexOf(open); at >= 0; ) {
+    const end = xml.indexOf(close, at);
+    if (end < 0) return;
+    yield xml.slice(at + open.length, end);
+    at = xml.indexOf(open, end);
+  }
+}
+
+/** The text of the first element of this name; empty if there is none. */
+export function tag(xml: string, name: string): string {
+  return unescaped(elements(xml, name).next().value ?? '');
+}
+
+const unescaped = (text: string): string =>
+  text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{1,8}));/gi, (whole, decimal, hex, word) =>
+    decimal || hex
+      ? String.fromCodePoint(Number.parseInt(decimal ?? hex, decimal ? 10 : 16))
+      : (ENTITIES[word] ?? whole),
+  );
