@@ -31,6 +31,7 @@ const PACKAGES: Record<string, string[]> = {
   typebox: ['config', 'model/package', 'model/registry', 'runs', 'doors/http'],
   fastify: ['doors/http'],
   '@fastify/multipart': ['doors/http'],
+  '@fastify/swagger': ['doors/http'],
   selfsigned: ['doors/http'],
   jose: ['doors/http'],
   avsc: ['kafka/schemas'],

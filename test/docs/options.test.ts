@@ -10,11 +10,11 @@ import { ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { DELIMITER_NAMES, FILE_FORMATS, namedFormat } from '../../src/core/file-format.ts';
 import { COMMAND_TABLES } from '../../src/doors/commands/flag-tables.ts';
-import { openApi } from '../../src/doors/http/openapi/openapi.ts';
-import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
+import { PREDICT_QUERY } from '../../src/doors/http/routes/predict.ts';
 import { DELIMITERS } from '../../src/io/decode/header.ts';
 import { outermost, PARTS } from '../../tools/docs/pipeline-page.ts';
 import { keysOf } from '../../tools/docs/schema-table.ts';
+import { openApiDocument } from '../support/openapi-document.ts';
 
 /** The command line, made by the very functions that make it for people. */
 async function program(): Promise<Command> {
@@ -141,11 +141,9 @@ function describe(schema: object, title: string): string[] {
   ]);
 }
 
-test('an option has the same bounds, choices and words at every door', () => {
-  const { parameters } = (
-    openApi() as { paths: Record<string, { post: { parameters: { name: string; schema: object }[] } }> }
-  ).paths['/api/v1/scoring/predict.csv']!.post;
-  const query = Object.fromEntries(parameters.map((p) => [p.name, p.schema as Described]));
+test('an option has the same bounds, choices and words at every door', async () => {
+  const { parameters } = (await openApiDocument()).paths['/api/v1/scoring/predict.csv']!.post!;
+  const query = Object.fromEntries(parameters!.map((p) => [p.name, { ...p.schema, description: p.description! }]));
   const flags = Object.fromEntries(COMMAND_TABLES.score.flags.map((f) => [f.name, f as Described]));
   const yaml = ScoreSchema.properties as unknown as Record<string, Described>;
   const limits = ServerConfigSchema.properties.limits.properties as unknown as Record<string, Described>;

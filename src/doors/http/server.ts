@@ -27,6 +27,7 @@ import { addJobRoutes } from './jobs/job-routes.ts';
 import { openJobs } from './jobs/open-jobs.ts';
 import { TUS_VERSION } from './jobs/tus-headers.ts';
 import { addUploadRoutes } from './jobs/upload-routes.ts';
+import { collectRoutes } from './openapi/openapi.ts';
 import { addModelWrites } from './routes/model-writes.ts';
 import { addModelRoutes } from './routes/models.ts';
 import { addOpenInference } from './routes/open-inference.ts';
@@ -111,6 +112,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     answer(new SluiceError('not_found', 'there is no such operation'), request, reply);
   });
 
+  const document = collectRoutes(app);
   const methods = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {
     const known = methods.get(url) ?? new Set();
@@ -134,7 +136,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addUploadRoutes(app, { jobs, mostBytes: config.limits.body_bytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });
   const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
-  addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable });
+  addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable, document });
   addOpenInference(app, { services, ready: canAnswer });
   refuseOtherMethods(app, methods);
   await app.ready();
@@ -264,6 +266,7 @@ function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, R
     app.route({
       url,
       method: all.filter((m) => !allowed.has(m)),
+      schema: { hide: true },
       handler: async (_request, reply) => {
         reply.header('allow', allow);
         throw new SluiceError('method_not_allowed', `the path takes ${allow}`);

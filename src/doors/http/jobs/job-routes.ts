@@ -3,12 +3,12 @@ import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
+import { emptyResponse, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 import { CONTENT_TYPES } from '../routes/predict.ts';
 import { agreedCoding, compressor, varyWith } from '../wire/content-coding.ts';
 import type { ByteSpan } from './job-files.ts';
 import type { JobManager } from './job-manager.ts';
-import type { Job } from './job-store.ts';
-import { LIST_QUERY, type ListQuery, pageOf } from './list-query.ts';
+import { JOB_STATES, type Job, type JobPage, type JobState } from './job-store.ts';
 
 const JOBS = '/api/v1/scoring/jobs';
 
@@ -39,6 +39,68 @@ export function describeJob(job: Job) {
   };
 }
 
+interface ListQuery {
+  state?: JobState;
+  limit?: number;
+  after?: string;
+}
+
+const LIST_QUERY = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    state: { enum: [...JOB_STATES], description: 'only those' },
+    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'so many of them' },
+    after: { type: 'string', description: '`next` of the page before' },
+  },
+} as const;
+
+/** The page that a query asks for. @throws SluiceError bad_request */
+function pageOf({ state, limit, after }: ListQuery): JobPage {
+  const [, created, id] = /^(\d{1,15})\.([0-9a-f-]{36})$/.exec(after ?? '') ?? [];
+  if (after !== undefined && id === undefined)
+    throw new SluiceError('bad_request', 'after: is `next` of a list of jobs');
+  return {
+    state: state ?? null,
+    limit: limit ?? 100,
+    after: id === undefined ? null : { id, created: Number(created) },
+  };
+}
+
+/** Content of an upload or a result, which has the media type of its format. */
+export const ANY_FORMAT = Object.fromEntries(
+  ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
+);
+
+const describe = (summary: string, responses: object) => ({
+  summary,
+  tags: ['jobs'],
+  response: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problemResponse('No such job of this key') },
+});
+
+const JOB_PAGE = {
+  type: 'object',
+  required: ['jobs'],
+  properties: {
+    jobs: { type: 'array', items: schemaRef('Job') },
+    next: { type: 'string', description: '`after` of the next page; absent: there is none' },
+  },
+};
+const LIST = {
+  summary: 'The jobs of this key, the newest first',
+  tags: ['jobs'],
+  querystring: LIST_QUERY,
+  response: { 200: jsonResponse('Some of them, and where the next ones are', JOB_PAGE), ...REFUSALS },
+};
+const SHOW = describe('State, counts and progress of a job', { 200: jsonResponse('The job', schemaRef('Job')) });
+const CANCEL = describe('Cancels a job; a finished one is removed with its result', { 204: emptyResponse('Done') });
+const RESULT = describe('The result of a job, whole or a range of its bytes', {
+  200: { description: 'The whole result', content: ANY_FORMAT },
+  206: { description: 'The range asked for', content: ANY_FORMAT },
+  409: problemResponse('The job has no result yet, or failed'),
+  416: emptyResponse('The range lies outside'),
+});
+
 type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
 /** `level` of compression, 0 for none. */
@@ -53,7 +115,7 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
     });
     return job;
   };
-  app.get<{ Querystring: ListQuery }>(JOBS, { schema: { querystring: LIST_QUERY }, config }, async (request) => {
+  app.get<{ Querystring: ListQuery }>(JOBS, { schema: LIST, config }, async (request) => {
     const page = pageOf(request.query);
     const identity = request.identity!;
     const found = await jobs.list(identity, { ...page, limit: page.limit + 1 });
@@ -64,12 +126,12 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
       ...(found.length > page.limit ? { next: `${last!.created}.${last!.id}` } : {}),
     };
   });
-  app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(await of(request)));
-  app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
+  app.get(`${JOBS}/:id`, { config, schema: SHOW }, async (request: JobRequest) => describeJob(await of(request)));
+  app.delete(`${JOBS}/:id`, { config, schema: CANCEL }, async (request: JobRequest, reply) => {
     await jobs.cancel(await of(request));
     return reply.code(204).send();
   });
-  app.get(`${JOBS}/:id/result`, { config }, async (request: JobRequest, reply) => {
+  app.get(`${JOBS}/:id/result`, { config, schema: RESULT }, async (request: JobRequest, reply) => {
     const job = await of(request);
     if (job.pipeline !== null) throw new SluiceError('not_found', `the predictions are in ${job.target}`);
     if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);

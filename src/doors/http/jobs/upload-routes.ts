@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
+import { emptyResponse, problemResponse, REFUSALS, requestHeaders } from '../openapi/route-parts.ts';
 import type { JobManager } from './job-manager.ts';
 import { jobUrl } from './job-routes.ts';
 import type { AskedJob } from './new-job.ts';
@@ -10,6 +11,80 @@ import { partHeadOf, TUS_VERSION, tusAbilities, uploadHeadOf } from './tus-heade
 import type { Upload } from './upload-store.ts';
 
 const UPLOADS = '/api/v1/scoring/uploads';
+
+const text = (description: string) => ({ type: 'string', description });
+const count = (description: string) => ({ type: 'integer', description });
+const KEY_REFUSALS = { 401: REFUSALS[401], 403: REFUSALS[403] };
+
+const ABILITIES = {
+  summary: 'What can be uploaded in parts (tus)',
+  tags: ['jobs'],
+  response: {
+    204: emptyResponse('The version of tus, its extensions and limits', {
+      'Tus-Version': text('versions'),
+      'Tus-Extension': text('extensions'),
+      'Tus-Max-Size': count('bytes of an upload'),
+      'Tus-Checksum-Algorithm': text('algorithms of Upload-Checksum'),
+    }),
+    ...KEY_REFUSALS,
+  },
+};
+
+const VERSION_HEADER = { 'Tus-Resumable': '1.0.0' };
+const STATE_HEADERS = {
+  'Upload-Offset': count('bytes that are there for good'),
+  'Upload-Expires': text('removed if nothing comes until then'),
+  'Sluice-Job': text('address of the job that it became; absent: it is not whole'),
+};
+
+const describe = (summary: string, responses: object) => ({
+  summary,
+  tags: ['jobs'],
+  headers: requestHeaders(VERSION_HEADER, ['Tus-Resumable']),
+  response: {
+    ...responses,
+    ...KEY_REFUSALS,
+    404: problemResponse('No such upload of this key'),
+    412: problemResponse('Another version of tus'),
+  },
+});
+
+const STATE = describe('How much of an upload is there', {
+  200: emptyResponse('Its state', {
+    ...STATE_HEADERS,
+    'Upload-Length': count('bytes it will have'),
+    'Upload-Metadata': text('as it came'),
+  }),
+});
+const REMOVE = describe('Removes an upload; of one that is whole the job is cancelled or removed', {
+  204: emptyResponse('Done'),
+});
+const APPEND_HEADERS = {
+  ...VERSION_HEADER,
+  'Upload-Offset': 'where the part begins: at the end of the bytes that are there',
+  'Upload-Checksum': 'sha1, sha256 or sha512 and its base64; checked',
+  'Content-Digest': 'sha-256=:base64: of the part; checked (RFC 9530)',
+};
+const APPEND = {
+  ...describe('Appends a part to an upload; the last one makes its job', {
+    204: emptyResponse('It is there for good', STATE_HEADERS),
+    400: REFUSALS[400],
+    409: problemResponse('The bytes that are there end elsewhere'),
+    413: problemResponse('It goes beyond Upload-Length'),
+    415: problemResponse('Another media type'),
+    423: problemResponse('Another request writes to the upload'),
+    460: problemResponse('Another checksum'),
+    503: REFUSALS[503],
+  }),
+  headers: requestHeaders(APPEND_HEADERS, ['Tus-Resumable', 'Upload-Offset']),
+  body: { content: { 'application/offset+octet-stream': { schema: { type: 'string', format: 'binary' } } } },
+};
+const OVERRIDE = 'X-HTTP-Method-Override';
+const APPEND_BY_POST = {
+  ...APPEND,
+  summary: 'The same for clients that cannot PATCH',
+  headers: requestHeaders({ ...APPEND_HEADERS, [OVERRIDE]: 'PATCH' }, ['Tus-Resumable', 'Upload-Offset', OVERRIDE]),
+};
 
 /** true if the body of the request comes in parts later on. */
 export const wantsUpload = (request: FastifyRequest): boolean => request.headers['tus-resumable'] !== undefined;
@@ -49,10 +124,12 @@ export function addUploadQuestion(
   {
     url,
     mostBytes,
+    params,
     check = () => {},
-  }: { url: string; mostBytes: number; check?: (request: FastifyRequest) => unknown },
+  }: { url: string; mostBytes: number; params?: object; check?: (request: FastifyRequest) => unknown },
 ): void {
-  app.options(url, { config: { scope: 'jobs' } }, async (request, reply) => {
+  const schema = params ? { ...ABILITIES, params } : ABILITIES;
+  app.options(url, { config: { scope: 'jobs' }, schema }, async (request, reply) => {
     await check(request);
     return reply.code(204).headers(tusAbilities(mostBytes)).send();
   });
@@ -99,10 +176,11 @@ export function addUploadRoutes(
   };
   // For clients whose way does not let other methods through.
   const instead = new Map([['PATCH', append], ['DELETE', remove], ['HEAD', tell]]); // biome-ignore format: a table
-  app.head(url, { config }, tell);
-  app.patch(url, { config }, append);
-  app.delete(url, { config }, remove);
-  app.post(url, { config: { ...config, override: [...instead.keys()] } }, async (request: UploadRequest, reply) => {
+  app.head(url, { config, schema: STATE }, tell);
+  app.patch(url, { config, schema: APPEND }, append);
+  app.delete(url, { config, schema: REMOVE }, remove);
+  const overriding = { ...config, override: [...instead.keys()] };
+  app.post(url, { config: overriding, schema: APPEND_BY_POST }, async (request: UploadRequest, reply) => {
     const work = instead.get(request.story.method ?? '');
     if (work) return work(request, reply);
     reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');

@@ -1,19 +1,6 @@
 // The page under /docs: the operations of the OpenAPI document for a person, without anything loaded from elsewhere.
 import { contentPolicy, styledHead } from '../../../core/html-policy.ts';
-import { openApi } from './openapi.ts';
-
-interface Operation {
-  summary?: string;
-  tags?: string[];
-  parameters?: {
-    name: string;
-    in: string;
-    required?: boolean;
-    schema: { type?: string; enum?: string[]; description?: string };
-  }[];
-  requestBody?: { content: Record<string, unknown> };
-  responses: Record<string, { description: string; content?: Record<string, unknown> }>;
-}
+import type { OpenApiDocument, Operation } from './openapi.ts';
 
 const html = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
@@ -28,19 +15,7 @@ th{color:#5b6b7a}`;
 /** Sent with the page; what a meta element cannot say is that no other page may frame it. */
 export const DOCS_POLICY = `${contentPolicy(STYLE)}; frame-ancestors 'none'`;
 
-let made: string | null = null;
-
-/** The page as HTML, the same for every caller: it is made once. */
-export function docsPage(): string {
-  made ??= makePage();
-  return made;
-}
-
-function makePage(): string {
-  const { info, paths } = openApi() as {
-    info: { title: string; version: string; description: string };
-    paths: Record<string, Record<string, Operation>>;
-  };
+export function docsPage({ info, paths }: OpenApiDocument): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, op]) => section(method.toUpperCase(), path, op)),
   );
@@ -56,7 +31,7 @@ ${operations.join('\n')}</body></html>
 function section(method: string, path: string, op: Operation): string {
   const parameters = (op.parameters ?? []).map((p) => {
     const type = p.schema.enum?.join(' | ') ?? p.schema.type ?? '';
-    return `<tr><td><code>${html(p.name)}</code></td><td>${p.required ? 'required' : ''}</td><td>${html(type)}</td><td>${html(p.schema.description ?? '')}</td></tr>`;
+    return `<tr><td><code>${html(p.name)}</code></td><td>${p.required ? 'required' : ''}</td><td>${html(type)}</td><td>${html(p.description ?? '')}</td></tr>`;
   });
   const answers = Object.entries(op.responses).map(
     ([status, r]) =>

@@ -1,59 +1,99 @@
-// The OpenAPI 3.1 document, made of the schemas that the routes check with.
+// The OpenAPI 3.1 document: @fastify/swagger makes it from the schemas that the routes of the service are registered with.
+import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
-import { DRIFT } from './drift-schemas.ts';
-import { inferenceOperations } from './inference-operations.ts';
-import { jobOperations } from './job-operations.ts';
-import { modelOperations } from './model-operations.ts';
-import type { Json } from './operation-parts.ts';
-import { ALIAS, ALIASES, JOB, MODEL, MODELS, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
-import { scoringOperations } from './scoring-operations.ts';
-import { serviceOperations } from './service-operations.ts';
+import { COMPONENTS } from './schemas.ts';
 
-/** The document; `servers` is left to whoever serves it. */
-export function openApi(): Json {
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Sluice',
-      version: VERSION,
-      description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
-      license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
-    },
-    security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],
-    paths: {
-      ...scoringOperations(),
-      ...modelOperations(),
-      ...jobOperations(),
-      ...inferenceOperations(),
-      ...serviceOperations(),
-    },
-    components: {
-      securitySchemes: {
-        apiKey: {
-          type: 'apiKey',
-          in: 'header',
-          name: 'Authorization',
-          description: '`API-Key <token>`, `Bearer <token>` or the bare token',
-        },
-        certificate: { type: 'mutualTLS', description: 'of an authority that the service is configured for' },
-        token: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: 'JWT',
-          description: 'of an identity provider that the service is configured for',
-        },
-      },
-      schemas: {
-        Problem: PROBLEM,
-        Prediction: PREDICTION,
-        Predictions: PREDICTIONS,
-        Model: MODEL,
-        Models: MODELS,
-        Drift: DRIFT,
-        Aliases: ALIASES,
-        AliasMove: ALIAS,
-        Job: JOB,
-      },
-    },
+export interface Operation {
+  summary?: string;
+  tags?: string[];
+  security?: object[];
+  parameters?: {
+    name: string;
+    in: string;
+    required?: boolean;
+    description?: string;
+    schema: { type?: string; enum?: string[] };
+  }[];
+  requestBody?: { content: Record<string, unknown> };
+  responses: Record<string, { description: string; content?: Record<string, unknown> }>;
+}
+
+export interface OpenApiDocument {
+  info: { title: string; version: string; description: string };
+  /** By path and method. */
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, unknown> };
+}
+
+type DescribedRoute = Pick<RouteOptions, 'method' | 'url' | 'schema' | 'config'>;
+
+/**
+ * Collects the schemas of all routes that are registered after this call, and leaves fastify the one that it checks requests with, of the
+ * query: a description changes neither an answer nor what starting the service costs. The function that it returns makes the document
+ * once, when it is first called.
+ */
+export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocument> {
+  const routes: DescribedRoute[] = [];
+  app.addHook('onRoute', (route) => {
+    const { method, url, schema = {}, config = {} } = route;
+    // Fastify adds HEAD to each GET.
+    const isDerived = method === 'HEAD' && routes.some((r) => r.url === url && r.method === 'GET');
+    if (!isDerived) routes.push({ method, url, schema, config });
+    if (schema.querystring === undefined) delete route.schema;
+    else route.schema = { querystring: schema.querystring };
+  });
+  let document: Promise<OpenApiDocument> | null = null;
+  return () => {
+    document ??= describe(routes);
+    return document;
   };
+}
+
+async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocument> {
+  const { default: swagger } = await import('@fastify/swagger');
+  // An instance that describes routes and serves none.
+  const app = Fastify({ exposeHeadRoutes: false });
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  await app.register(swagger, {
+    exposeHeadRoutes: true,
+    convertConstToEnum: false,
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Sluice',
+        version: VERSION,
+        description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
+        license: { name: 'Apache 2.0', identifier: 'Apache-2.0' } as { name: string },
+      },
+      security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],
+      components: {
+        securitySchemes: {
+          apiKey: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'Authorization',
+            description: '`API-Key <token>`, `Bearer <token>` or the bare token',
+          },
+          certificate: {
+            type: 'mutualTLS',
+            description: 'of an authority that the service is configured for',
+          } as never,
+          token: {
+            type: 'http',
+            scheme: 'bearer',
+            bearerFormat: 'JWT',
+            description: 'of an identity provider that the service is configured for',
+          },
+        },
+        schemas: COMPONENTS as never,
+      },
+    },
+  });
+  for (const { schema, config, ...route } of routes) {
+    const security = config?.scope === undefined ? { security: [] } : {};
+    app.route({ ...route, config: config ?? {}, schema: { ...schema, ...security }, handler: () => null });
+  }
+  await app.ready();
+  return app.swagger() as unknown as OpenApiDocument;
 }

@@ -1,27 +1,7 @@
-// JSON Schemas of what the operations take and give: fastify checks with them, the OpenAPI document is made of them.
-import type { TSchema } from 'typebox';
-import { SCORING } from '../../../config/options/scoring.ts';
+// Bodies of requests and responses as JSON Schema: the `components` of the OpenAPI document, which the schemas of routes refer to.
+import { DRIFT_WINDOWS } from '../../../drift/drift-monitor.ts';
 
-/** An enumeration with the type that clients generated from the document want. */
-const words = (schema: TSchema) => ({ type: 'string', ...schema });
-
-export const PREDICT_QUERY = {
-  type: 'object',
-  required: ['modelId'],
-  additionalProperties: false,
-  properties: {
-    modelId: { ...SCORING.model(), maxLength: 200, examples: ['credit-default'] },
-    delimiter: words(SCORING.delimiter({ otherwise: 'tab' })),
-    passthrough: { ...SCORING.passthrough_text(), maxLength: 4000 },
-    on_invalid: words(SCORING.on_invalid({ otherwise: 'report' })),
-    interpret_below: SCORING.interpret_below(),
-    top_effects: SCORING.top_effects(),
-    interactions: SCORING.interactions(),
-    max_evaluations: SCORING.max_evaluations(),
-  },
-} as const;
-
-export const PROBLEM = {
+const PROBLEM = {
   type: 'object',
   required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
   properties: {
@@ -134,7 +114,7 @@ export const PREDICTION = {
   },
 } as const;
 
-export const PREDICTIONS = {
+const PREDICTIONS = {
   type: 'object',
   required: ['modelId', 'modelVersion', 'predictions', 'summary'],
   properties: {
@@ -156,7 +136,7 @@ const STATE = {
 
 const STATES = { type: 'object', additionalProperties: STATE, description: 'Of each version' } as const;
 
-export const MODEL = {
+const MODEL = {
   type: 'object',
   required: ['id', 'version', 'state', 'task', 'columns', 'versions', 'aliases', 'sample'],
   properties: {
@@ -204,7 +184,7 @@ const ALIAS_MOVE = {
   },
 } as const;
 
-export const ALIASES = {
+const ALIASES = {
   type: 'object',
   required: ['aliases', 'history'],
   properties: {
@@ -213,9 +193,7 @@ export const ALIASES = {
   },
 } as const;
 
-export const ALIAS = ALIAS_MOVE;
-
-export const MODELS = {
+const MODELS = {
   type: 'object',
   required: ['models'],
   properties: {
@@ -274,3 +252,80 @@ export const JOB = {
     },
   },
 } as const;
+
+export const DRIFT_WINDOW = {
+  type: 'string',
+  enum: [...DRIFT_WINDOWS],
+  default: 'hour',
+  description: 'rows scored by this process within the last hour, the last day, or since it started',
+} as const;
+
+const SHARE = { type: 'number', minimum: 0, maximum: 1 } as const;
+
+const SHARES = {
+  type: 'object',
+  description: 'shares of rows; bins by the number they have in the baseline',
+  required: ['bins', 'missing', 'unseen'],
+  properties: { bins: { type: 'array', items: SHARE }, missing: SHARE, unseen: SHARE },
+} as const;
+
+const DISTRIBUTION = {
+  psi: { type: ['number', 'null'], description: 'population stability index against the training; null: too few rows' },
+  now: { anyOf: [SHARES, { type: 'null' }] },
+  training: SHARES,
+  quantiles: {
+    type: 'object',
+    description: 'p01 to p99, within 3 %; of numbers and the score, of the last hour or since the start',
+    additionalProperties: { type: 'number' },
+  },
+} as const;
+
+const DRIFT = {
+  type: 'object',
+  required: ['modelId', 'modelVersion', 'window', 'baseline'],
+  properties: {
+    modelId: { type: 'string' },
+    modelVersion: { type: 'string' },
+    window: DRIFT_WINDOW,
+    baseline: { type: 'boolean', description: 'false: the package has none, and nothing is measured' },
+    rows: { type: 'integer', description: 'rows scored that were counted' },
+    enough: { type: 'boolean', description: 'false: fewer than 1,000 rows, and no PSI' },
+    score: { anyOf: [{ type: 'object', properties: DISTRIBUTION }, { type: 'null' }] },
+    columns: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['column'],
+        properties: {
+          column: { type: 'string' },
+          ...DISTRIBUTION,
+          outOfRange: {
+            type: ['number', 'null'],
+            description: 'share of rows outside the smallest and largest number of the training; null: not measured',
+          },
+        },
+      },
+    },
+    decisions: {
+      type: 'array',
+      description: 'share of rows that got each decision of the package',
+      items: {
+        type: 'object',
+        required: ['decision', 'share'],
+        properties: { decision: { type: 'string' }, share: SHARE },
+      },
+    },
+  },
+} as const;
+
+export const COMPONENTS = {
+  Problem: PROBLEM,
+  Prediction: PREDICTION,
+  Predictions: PREDICTIONS,
+  Model: MODEL,
+  Models: MODELS,
+  Drift: DRIFT,
+  Aliases: ALIASES,
+  AliasMove: ALIAS_MOVE,
+  Job: JOB,
+};

@@ -1,5 +1,4 @@
 // Packages uploaded and aliases moved over HTTP, for keys with the scope models:write.
-
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,13 +13,14 @@ import type { Registry } from '../../../model/registry/registry.ts';
 import { describeModel, withEntry } from '../../../onboarding/describe.ts';
 import { tryFolder, tryPackage } from '../../../onboarding/trial.ts';
 import { assertMayUse } from '../access/permissions.ts';
-import { REGISTER_QUERY, REMOVAL_QUERY } from '../openapi/model-operations.ts';
+import { jsonContent, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 import type { Admitted } from '../wire/admission.ts';
 import { KeyTurns } from '../wire/key-turns.ts';
 import { systemFault } from '../wire/problem.ts';
 import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
+import { describeModelRoute, MODEL_REFUSALS } from './models.ts';
 import { admitted, bodyOptions, type PredictServices } from './predict.ts';
 
 const MAX_FILES = 20;
@@ -32,12 +32,61 @@ interface AliasPath {
   Params: { ref: string; alias: string };
 }
 
+const READ_ONLY = problemResponse('The registry cannot be written');
+const REASON = { type: 'string', description: 'Kept in the history, with the name of the API key' } as const;
+
+const REGISTER = {
+  summary: 'Registers a version: the files of a package, model.yaml and model.onnx among them (scope models:write)',
+  tags: ['models'],
+  querystring: {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      modelId: {
+        type: 'string',
+        description: 'Id of the model that the package must be of; required for a key that is for some models only',
+      },
+    },
+  },
+  body: {
+    content: {
+      'multipart/form-data': {
+        schema: { type: 'object', additionalProperties: { type: 'string', format: 'binary' } },
+      },
+    },
+  },
+  response: {
+    201: jsonResponse('Registered, after its self-test passed', schemaRef('Model')),
+    400: REFUSALS[400],
+    401: REFUSALS[401],
+    403: REFUSALS[403],
+    409: problemResponse('The version is there already; versions never change'),
+    503: READ_ONLY,
+  },
+};
+const ALIAS_REFUSALS = { ...MODEL_REFUSALS, 503: READ_ONLY };
+const HISTORY = describeModelRoute('Aliases of a model and who moved them when', 'Aliases', MODEL_REFUSALS);
+const MOVE_ALIAS = {
+  ...describeModelRoute('Points an alias to a version (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
+  body: {
+    content: jsonContent({
+      type: 'object',
+      required: ['version'],
+      properties: { version: { type: ['string', 'integer'] }, reason: REASON },
+    }),
+  },
+};
+const REMOVE_ALIAS = {
+  ...describeModelRoute('Removes an alias (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
+  querystring: { type: 'object', additionalProperties: false, properties: { reason: REASON } },
+};
+
 export function addModelWrites(app: FastifyInstance, services: PredictServices, registry: Registry): void {
   const { config } = services;
   const trials = new Trials(services);
   app.post<{ Querystring: { modelId?: string } }>(
     '/api/v1/models',
-    { config: { scope: 'models:write' }, schema: { querystring: REGISTER_QUERY } },
+    { config: { scope: 'models:write' }, schema: REGISTER },
     async (request, reply) => {
       const { modelId } = request.query;
       // Before a byte of the body is read: what a package is of is known only once it is read.
@@ -68,16 +117,20 @@ export function addModelWrites(app: FastifyInstance, services: PredictServices, 
       return withEntry(description, entry);
     },
   );
-  app.get<AliasPath>('/api/v1/models/:ref/aliases', { config: { scope: 'models:read' } }, async (request) => {
-    const id = request.params.ref;
-    assertMayUse(request, id);
-    const history = await registry.history(id);
-    const entry = (await registry.list()).find((m) => m.id === id);
-    return { aliases: entry?.aliases ?? {}, history };
-  });
+  app.get<AliasPath>(
+    '/api/v1/models/:ref/aliases',
+    { config: { scope: 'models:read' }, schema: HISTORY },
+    async (request) => {
+      const id = request.params.ref;
+      assertMayUse(request, id);
+      const history = await registry.history(id);
+      const entry = (await registry.list()).find((m) => m.id === id);
+      return { aliases: entry?.aliases ?? {}, history };
+    },
+  );
   app.put<AliasPath>(
     '/api/v1/models/:ref/aliases/:alias',
-    { config: { scope: 'models:write' } },
+    { config: { scope: 'models:write' }, schema: MOVE_ALIAS },
     async (request, reply): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
@@ -95,7 +148,7 @@ export function addModelWrites(app: FastifyInstance, services: PredictServices, 
   );
   app.delete<AliasPath & { Querystring: { reason?: string } }>(
     '/api/v1/models/:ref/aliases/:alias',
-    { config: { scope: 'models:write' }, schema: { querystring: REMOVAL_QUERY } },
+    { config: { scope: 'models:write' }, schema: REMOVE_ALIAS },
     async (request): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);

@@ -1,5 +1,5 @@
 // The Open Inference Protocol (V2) over HTTP: what clients of KServe, Seldon, Triton and MLServer speak.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
@@ -10,6 +10,14 @@ import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.t
 import { runOnce } from '../../../runs/run-once.ts';
 import { tableChunks } from '../../../runs/table-chunks.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import {
+  jsonContent,
+  jsonResponse,
+  problemResponse,
+  REFUSALS,
+  requestHeaders,
+  UNREADY,
+} from '../openapi/route-parts.ts';
 import { BINARY_TENSORS, JSON_LENGTH_HEADER } from '../wire/binary-tensors.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { HeldBodies } from '../wire/held-bodies.ts';
@@ -41,6 +49,92 @@ export interface OpenInferenceRoutes {
   ready: () => boolean;
 }
 
+const describe = (summary: string, responses: object = {}): FastifySchema => ({
+  summary,
+  tags: ['open inference protocol'],
+  response: { 200: jsonResponse(summary), ...responses },
+});
+
+const KEY_REFUSALS = { 401: REFUSALS[401], 403: REFUSALS[403], 404: REFUSALS[404] };
+
+const TENSOR = {
+  type: 'object',
+  required: ['name', 'shape', 'datatype'],
+  properties: {
+    name: { type: 'string' },
+    shape: { type: 'array', items: { type: 'integer' }, description: '[rows], or [rows, 1] of an input' },
+    datatype: { type: 'string', description: 'BOOL, INT8 to UINT64, FP16, FP32, FP64 or BYTES' },
+    data: { type: 'array', items: {}, description: 'null: a missing value. Absent where the tensor comes as bytes' },
+    parameters: {
+      type: 'object',
+      properties: { binary_data_size: { type: 'integer', minimum: 0, description: 'Its bytes behind the JSON' } },
+    },
+  },
+};
+
+const INFER_REQUEST = {
+  type: 'object',
+  required: ['inputs'],
+  properties: {
+    id: { type: 'string' },
+    inputs: { type: 'array', minItems: 1, items: TENSOR, description: 'A column each' },
+    outputs: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name'],
+        properties: {
+          name: { type: 'string' },
+          parameters: { type: 'object', properties: { binary_data: { type: 'boolean' } } },
+        },
+      },
+    },
+    parameters: { type: 'object', properties: { binary_data_output: { type: 'boolean' } } },
+  },
+};
+
+const INFER_RESPONSE = {
+  type: 'object',
+  required: ['model_name', 'model_version', 'outputs'],
+  properties: {
+    model_name: { type: 'string' },
+    model_version: { type: 'string' },
+    id: { type: 'string' },
+    parameters: { type: 'object' },
+    outputs: { type: 'array', items: TENSOR },
+  },
+};
+
+const JSON_LENGTH = 'Inference-Header-Content-Length';
+/** The same with tensors as bytes behind the JSON. */
+const BINARY = {
+  'application/octet-stream': {
+    schema: {
+      type: 'string',
+      format: 'binary',
+      description: `JSON of ${JSON_LENGTH} bytes, and tensors as bytes behind it`,
+    },
+  },
+};
+
+const INFER = {
+  ...describe('Predictions for a table of tensors'),
+  headers: requestHeaders({
+    [JSON_LENGTH]: 'Bytes of the JSON at the beginning of a body with tensors as bytes behind it',
+  }),
+  body: { content: { ...jsonContent(INFER_REQUEST), ...BINARY } },
+  response: {
+    200: {
+      description: 'Predictions for a table of tensors',
+      headers: { [JSON_LENGTH]: { type: 'integer', description: 'where tensors come as bytes' } },
+      content: { ...jsonContent(INFER_RESPONSE), ...BINARY },
+    },
+    400: problemResponse('The tensors are no table of the columns, or an application is invalid'),
+    ...KEY_REFUSALS,
+    503: REFUSALS[503],
+  },
+};
+
 /** `credit`, `credit@champion`, or with the version of the path `credit:3`. */
 const referenceOf = ({ name, version }: ModelPath['Params']): string =>
   version === undefined ? name : `${name}:${version}`;
@@ -49,15 +143,21 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
   const { host } = services;
   const bodies = new HeldBodies(HELD);
   const open = { health: true, openInference: true };
-  app.get('/v2', { config: open }, async () => ({ name: 'sluice', version: VERSION, extensions: [BINARY_TENSORS] }));
-  app.get('/v2/health/live', { config: open }, async () => ({ live: true }));
-  app.get('/v2/health/ready', { config: open }, async (_request, reply) => {
+  app.get('/v2', { config: open, schema: describe('The service') }, async () => ({
+    name: 'sluice',
+    version: VERSION,
+    extensions: [BINARY_TENSORS],
+  }));
+  app.get('/v2/health/live', { config: open, schema: describe('The process runs') }, async () => ({ live: true }));
+  const health = describe('New work is taken', UNREADY);
+  app.get('/v2/health/ready', { config: open, schema: health }, async (_request, reply) => {
     if (!ready()) reply.code(503);
     return { ready: ready() };
   });
   for (const model of ['/v2/models/:name', '/v2/models/:name/versions/:version']) {
     const config = { scope: 'predict', openInference: true } as const;
-    app.get<ModelPath>(model, { config }, async (request) => {
+    const metadata = describe('Inputs and outputs of a model', KEY_REFUSALS);
+    app.get<ModelPath>(model, { config, schema: metadata }, async (request) => {
       const { ref, manifest } = await meant(request);
       const entry = (await host.registry.list()).find(({ id }) => id === manifest.id);
       const versions = entry?.versions ?? [versionOf(manifest)];
@@ -69,12 +169,13 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
         parameters: { ref },
       };
     });
-    app.get<ModelPath>(`${model}/ready`, { config }, async (request, reply) => {
+    const readiness = describe('A model answers', { ...KEY_REFUSALS, ...UNREADY });
+    app.get<ModelPath>(`${model}/ready`, { config, schema: readiness }, async (request, reply) => {
       await meant(request);
       if (!ready()) reply.code(503);
       return { name: request.params.name, ready: ready() };
     });
-    app.post<ModelPath>(`${model}/infer`, { config }, async (request, reply) => {
+    app.post<ModelPath>(`${model}/infer`, { config, schema: INFER }, async (request, reply) => {
       const reference = referenceOf(request.params);
       assertMayUse(request, reference);
       if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');

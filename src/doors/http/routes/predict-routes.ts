@@ -1,5 +1,5 @@
 // The predict operations: an answer, or a job for those who prefer one.
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -8,12 +8,13 @@ import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl, wantsJob } from '../jobs/job-routes.ts';
 import { addUploadQuestion, createUpload, wantsUpload } from '../jobs/upload-routes.ts';
-import { PREDICT_QUERY } from '../openapi/schemas.ts';
+import { FILE_PART, REFUSALS, requestHeaders, schemaRef } from '../openapi/route-parts.ts';
 import {
   type AnswerFormat,
   type BodyFormat,
   checkContentType,
   interpretationAsked,
+  PREDICT_QUERY,
   type PredictQuery,
   type PredictServices,
   predict,
@@ -21,6 +22,51 @@ import {
 
 const PREFIX = '/api/v1/scoring/predict';
 const FORMATS: AnswerFormat[] = ['json', 'csv', 'ndjson', 'arrow'];
+
+const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
+const MEDIA_TYPES: Record<AnswerFormat, string> = {
+  json: 'application/json',
+  csv: 'text/csv',
+  ndjson: 'application/x-ndjson',
+  arrow: 'application/vnd.apache.arrow.stream',
+};
+const HEADERS = requestHeaders({
+  Prefer: 'respond-async makes a job',
+  'Idempotency-Key': 'with respond-async: the same key with the same body gives the same job again',
+  'Tus-Resumable': '1.0.0 makes an upload that comes in parts: 201 with its Location; see docs/uploads.md',
+  'Upload-Length': 'with Tus-Resumable: bytes that it will have',
+  'Upload-Metadata': 'with Tus-Resumable: given back by HEAD',
+  'Content-Digest': 'sha-256=:base64: of the body as it is sent; checked (RFC 9530)',
+  'Accept-Encoding': 'zstd or gzip: the answer is encoded, where the service is configured to',
+  'Want-Content-Digest': 'sha-256=1 asks for the digest of the answer',
+});
+
+function describePredict(format: AnswerFormat, scope: Scope) {
+  const text = { type: 'string', ...(format === 'arrow' ? { format: 'binary' } : {}) };
+  const body = format === 'json' ? { oneOf: [{ type: 'array', items: APPLICATION }, APPLICATION] } : text;
+  const predictions = format === 'json' ? schemaRef('Predictions') : text;
+  const mediaType = MEDIA_TYPES[format];
+  return {
+    summary: `Predictions ${scope === 'interpret' ? 'with their interpretation ' : ''}for ${format.toUpperCase()} applications`,
+    tags: ['scoring'],
+    querystring: PREDICT_QUERY,
+    headers: HEADERS,
+    body: { content: { [mediaType]: { schema: body }, ...FILE_PART } },
+    response: {
+      200: {
+        description: 'One prediction or error an application, in order',
+        content: { [mediaType]: { schema: predictions } },
+      },
+      ...REFUSALS,
+    },
+  };
+}
+
+/** Operations without an interpretation check `interactions` only to say where it belongs. */
+function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
+  const { interactions: _, ...properties } = PREDICT_QUERY.properties;
+  return { url, schema: { ...schema, querystring: { ...PREDICT_QUERY, properties } } };
+}
 
 export interface PredictRoutes {
   services: PredictServices;
@@ -34,9 +80,11 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
   const mostBytes = config.limits.body_bytes;
   for (const [prefix, scope] of predictPaths(config)) {
     for (const format of FORMATS) {
+      const schema = { ...describePredict(format, scope), ...operationId(prefix, format) };
+      const shown = scope === 'interpret' ? {} : { swaggerTransform: withoutInteractions };
       app.post<{ Querystring: PredictQuery }>(
         `${prefix}.${format}`,
-        { schema: { querystring: PREDICT_QUERY }, config: { scope, tus: true } },
+        { schema, config: { scope, tus: true, ...shown } },
         async (request, reply) => {
           assertMayUse(request, request.query.modelId);
           if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
@@ -66,6 +114,13 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
       if (format !== 'arrow') addUploadQuestion(app, { url: `${prefix}.${format}`, mostBytes });
     }
   }
+}
+
+/** The name of an operation in clients made from the document; an alias of a path has none. */
+function operationId(prefix: string, format: AnswerFormat): { operationId?: string } {
+  const names: Record<string, string> = { [PREFIX]: 'predict', [`${PREFIX}/interpretation`]: 'predictInterpretation' };
+  const name = names[prefix];
+  return name === undefined ? {} : { operationId: `${name}${format[0]!.toUpperCase()}${format.slice(1)}` };
 }
 
 /** Path prefixes of the predict operations and the scope each needs. */

@@ -1,7 +1,8 @@
 // The predict operations: a body is scored while it arrives and answered while it is scored.
-
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TSchema } from 'typebox';
+import { SCORING } from '../../../config/options/scoring.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { monotonicMs } from '../../../core/clock.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
@@ -52,6 +53,25 @@ const ACCEPTED: Record<AnswerFormat, RegExp> = {
 /** ASCII is UTF-8, too. */
 const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
 const NEUTRAL = /^(multipart\/form-data|application\/octet-stream)$/;
+
+/** An enumeration with the type that clients generated from the document want. */
+const words = (schema: TSchema) => ({ type: 'string', ...schema });
+
+export const PREDICT_QUERY = {
+  type: 'object',
+  required: ['modelId'],
+  additionalProperties: false,
+  properties: {
+    modelId: { ...SCORING.model(), maxLength: 200, examples: ['credit-default'] },
+    delimiter: words(SCORING.delimiter({ otherwise: 'tab' })),
+    passthrough: { ...SCORING.passthrough_text(), maxLength: 4000 },
+    on_invalid: words(SCORING.on_invalid({ otherwise: 'report' })),
+    interpret_below: SCORING.interpret_below(),
+    top_effects: SCORING.top_effects(),
+    interactions: SCORING.interactions(),
+    max_evaluations: SCORING.max_evaluations(),
+  },
+} as const;
 
 export interface PredictQuery {
   modelId: string;

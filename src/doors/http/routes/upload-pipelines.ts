@@ -11,12 +11,43 @@ import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { permits } from '../access/identity.ts';
 import { LoginRefused } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
-import { describeJob, jobUrl } from '../jobs/job-routes.ts';
+import { ANY_FORMAT, describeJob, jobUrl } from '../jobs/job-routes.ts';
 import type { UploadPipeline } from '../jobs/score-job.ts';
 import { addUploadQuestion, createUpload, wantsUpload } from '../jobs/upload-routes.ts';
+import {
+  FILE_PART,
+  jsonContent,
+  problemResponse,
+  REFUSALS,
+  requestHeaders,
+  schemaRef,
+} from '../openapi/route-parts.ts';
 import { type BodyFormat, checkContentType, type PredictServices } from './predict.ts';
 
 const PIPELINES = '/api/v1/pipelines';
+
+const PARAMS = {
+  type: 'object',
+  properties: { name: { type: 'string', description: 'name of the file of the pipeline, without its ending' } },
+};
+const UPLOAD = {
+  operationId: 'uploadToPipeline',
+  summary: 'Takes an upload for a pipeline with source: { type: upload }: a job, whose predictions go to its sink',
+  description: 'The body has applications in the format of the pipeline.',
+  tags: ['jobs'],
+  params: PARAMS,
+  headers: requestHeaders({ 'Idempotency-Key': 'the same key with the same body gives the same job again' }),
+  body: { content: { ...ANY_FORMAT, ...FILE_PART } },
+  response: {
+    201: {
+      description: 'The job, its upload on the disk',
+      headers: { Location: { type: 'string', description: 'address of the job' } },
+      content: jsonContent(schemaRef('Job')),
+    },
+    ...REFUSALS,
+    404: problemResponse('No such pipeline or model'),
+  },
+};
 
 /** Reads the pipelines of the configuration. @throws SluiceError usage: faults, another source, a name twice */
 export async function readUploadPipelines(files: readonly string[]): Promise<UploadPipeline[]> {
@@ -52,7 +83,7 @@ export function addUploadPipelines(
   const url = `${PIPELINES}/:name`;
   const byName = new Map(pipelines.map((pipeline) => [pipeline.name, pipeline]));
   const asked = (request: PipelineRequest): UploadPipeline => pipelineFor(request, byName);
-  app.post(url, { config: { scope: 'jobs', tus: true } }, async (request: PipelineRequest, reply) => {
+  app.post(url, { config: { scope: 'jobs', tus: true }, schema: UPLOAD }, async (request: PipelineRequest, reply) => {
     const { name, spec } = asked(request);
     if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
     const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
@@ -67,7 +98,7 @@ export function addUploadPipelines(
     return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
   });
   const check = (request: FastifyRequest): unknown => asked(request as PipelineRequest);
-  addUploadQuestion(app, { url, mostBytes: services.config.limits.body_bytes, check });
+  addUploadQuestion(app, { url, mostBytes: services.config.limits.body_bytes, params: PARAMS, check });
 }
 
 type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;

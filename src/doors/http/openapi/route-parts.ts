@@ -1,0 +1,56 @@
+// Parts that the schemas of several routes share. They describe a route for the OpenAPI document; fastify checks none of them.
+import type { COMPONENTS } from './schemas.ts';
+
+type Json = Record<string, unknown>;
+
+export const schemaRef = (name: keyof typeof COMPONENTS): Json => ({ $ref: `#/components/schemas/${name}` });
+
+/** The content of a JSON body. */
+export const jsonContent = (schema: Json): Json => ({ 'application/json': { schema } });
+
+export const jsonResponse = (description: string, schema: Json = { type: 'object' }): Json => ({
+  description,
+  content: jsonContent(schema),
+});
+
+/** A response without a body. `headers`: a schema by name. */
+export const emptyResponse = (description: string, headers?: Json): Json => ({
+  type: 'null',
+  description,
+  ...(headers ? { headers } : {}),
+});
+
+export const problemResponse = (description: string, headers?: Json): Json => ({
+  description,
+  ...(headers ? { headers } : {}),
+  content: { 'application/problem+json': { schema: schemaRef('Problem') } },
+});
+
+/** Responses that most operations have in common, by status. */
+export const REFUSALS = {
+  400: problemResponse('The request, its body or every application in it is wrong, or a limit was exceeded'),
+  401: problemResponse('No valid API key'),
+  403: problemResponse('The key does not permit this'),
+  404: problemResponse('No such model'),
+  503: problemResponse('Overloaded or stopping', {
+    'Retry-After': { type: 'integer', description: 'seconds after which trying again helps' },
+  }),
+};
+
+export const UNREADY = { 503: jsonResponse('Starting or stopping') };
+
+/** A body of one file, beside the media type of its own. */
+export const FILE_PART = {
+  'multipart/form-data': {
+    schema: { type: 'object', required: ['file'], properties: { file: { type: 'string', format: 'binary' } } },
+  },
+};
+
+/** Headers of a request: a description by name. */
+export const requestHeaders = (descriptions: Record<string, string>, required: readonly string[] = []): Json => ({
+  type: 'object',
+  required,
+  properties: Object.fromEntries(
+    Object.entries(descriptions).map(([name, description]) => [name, { type: 'string', description }]),
+  ),
+});
