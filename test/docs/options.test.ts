@@ -10,7 +10,7 @@ import { ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { DELIMITER_NAMES, FILE_FORMATS, namedFormat } from '../../src/core/file-format.ts';
 import { COMMAND_TABLES } from '../../src/doors/commands/flag-tables.ts';
-import { PREDICT_QUERY } from '../../src/doors/http/routes/predict.ts';
+import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import { DELIMITERS } from '../../src/io/decode/header.ts';
 import { outermost, PARTS } from '../../tools/docs/pipeline-page.ts';
 import { keysOf } from '../../tools/docs/schema-table.ts';

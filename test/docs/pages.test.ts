@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { ERRORS } from '../../src/core/errors.ts';
 import { LOG_EVENTS } from '../../src/core/log-events.ts';
 import { VERSION } from '../../src/core/version.ts';
-import { PREDICT_QUERY } from '../../src/doors/http/routes/predict.ts';
+import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { alertmanagerFile, prometheusRule, rulesFile } from '../../tools/alerts/rules-file.ts';
 import { DASHBOARDS, dashboardJson } from '../../tools/dashboards/dashboard.ts';

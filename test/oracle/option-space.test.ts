@@ -8,7 +8,7 @@ import { SCORE_COMMANDS } from '../../src/config/commands/score-flags.ts';
 import { SHARD_COMMANDS } from '../../src/config/commands/shard-flags.ts';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { pipelineSchema } from '../../src/config/pipeline-schema.ts';
-import { PREDICT_QUERY } from '../../src/doors/http/routes/predict.ts';
+import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';

@@ -29,7 +29,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'X-Forwarded-For is read from its end',
-    file: 'src/doors/http/wire/client-address.ts',
+    file: 'src/doors/http/access/client-address.ts',
     find: 'of said.reverse()',
     replace: 'of said',
     test: KEYS,
@@ -78,7 +78,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'a pipeline of others does not exist',
-    file: 'src/doors/http/routes/upload-pipelines.ts',
+    file: 'src/doors/http/jobs/pipeline-routes.ts',
     find: 'if (permits(identity, scope, parseReference(model).id)) return pipeline;',
     replace: 'if (parseReference(model)) return pipeline;',
     test: TENANTS,
@@ -148,14 +148,14 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'a certificate of another authority',
-    file: 'src/doors/http/wire/client-certificate.ts',
+    file: 'src/doors/http/access/client-certificate.ts',
     find: 'if (!socket.authorized) return { refused: String(socket.authorizationError) };',
     replace: '',
     test: CERTIFICATES,
   },
   {
     name: 'a busy connection after a revocation',
-    file: 'src/doors/http/wire/client-certificate.ts',
+    file: 'src/doors/http/access/client-certificate.ts',
     find: 'if (known.generation !== this.#generation)',
     replace: 'if (known.generation < 0)',
     test: CERTIFICATES,
@@ -218,7 +218,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'no name of a client in the audit log',
-    file: 'src/doors/http/access/refused-target.ts',
+    file: 'src/doors/http/access/audit-trail.ts',
     find: 'if (!entry) return;',
     replace: 'if (!entry) request.story.model = named(reference);\n    if (!entry) return;',
     test: AUDIT,

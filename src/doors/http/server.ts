@@ -18,30 +18,28 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import { measureCertificatesOf } from '../../runs/measure-ends.ts';
-import type { AuditTrail } from './access/audit-trail.ts';
+import { type AuditTrail, noteRefusedTarget } from './access/audit-trail.ts';
 import type { Gatekeeper } from './access/gatekeeper.ts';
 import type { Identity } from './access/identity.ts';
 import { assertScope, LoginRefused } from './access/permissions.ts';
-import { noteRefusedTarget } from './access/refused-target.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { openJobs } from './jobs/open-jobs.ts';
+import { addUploadPipelines, readUploadPipelines } from './jobs/pipeline-routes.ts';
 import { TUS_VERSION } from './jobs/tus-headers.ts';
-import { addUploadRoutes } from './jobs/upload-routes.ts';
+import { addUploadQuestion, addUploadRoutes, jobIntake } from './jobs/upload-routes.ts';
 import { collectRoutes } from './openapi/openapi.ts';
-import { addModelWrites } from './routes/model-writes.ts';
-import { addModelRoutes } from './routes/models.ts';
+import { addModelRoutes } from './routes/model-routes.ts';
 import { addOpenInference } from './routes/open-inference.ts';
-import type { PredictServices } from './routes/predict.ts';
 import { addPredictRoutes } from './routes/predict-routes.ts';
 import { addServiceRoutes } from './routes/service-routes.ts';
-import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
 import { crossOrigin } from './wire/cross-origin.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
+import type { ServiceContext } from './wire/scoring-request.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
+import { protocolOf } from './wire/streaming-support.ts';
 import { cutUnread } from './wire/unread-answer.ts';
-import { protocolOf } from './wire/way.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -121,7 +119,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   });
   const account = new RunAccount(metrics, 'http');
   const told = options.audit?.ofJobs(log) ?? log;
-  const services: PredictServices = { config, host, admission, metrics, log: told, tracer, account };
+  const services: ServiceContext = { config, host, admission, metrics, log: told, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
   measureCertificatesOf(
     pipelines.map(({ spec }) => spec),
@@ -129,11 +127,12 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   );
   const jobs = await openJobs(services, pipelines);
   app.addHook('onClose', () => jobs.close());
-  addPredictRoutes(app, { services, jobs, ready });
-  addModelRoutes(app, host, services.account.drift, config.compression.level);
-  addModelWrites(app, services, host.registry);
+  const mostBytes = config.limits.body_bytes;
+  const uploadUrls = addPredictRoutes(app, { services, jobs: jobIntake(jobs, ready), ready });
+  for (const url of uploadUrls) addUploadQuestion(app, { url, mostBytes });
+  addModelRoutes(app, services);
   addJobRoutes(app, jobs, config.compression.level);
-  addUploadRoutes(app, { jobs, mostBytes: config.limits.body_bytes, ready });
+  addUploadRoutes(app, { jobs, mostBytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });
   const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable, document });

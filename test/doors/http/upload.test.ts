@@ -4,7 +4,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { expect, test, vi } from 'vitest';
-import { readUploadPipelines } from '../../../src/doors/http/routes/upload-pipelines.ts';
+import { readUploadPipelines } from '../../../src/doors/http/jobs/pipeline-routes.ts';
 import { scratch } from '../../support/cli.ts';
 import { scoreText } from '../../support/score.ts';
 import { type Reply, type Service, startService } from '../../support/service.ts';

@@ -5,8 +5,9 @@ import type { AuditFields } from '../../../audit/audit-record.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { monotonicMs } from '../../../core/clock.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
-import type { Log, LogFields } from '../../../core/log.ts';
+import { type Log, type LogFields, named } from '../../../core/log.ts';
 import type { LogEvent } from '../../../core/log-events.ts';
+import { type ModelEntry, parseReference, type Registry } from '../../../model/registry/registry.ts';
 import { neighbourhoodOf } from './failed-logins.ts';
 import type { ApiKey, KeysFile } from './keys-file.ts';
 import { LoginRefused } from './permissions.ts';
@@ -145,3 +146,40 @@ const jobFields = (fields: LogFields): AuditFields =>
   Object.fromEntries(
     JOB_FIELDS.flatMap((name) => (fields[name] == null ? [] : [[name, fields[name] as string | number]])),
   );
+
+/** Path parameters that name a model or an alias. */
+interface TargetParams {
+  ref?: string;
+  name?: string;
+  version?: string;
+  alias?: string;
+}
+
+/**
+ * Adds job, model and alias to the record of a refused request, as far as the registry has them: other names are the client's, and are
+ * left out.
+ */
+export async function noteRefusedTarget(
+  request: FastifyRequest,
+  refusal: LoginRefused,
+  registry: Pick<Registry, 'list'>,
+): Promise<void> {
+  const { ref, name, version, alias } = (request.params ?? {}) as TargetParams;
+  const { modelId } = (request.query ?? {}) as { modelId?: string };
+  const inPath = version === undefined ? name : `${name}:${version}`;
+  if (refusal.job !== null) request.story.job = named(refusal.job);
+  const reference = refusal.asked ?? ref ?? modelId ?? inPath;
+  if (typeof reference !== 'string') return;
+  try {
+    const asked = parseReference(reference);
+    const entry = (await registry.list()).find(({ id }) => id === asked.id);
+    if (!entry) return;
+    request.story.model = named(isListed(entry, asked) ? reference : asked.id);
+    if (alias !== undefined && Object.hasOwn(entry.aliases, alias)) request.story.alias = named(alias);
+  } catch {
+    // No reference, or a registry that cannot be asked: the refusal is recorded without it.
+  }
+}
+
+const isListed = ({ versions, aliases }: ModelEntry, { version, alias }: ReturnType<typeof parseReference>): boolean =>
+  (version === undefined || versions.includes(version)) && (alias === undefined || Object.hasOwn(aliases, alias));

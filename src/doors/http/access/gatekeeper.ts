@@ -1,8 +1,8 @@
 // Who a request is of: what it shows is looked at in one place, and wrong guesses are counted by address.
 import type { FastifyRequest } from 'fastify';
 import type { Metrics } from '../../../monitor/metrics.ts';
-import type { ClientCertificate } from '../wire/client-certificate.ts';
 import type { KeyRing } from './api-keys.ts';
+import type { ClientCertificate } from './client-certificate.ts';
 import { FailedLogins } from './failed-logins.ts';
 import type { Identity } from './identity.ts';
 import { KEY_CHALLENGE, type LoginFault, LoginRefused, TOKEN_CHALLENGE } from './permissions.ts';

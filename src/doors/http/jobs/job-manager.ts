@@ -1,25 +1,25 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { startInterval, stopTimer, type Timer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { Identity } from '../access/identity.ts';
-import { bodyOptions, type PredictServices, refuseNothingSent } from '../routes/predict.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { bodyOptions, type JobSpec, refuseEmptyBody, type ServiceContext } from '../wire/scoring-request.ts';
 import { assertOwn, mayStillUse } from './job-access.ts';
 import type { ByteSpan, JobFiles, ResumableFiles } from './job-files.ts';
 import { JobLog } from './job-log.ts';
-import { JobQuota } from './job-quota.ts';
+import { type GrowFile, JobQuota } from './job-quota.ts';
 import { JobRunner } from './job-runner.ts';
 import { areUnavailable, type Job, type JobPage, type JobStore, type NewJob } from './job-store.ts';
-import { type AskedJob, idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
+import { idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import type { UploadPipeline } from './score-job.ts';
-import { hashOf, spool } from './spool.ts';
 import type { UploadStore } from './upload-store.ts';
 
 const SWEEP_MS = 60_000;
@@ -41,7 +41,7 @@ export interface JobPlace {
 export class JobManager {
   /** Those that come in parts. */
   readonly uploads: ResumableUploads;
-  readonly #services: PredictServices;
+  readonly #services: ServiceContext;
   readonly #place: JobPlace;
   readonly #log: JobLog;
   readonly #quota: JobQuota;
@@ -54,7 +54,7 @@ export class JobManager {
   #sweeps = false;
   #closing: Promise<void> | null = null;
 
-  constructor(services: PredictServices, pipelines: readonly UploadPipeline[], place: JobPlace) {
+  constructor(services: ServiceContext, pipelines: readonly UploadPipeline[], place: JobPlace) {
     const { store, files } = place;
     this.#services = services;
     this.#place = place;
@@ -107,11 +107,11 @@ export class JobManager {
    * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | jobs_unavailable |
    * what the body throws
    */
-  async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
+  async create(request: FastifyRequest, spec: JobSpec): Promise<Job> {
     const { admission } = this.#services;
     const owner = request.identity!.name;
     const idempotencyKey = idempotencyKeyOf(request);
-    const { format, query, pipeline } = asked;
+    const { format, query, pipeline } = spec;
     const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
     const gone = new AbortController();
     const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
@@ -122,14 +122,14 @@ export class JobManager {
     try {
       const body = await openBody(request, { ...bodyOptions(this.#services, request), whileIdle: place.idle });
       await place.begin(gone.signal);
-      return await this.#take(request, body, asked, { owner, idempotencyKey, fingerprint });
+      return await this.#take(request, body, spec, { owner, idempotencyKey, fingerprint });
     } finally {
       place.leave();
       client.off('close', onClose);
     }
   }
 
-  async #take(request: FastifyRequest, body: RequestBody, asked: AskedJob, who: Repeated): Promise<Job> {
+  async #take(request: FastifyRequest, body: RequestBody, spec: JobSpec, who: Repeated): Promise<Job> {
     const { files } = this.#place;
     const { owner } = who;
     const earlier = await this.#sameKey(who);
@@ -141,17 +141,17 @@ export class JobManager {
     let job: Job | null = null;
     try {
       // A version is pinned now: what was asked for is what is scored, however long it waits.
-      const hosted = await this.#services.host.use(asked.query.modelId);
+      const hosted = await this.#services.host.use(spec.query.modelId);
       const { model } = hosted;
       hosted.release();
       const { bytes, sha256 } = await spool(body, await files.newUpload(id), this.#quota.file({ id, epoch: 0 }, owner));
       // Two requests with one Idempotency-Key may have been spooled side by side: the first one in the table stands.
       const rival = await this.#sameKey(who);
       if (rival) return await this.#again(rival, sha256);
-      refuseNothingSent({ rows: bytes }, asked.format, request.headers);
+      refuseEmptyBody({ rows: bytes }, spec.format, request.headers);
       if (lease.signal.aborted) throw lease.signal.reason;
       const made = { ...who, id, bodySha256: sha256, uploadBytes: bytes };
-      job = await this.#enqueue(newJob(request, asked, made, { modelId: model.ref, pipelines: this.#pipelines }));
+      job = await this.#enqueue(newJob(request, spec, made, { modelId: model.ref, pipelines: this.#pipelines }));
       if (job.id !== id) {
         const other = job;
         job = null;
@@ -302,4 +302,33 @@ export class JobManager {
       if (!areUnavailable(error)) throw error;
     }
   }
+}
+
+/**
+ * Writes a body to an upload. It is on the disk when the promise resolves, and removed when it rejects. The hash is of the decoded body.
+ * @throws what the body, the quota and the sink throw
+ */
+async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promise<{ bytes: number; sha256: string }> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  try {
+    for await (const chunk of body.chunks()) {
+      bytes += chunk.length;
+      await grow(chunk.length);
+      hash.update(chunk);
+      await upload.write(chunk);
+    }
+    await upload.commit();
+  } catch (error) {
+    await upload.abort();
+    throw error;
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+/** Reads a body only for its SHA-256. @throws what the body throws */
+async function hashOf(body: RequestBody): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of body.chunks()) hash.update(chunk);
+  return hash.digest('hex');
 }

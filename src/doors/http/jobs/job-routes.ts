@@ -4,17 +4,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { emptyResponse, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
-import { CONTENT_TYPES } from '../routes/predict.ts';
 import { agreedCoding, compressor, varyWith } from '../wire/content-coding.ts';
+import { CONTENT_TYPES } from '../wire/scoring-request.ts';
 import type { ByteSpan } from './job-files.ts';
 import type { JobManager } from './job-manager.ts';
 import { JOB_STATES, type Job, type JobPage, type JobState } from './job-store.ts';
 
 const JOBS = '/api/v1/scoring/jobs';
-
-/** true if the request wants a job instead of an answer (RFC 7240). */
-export const wantsJob = (request: FastifyRequest): boolean =>
-  [request.headers.prefer].flat().some((p) => p !== undefined && /(^|[,;\s])respond-async($|[,;\s])/i.test(p));
 
 export const jobUrl = (id: string): string => `${JOBS}/${id}`;
 

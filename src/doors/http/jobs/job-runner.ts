@@ -3,9 +3,8 @@ import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } 
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
-import type { PredictServices } from '../routes/predict.ts';
-import { withoutNames } from '../wire/no-echo.ts';
-import { systemFault } from '../wire/problem.ts';
+import { systemFault, withoutNames } from '../wire/problem.ts';
+import type { ServiceContext } from '../wire/scoring-request.ts';
 import type { JobFiles } from './job-files.ts';
 import type { JobLog, RunningJobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
@@ -30,7 +29,7 @@ const SETTLE_PAUSE_MS = 200;
 const BEATS = 5;
 
 export interface JobParts {
-  services: PredictServices;
+  services: ServiceContext;
   store: JobStore;
   files: JobFiles;
   quota: JobQuota;

@@ -1,6 +1,6 @@
 // The table of asynchronous jobs, whoever keeps it: one server in a folder of its own, or several in one database.
 import type { SluiceError } from '../../../core/errors.ts';
-import type { BodyFormat, PredictQuery } from '../routes/predict.ts';
+import type { BodyFormat, PredictQuery } from '../wire/scoring-request.ts';
 
 export const JOB_STATES = ['queued', 'running', 'done', 'failed', 'cancelled'] as const;
 export type JobState = (typeof JOB_STATES)[number];

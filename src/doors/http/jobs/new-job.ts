@@ -3,17 +3,9 @@ import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { traceparentOf } from '../../../core/tracing.ts';
 import { uploadTarget } from '../../../runs/upload-run.ts';
-import type { BodyFormat, PredictQuery } from '../routes/predict.ts';
+import type { JobSpec } from '../wire/scoring-request.ts';
 import type { Job, NewJob } from './job-store.ts';
 import type { UploadPipeline } from './score-job.ts';
-
-/** What a request wants of a job. */
-export interface AskedJob {
-  format: BodyFormat;
-  query: PredictQuery;
-  /** Name of the pipeline that takes the upload; null: the result is fetched. */
-  pipeline: string | null;
-}
 
 /** What tells a request from its repetition. */
 export type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
@@ -31,7 +23,7 @@ export const keyConflict = (): SluiceError =>
 /** `modelId`: the version that was asked for; it is scored however long the job waits. */
 export function newJob(
   request: FastifyRequest,
-  { format, query, pipeline }: AskedJob,
+  { format, query, pipeline }: JobSpec,
   made: Repeated & Pick<Job, 'id' | 'bodySha256' | 'uploadBytes'>,
   { modelId, pipelines }: { modelId: string; pipelines: ReadonlyMap<string, UploadPipeline> },
 ): NewJob {

@@ -3,12 +3,12 @@ import path from 'node:path';
 import { judgeAddress } from '../../../config/database-contradictions.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import { takeFileLock } from '../../../core/file-lock.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
 import { restrictFolder } from '../../../core/private-files.ts';
 import { assertUsable } from '../../../core/usable-folder.ts';
-import type { PredictServices } from '../routes/predict.ts';
+import type { ServiceContext } from '../wire/scoring-request.ts';
 import { FolderFiles } from './folder-files.ts';
-import { lockFolder } from './folder-lock.ts';
 import { JobManager, type JobPlace } from './job-manager.ts';
 import type { UploadPipeline } from './score-job.ts';
 import { SqliteJobs } from './sqlite-jobs.ts';
@@ -16,7 +16,7 @@ import { SqliteJobs } from './sqlite-jobs.ts';
 type SharedJobs = NonNullable<ServerConfig['jobs']['shared']>;
 
 /** @throws SluiceError folder_unusable | folder_in_use; database_refused | usage where jobs are shared */
-export async function openJobs(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
+export async function openJobs(services: ServiceContext, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
   const place = services.config.jobs.shared
     ? await sharedPlace(services.config.jobs.shared, services.log)
     : await ownPlace(services);
@@ -30,7 +30,25 @@ export async function openJobs(services: PredictServices, pipelines: readonly Up
   }
 }
 
-async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
+const LOCK = 'jobs.sqlite.lock';
+
+/**
+ * Takes the folder for this process: two servers would run each job twice and destroy each other's results. Gives the function that
+ * releases it. A server that is stopping has `waitMs` to do so.
+ * @throws SluiceError folder_in_use | folder_unusable
+ */
+export async function lockFolder(folder: string, waitMs: number, onWait: () => void = () => {}): Promise<() => void> {
+  let unlock: (() => void) | null;
+  try {
+    unlock = await takeFileLock(path.join(folder, LOCK), waitMs, onWait, true);
+  } catch (cause) {
+    throw new SluiceError('folder_unusable', `jobs.folder: ${folder} cannot be locked`, { cause });
+  }
+  if (unlock) return unlock;
+  throw new SluiceError('folder_in_use', `jobs.folder: another server works in ${folder}`);
+}
+
+async function ownPlace({ config, log }: ServiceContext): Promise<JobPlace> {
   const folder = path.resolve(config.jobs.folder);
   await assertUsable('jobs.folder', folder);
   await restrictFolder(folder);

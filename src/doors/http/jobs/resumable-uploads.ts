@@ -7,13 +7,13 @@ import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import type { Identity } from '../access/identity.ts';
-import { bodyOptions, inTurn, type PredictServices, type Turn } from '../routes/predict.ts';
+import { bodyOptions, type JobSpec, type ServiceContext, type Turn, takeTurn } from '../wire/scoring-request.ts';
 import { assertOwn } from './job-access.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';
 import type { JobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
 import type { JobStore } from './job-store.ts';
-import { type AskedJob, idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
+import { idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
 import type { UploadPipeline } from './score-job.ts';
 import type { PartHead, UploadHead } from './tus-headers.ts';
 import type { Upload, UploadStore } from './upload-store.ts';
@@ -25,7 +25,7 @@ const SYNC_MS = 5000;
 const SILENT_MS = 1000;
 
 export interface UploadParts {
-  services: PredictServices;
+  services: ServiceContext;
   store: JobStore;
   uploads: UploadStore;
   files: JobFiles & ResumableFiles;
@@ -79,13 +79,13 @@ export class ResumableUploads {
    * job is there.
    * @throws SluiceError upload_too_large | limit_exceeded | idempotency_conflict | model_not_found
    */
-  async create(request: FastifyRequest, asked: AskedJob, { length, metadata }: UploadHead): Promise<Upload> {
+  async create(request: FastifyRequest, spec: JobSpec, { length, metadata }: UploadHead): Promise<Upload> {
     const { services, store, uploads, files, quota } = this.#parts;
     const { body_bytes } = services.config.limits;
     if (length > body_bytes) throw tooLarge(`Upload-Length is above body_bytes, ${body_bytes} bytes`, body_bytes);
     const owner = request.identity!.name;
     const idempotencyKey = idempotencyKeyOf(request);
-    const { format, query, pipeline } = asked;
+    const { format, query, pipeline } = spec;
     const who = { owner, idempotencyKey, fingerprint: JSON.stringify(['upload', format, query, pipeline, length]) };
     const place = services.admission.enter(owner);
     const id = randomUUID();
@@ -101,7 +101,7 @@ export class ResumableUploads {
       await files.beginUpload(id);
       const { pipelines } = this.#parts;
       const made = { ...who, id, bodySha256: null, uploadBytes: length };
-      const job = newJob(request, asked, made, { modelId: model.ref, pipelines });
+      const job = newJob(request, spec, made, { modelId: model.ref, pipelines });
       const upload = { job, metadata, offset: 0, tail: null, touched: epochMs(), queued: false };
       begun = (await uploads.begin(upload)) === 'begun';
       if (!begun) return (await this.#sameKey(who)) ?? fail(keyConflict());
@@ -260,7 +260,7 @@ export class ResumableUploads {
     if (upload.offset > 0 && this.#known.get(id) !== 'whole') services.metrics.uploadsResumed.inc();
     this.#known.set(id, 'cut');
     hold.waitsSince = monotonicMs();
-    const now = await inTurn(services, request, reply, bodyOptions(services, request), (turn) =>
+    const now = await takeTurn(services, request, reply, bodyOptions(services, request), (turn) =>
       this.#write(upload, hold, { ...writing, ...turn }),
     );
     this.#known.set(id, 'whole');

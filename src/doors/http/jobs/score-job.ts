@@ -8,7 +8,7 @@ import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.t
 import { runOnce } from '../../../runs/run-once.ts';
 import { openStored } from '../../../runs/stored.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
-import { askedOf, type PredictServices, refuseOutcome, streamLimits } from '../routes/predict.ts';
+import { refuseOutcome, runSettings, type ServiceContext, streamLimits } from '../wire/scoring-request.ts';
 import type { GrowFile } from './job-quota.ts';
 import type { Job } from './job-store.ts';
 
@@ -46,7 +46,7 @@ export interface JobWatch {
 
 /** @throws SluiceError what ends the job */
 export async function scoreJob(
-  services: PredictServices,
+  services: ServiceContext,
   job: Job,
   ends: JobEnds,
   { signal, onProgress, beforeCommit, grow }: JobWatch & { grow: GrowFile },
@@ -57,7 +57,7 @@ export async function scoreJob(
     const source = await openStored(ends.upload);
     try {
       const result = await ends.newResult();
-      const { input, output, scoring } = askedOf(job.format, job.query, config);
+      const { input, output, scoring } = runSettings(job.format, job.query, config);
       const unit = account.unit({ live: true, sent: false, pipeline: 'jobs' });
       const watch = watched(unit, onProgress);
       const counts = await runOnce({
@@ -102,7 +102,7 @@ function quotedSink(result: ByteSink, grow: GrowFile): ByteSink {
 
 /** The same for an upload to a pipeline. @throws SluiceError what ends the job */
 export async function scoreUpload(
-  { config, host, account }: PredictServices,
+  { config, host, account }: ServiceContext,
   job: Job,
   upload: string,
   pipeline: UploadPipeline,

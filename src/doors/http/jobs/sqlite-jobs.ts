@@ -4,7 +4,6 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { createPrivateFile } from '../../../core/private-files.ts';
-import { nextOf } from './job-order.ts';
 import {
   type ClaimedJob,
   type HeldJob,
@@ -307,3 +306,25 @@ export class SqliteJobs implements JobStore {
 }
 
 const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
+
+/**
+ * Picks the job to run next, so that keys get fair turns: one of the key with the fewest running jobs, of several keys the one whose last
+ * start is the longest ago. `queued`: oldest first. `started`: the last start by key, by any clock.
+ */
+export function nextOf(
+  queued: readonly Job[],
+  runningOwners: readonly string[],
+  started: ReadonlyMap<string, number>,
+): Job | null {
+  const running = (owner: string) => runningOwners.filter((o) => o === owner).length;
+  const rank = ({ owner }: Job) => [running(owner), started.get(owner) ?? Number.NEGATIVE_INFINITY] as const;
+  let best: Job | null = null;
+  for (const job of queued) {
+    if (best === null) best = job;
+    else {
+      const [a, b] = [rank(job), rank(best)];
+      if (a[0] < b[0] || (a[0] === b[0] && a[1] < b[1])) best = job;
+    }
+  }
+  return best;
+}

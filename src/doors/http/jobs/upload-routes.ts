@@ -3,9 +3,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { emptyResponse, problemResponse, REFUSALS, requestHeaders } from '../openapi/route-parts.ts';
+import type { JobIntake, JobSpec } from '../wire/scoring-request.ts';
 import type { JobManager } from './job-manager.ts';
-import { jobUrl } from './job-routes.ts';
-import type { AskedJob } from './new-job.ts';
+import { describeJob, jobUrl } from './job-routes.ts';
 import type { ResumableUploads } from './resumable-uploads.ts';
 import { partHeadOf, TUS_VERSION, tusAbilities, uploadHeadOf } from './tus-headers.ts';
 import type { Upload } from './upload-store.ts';
@@ -86,9 +86,6 @@ const APPEND_BY_POST = {
   headers: requestHeaders({ ...APPEND_HEADERS, [OVERRIDE]: 'PATCH' }, ['Tus-Resumable', 'Upload-Offset', OVERRIDE]),
 };
 
-/** true if the body of the request comes in parts later on. */
-export const wantsUpload = (request: FastifyRequest): boolean => request.headers['tus-resumable'] !== undefined;
-
 interface Asking {
   request: FastifyRequest;
   reply: FastifyReply;
@@ -97,13 +94,13 @@ interface Asking {
 }
 
 /** Makes an upload; its first part may come with it. @throws SluiceError */
-export async function createUpload(jobs: JobManager, asking: Asking, asked: AskedJob): Promise<FastifyReply> {
+export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSpec): Promise<FastifyReply> {
   const { request, reply } = asking;
   const { uploads } = jobs;
   assertVersion(request, reply);
   const head = uploadHeadOf(request.headers);
   const part = head.withPart ? partHeadOf(request.headers, 0) : null;
-  let upload = await uploads.create(request, asked, head);
+  let upload = await uploads.create(request, spec, head);
   tellStory(request, upload);
   if (part && upload.offset === 0 && head.length > 0) {
     try {
@@ -117,6 +114,15 @@ export async function createUpload(jobs: JobManager, asking: Asking, asked: Aske
   tellUpload(reply, uploads, upload);
   return reply.code(201).header('location', `${UPLOADS}/${upload.job.id}`).send();
 }
+
+/** What the predict operations need of jobs. `ready`: whether new work is taken. */
+export const jobIntake = (jobs: JobManager, ready: () => boolean): JobIntake => ({
+  async createJob(request, spec) {
+    const job = await jobs.create(request, spec);
+    return { url: jobUrl(job.id), description: describeJob(job) };
+  },
+  createUpload: (request, reply, spec) => createUpload(jobs, { request, reply, ready }, spec),
+});
 
 /** Describes an address that takes uploads, before one is made. `check`: refuses a request before that. */
 export function addUploadQuestion(

@@ -22,9 +22,9 @@ import { BINARY_TENSORS, JSON_LENGTH_HEADER } from '../wire/binary-tensors.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { HeldBodies } from '../wire/held-bodies.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { bodyOptions, refuseOutcome, type ServiceContext, streamLimits, takeTurn } from '../wire/scoring-request.ts';
 import { type TensorColumn, TensorTable } from '../wire/tensor-table.ts';
 import { asWanted, OutputTensors, readInferRequest, refuseUnknownInputs, tensorMetadata } from '../wire/tensors.ts';
-import { bodyOptions, inTurn, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
 
 /** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
 export const MOST_INFER_BYTES = 16 * 1024 * 1024;
@@ -44,7 +44,7 @@ interface ModelPath {
 }
 
 export interface OpenInferenceRoutes {
-  services: PredictServices;
+  services: ServiceContext;
   /** Whether new work is taken, and can be answered. */
   ready: () => boolean;
 }
@@ -195,7 +195,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
 
 /** Waits for its turn, as every predict request does. @throws SluiceError */
 async function infer(
-  { services, bodies }: { services: PredictServices; bodies: HeldBodies },
+  { services, bodies }: { services: ServiceContext; bodies: HeldBodies },
   request: FastifyRequest,
   reply: FastifyReply,
   reference: string,
@@ -204,7 +204,7 @@ async function infer(
   const maxBytes = Math.min(options.maxBytes, MOST_INFER_BYTES);
   const maxExpandedBytes = Math.min(options.maxExpandedBytes, MOST_INFER_BYTES);
   const limited = { ...options, maxBytes, maxExpandedBytes };
-  return inTurn(services, request, reply, limited, async ({ body, place, signal }) => {
+  return takeTurn(services, request, reply, limited, async ({ body, place, signal }) => {
     const hosted = await services.host.use(reference);
     const held = bodies.hold(request.identity!.name);
     try {
@@ -262,7 +262,7 @@ interface Scoring {
 }
 
 /** Scores the rows into `answers`. The protocol has no place for a row without a prediction, so an invalid row refuses the request. */
-async function score(services: PredictServices, request: FastifyRequest, asked: Scoring): Promise<void> {
+async function score(services: ServiceContext, request: FastifyRequest, asked: Scoring): Promise<void> {
   const { hosted, columns, answers, signal } = asked;
   const { model, pool } = hosted;
   const { limits } = services.config;

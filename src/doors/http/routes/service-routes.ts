@@ -1,15 +1,16 @@
 // The service about itself: its health, its metrics, its description.
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
+import { parseReference } from '../../../model/registry/registry.ts';
 import type { SeriesFilter } from '../../../monitor/metric-families.ts';
-import { visibleSeries } from '../access/visible-series.ts';
+import { type Identity, permits } from '../access/identity.ts';
 import { DOCS_POLICY, docsPage } from '../openapi/docs-page.ts';
 import type { OpenApiDocument } from '../openapi/openapi.ts';
 import { jsonResponse, REFUSALS, UNREADY } from '../openapi/route-parts.ts';
-import type { PredictServices } from './predict.ts';
+import type { ServiceContext } from '../wire/scoring-request.ts';
 
 export interface ServiceRoutes {
-  services: Pick<PredictServices, 'metrics' | 'admission'>;
+  services: Pick<ServiceContext, 'metrics' | 'admission'>;
   /** Whether new work is taken, and can be answered. */
   ready: () => boolean;
   /** Whether jobs can be asked for; predictions do without. */
@@ -70,4 +71,27 @@ export function addServiceRoutes(
     reply.header('content-security-policy', DOCS_POLICY);
     return reply.type('text/html; charset=utf-8').send(page);
   });
+}
+
+/** Answered without a key by /readyz and /livez. */
+const PUBLIC = ['sluice_ready', 'sluice_build_info'];
+
+/**
+ * null: all of them. A restricted key sees the series of its models: series without a model describe the keys, the load and the jobs of
+ * everybody.
+ */
+function visibleSeries(identity: Identity): SeriesFilter | null {
+  const all = identity.grants.some(({ scopes, models }) => models === undefined && scopes.includes('metrics'));
+  if (all) return null;
+  return (family, { model, reference }) =>
+    PUBLIC.includes(family) || mayRead(identity, String(model ?? reference ?? ''));
+}
+
+function mayRead(identity: Identity, reference: string): boolean {
+  try {
+    return permits(identity, 'metrics', parseReference(reference).id);
+  } catch {
+    // No reference: a series without a model, or of a name that is none.
+    return false;
+  }
 }

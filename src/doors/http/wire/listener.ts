@@ -9,8 +9,8 @@ import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
-import { addressList, isListed, peerOf } from './client-address.ts';
-import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
+import { addressList, isListed, peerOf } from '../access/client-address.ts';
+import { type ClientCertificate, ClientCertificates } from '../access/client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { problemOf } from './problem.ts';
 

@@ -1,8 +1,6 @@
 // Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
-
-import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
-import { withoutNames } from './no-echo.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
 export interface Problem {
@@ -60,4 +58,18 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
       ...(e.details.length > 0 ? { errors: e.details } : {}),
     },
   };
+}
+
+/** Codes whose messages name what was requested → a message without the name. */
+const MESSAGES: Partial<Record<ErrorCode, string>> = {
+  model_not_found: 'there is no such model, version or alias',
+};
+
+/**
+ * The same error without names from the request: nothing that came with a request, be it a path, a name or a value, is repeated to a
+ * client or in a log. `io/decode/` does the same for header rows and records.
+ */
+export function withoutNames(error: SluiceError): SluiceError {
+  const message = MESSAGES[error.code];
+  return message === undefined ? error : new SluiceError(error.code, message, { cause: error });
 }

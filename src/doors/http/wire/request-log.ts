@@ -20,7 +20,7 @@ import {
 import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
 import { type LoginFault, LoginRefused } from '../access/permissions.ts';
-import { protocolOf } from './way.ts';
+import { protocolOf } from './streaming-support.ts';
 
 /** Says in the story of a request which model it is about. */
 export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: string; sha256: string }): void {

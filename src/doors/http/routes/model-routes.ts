@@ -1,4 +1,4 @@
-// Packages uploaded and aliases moved over HTTP, for keys with the scope models:write.
+// Operations on models: which there are, their drift, uploading packages and moving aliases.
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,21 +7,24 @@ import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { named } from '../../../core/log.ts';
+import { type DriftSpan, emptyReport } from '../../../drift/drift-monitor.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
 import { MOST_TEXT_BYTES } from '../../../model/package/package-limits.ts';
-import type { Registry } from '../../../model/registry/registry.ts';
+import { parseReference } from '../../../model/registry/registry.ts';
 import { describeModel, withEntry } from '../../../onboarding/describe.ts';
 import { tryFolder, tryPackage } from '../../../onboarding/trial.ts';
+import { permits } from '../access/identity.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import { jsonContent, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
+import { type COMPONENTS, DRIFT_WINDOW } from '../openapi/schemas.ts';
 import type { Admitted } from '../wire/admission.ts';
+import { sendJson } from '../wire/content-coding.ts';
 import { KeyTurns } from '../wire/key-turns.ts';
 import { systemFault } from '../wire/problem.ts';
 import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
-import { describeModelRoute, MODEL_REFUSALS } from './models.ts';
-import { admitted, bodyOptions, type PredictServices } from './predict.ts';
+import { admit, bodyOptions, type ServiceContext } from '../wire/scoring-request.ts';
 
 const MAX_FILES = 20;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -31,6 +34,22 @@ const MANIFEST = 'model.yaml';
 interface AliasPath {
   Params: { ref: string; alias: string };
 }
+
+/** Describes an operation on models. */
+const describe = (summary: string, schema: keyof typeof COMPONENTS, more: object = {}) => ({
+  summary,
+  tags: ['models'],
+  response: { 200: jsonResponse(summary, schemaRef(schema)), 401: REFUSALS[401], 403: REFUSALS[403], ...more },
+});
+
+const MODEL_REFUSALS = { 400: REFUSALS[400], 404: REFUSALS[404] };
+
+const LIST = describe('The models this key may use', 'Models');
+const SHOW = describe('One model: columns, versions, aliases, a sample application', 'Model', MODEL_REFUSALS);
+const DRIFT_REPORT = {
+  ...describe('How scores and columns are distributed against the training', 'Drift', MODEL_REFUSALS),
+  querystring: { type: 'object', additionalProperties: false, properties: { window: DRIFT_WINDOW } },
+};
 
 const READ_ONLY = problemResponse('The registry cannot be written');
 const REASON = { type: 'string', description: 'Kept in the history, with the name of the API key' } as const;
@@ -65,9 +84,9 @@ const REGISTER = {
   },
 };
 const ALIAS_REFUSALS = { ...MODEL_REFUSALS, 503: READ_ONLY };
-const HISTORY = describeModelRoute('Aliases of a model and who moved them when', 'Aliases', MODEL_REFUSALS);
+const HISTORY = describe('Aliases of a model and who moved them when', 'Aliases', MODEL_REFUSALS);
 const MOVE_ALIAS = {
-  ...describeModelRoute('Points an alias to a version (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
+  ...describe('Points an alias to a version (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
   body: {
     content: jsonContent({
       type: 'object',
@@ -77,12 +96,57 @@ const MOVE_ALIAS = {
   },
 };
 const REMOVE_ALIAS = {
-  ...describeModelRoute('Removes an alias (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
+  ...describe('Removes an alias (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
   querystring: { type: 'object', additionalProperties: false, properties: { reason: REASON } },
 };
 
-export function addModelWrites(app: FastifyInstance, services: PredictServices, registry: Registry): void {
+export function addModelRoutes(app: FastifyInstance, services: ServiceContext): void {
+  addModelReads(app, services);
+  addModelWrites(app, services);
+}
+
+function addModelReads(app: FastifyInstance, { config, host, account }: ServiceContext): void {
+  const { level } = config.compression;
+  app.get('/api/v1/models', { config: { scope: 'models:read' }, schema: LIST }, async (request, reply) => {
+    const models = (await host.registry.list()).filter((m) => permits(request.identity!, 'models:read', m.id));
+    return sendJson(request, reply, level, { models });
+  });
+  app.get<{ Params: { ref: string } }>(
+    '/api/v1/models/:ref',
+    { config: { scope: 'models:read' }, schema: SHOW },
+    async (request, reply) => {
+      assertMayUse(request, request.params.ref);
+      const model = await host.registry.resolve(request.params.ref);
+      tellModel(request, model);
+      const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
+      return sendJson(request, reply, level, describeModel(model, entry));
+    },
+  );
+  app.get<{ Params: { ref: string }; Querystring: { window: DriftSpan } }>(
+    '/api/v1/models/:ref/drift',
+    { config: { scope: 'models:read' }, schema: DRIFT_REPORT },
+    async (request) => {
+      const { ref } = request.params;
+      assertMayUse(request, ref);
+      const found = await host.meant(ref);
+      tellModel(request, found);
+      const { ref: model, manifest } = found;
+      const { window } = request.query;
+      const report = account.drift.report(model, window) ?? emptyReport(manifest);
+      return {
+        modelId: manifest.id,
+        modelVersion: String(manifest.version),
+        window,
+        baseline: report !== null,
+        ...report,
+      };
+    },
+  );
+}
+
+function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
   const { config } = services;
+  const { registry } = services.host;
   const trials = new Trials(services);
   app.post<{ Querystring: { modelId?: string } }>(
     '/api/v1/models',
@@ -176,12 +240,12 @@ type InTurn = <T>(trial: () => Promise<T>) => Promise<T>;
 
 /** Admits what ends with the trial of a package: within the shares of its key, one trial of each key at a time. */
 class Trials {
-  readonly #services: PredictServices;
+  readonly #services: ServiceContext;
   readonly #turns = new KeyTurns(availableParallelism());
   /** Requests under way, by key. */
   readonly #underWay = new Map<string, number>();
 
-  constructor(services: PredictServices) {
+  constructor(services: ServiceContext) {
     this.#services = services;
   }
 
@@ -196,7 +260,7 @@ class Trials {
     const underWay = this.#underWay.get(key) ?? 0;
     if (underWay >= config.limits[limit])
       throw withRetryAfter(tooMany(limit, config.limits[limit], 'packages at once'), limit);
-    return admitted(this.#services, request, reply, async (place, signal) => {
+    return admit(this.#services, request, reply, async (place, signal) => {
       this.#underWay.set(key, underWay + 1);
       try {
         await place.begin(signal);
@@ -230,7 +294,7 @@ class Trials {
 async function receive(
   request: FastifyRequest,
   folder: string,
-  services: PredictServices,
+  services: ServiceContext,
   { idle }: Admitted,
 ): Promise<void> {
   if (!request.isMultipart()) {

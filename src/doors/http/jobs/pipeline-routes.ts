@@ -10,10 +10,6 @@ import { interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { permits } from '../access/identity.ts';
 import { LoginRefused } from '../access/permissions.ts';
-import type { JobManager } from '../jobs/job-manager.ts';
-import { ANY_FORMAT, describeJob, jobUrl } from '../jobs/job-routes.ts';
-import type { UploadPipeline } from '../jobs/score-job.ts';
-import { addUploadQuestion, createUpload, wantsUpload } from '../jobs/upload-routes.ts';
 import {
   FILE_PART,
   jsonContent,
@@ -22,7 +18,11 @@ import {
   requestHeaders,
   schemaRef,
 } from '../openapi/route-parts.ts';
-import { type BodyFormat, checkContentType, type PredictServices } from './predict.ts';
+import { type BodyFormat, checkContentType, type ServiceContext, wantsUpload } from '../wire/scoring-request.ts';
+import type { JobManager } from './job-manager.ts';
+import { ANY_FORMAT, describeJob, jobUrl } from './job-routes.ts';
+import type { UploadPipeline } from './score-job.ts';
+import { addUploadQuestion, createUpload } from './upload-routes.ts';
 
 const PIPELINES = '/api/v1/pipelines';
 
@@ -73,7 +73,7 @@ export function addUploadPipelines(
     pipelines,
     ready,
   }: {
-    services: PredictServices;
+    services: ServiceContext;
     jobs: JobManager;
     pipelines: readonly UploadPipeline[];
     /** Whether new work is taken. */

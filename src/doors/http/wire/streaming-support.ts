@@ -1,4 +1,4 @@
-// What lies between client and server: whether an answer can begin while the body still comes, and whether a cut would show.
+// Whether a connection can stream both ways: whether a response may begin before the body ends, and a truncated one is recognised.
 import type { IncomingMessage } from 'node:http';
 import type { ServerConfig } from '../../../config/server-config.ts';
 

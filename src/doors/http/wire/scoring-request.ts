@@ -1,0 +1,247 @@
+// What the operations that score have in common, whether they answer at once or make a job: their query, their limits, their turn.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TSchema } from 'typebox';
+import { SCORING } from '../../../config/options/scoring.ts';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { monotonicMs } from '../../../core/clock.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import { passthroughNames } from '../../../core/input-declaration.ts';
+import type { Log } from '../../../core/log.ts';
+import type { Tracer } from '../../../core/tracing.ts';
+import type { Tally } from '../../../engine/counts.ts';
+import type { ModelHost } from '../../../engine/model-host.ts';
+import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
+import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
+import type { OutputFormat } from '../../../io/format/formatter.ts';
+import type { Metrics } from '../../../monitor/metrics.ts';
+import type { RunAccount } from '../../../runs/account.ts';
+import type { Scoring } from '../../../runs/run-once.ts';
+import type { Admission, Admitted } from './admission.ts';
+import { type BodyOptions, openBody, type RequestBody } from './request-body.ts';
+
+export type BodyFormat = 'json' | 'csv' | 'ndjson';
+/** Arrow is for responses only: a job stores text. */
+export type AnswerFormat = BodyFormat | 'arrow';
+
+export const CONTENT_TYPES: Record<AnswerFormat, string> = {
+  json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  ndjson: 'application/x-ndjson; charset=utf-8',
+  arrow: 'application/vnd.apache.arrow.stream',
+};
+
+/** Media types that agree with the suffix of a path. */
+const ACCEPTED: Record<AnswerFormat, RegExp> = {
+  json: /^(application|text)\/([\w.-]+\+)?json$/,
+  csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
+  ndjson: /^application\/(x-)?(ndjson|jsonl|jsonlines)$|^text\/plain$/,
+  arrow: /^application\/vnd\.apache\.arrow\.(stream|file)$/,
+};
+/** ASCII is a subset of UTF-8. */
+const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
+const NEUTRAL = /^(multipart\/form-data|application\/octet-stream)$/;
+
+/** Adds the type that generators of clients want of an enumeration. */
+const withType = (schema: TSchema) => ({ type: 'string', ...schema });
+
+export const PREDICT_QUERY = {
+  type: 'object',
+  required: ['modelId'],
+  additionalProperties: false,
+  properties: {
+    modelId: { ...SCORING.model(), maxLength: 200, examples: ['credit-default'] },
+    delimiter: withType(SCORING.delimiter({ otherwise: 'tab' })),
+    passthrough: { ...SCORING.passthrough_text(), maxLength: 4000 },
+    on_invalid: withType(SCORING.on_invalid({ otherwise: 'report' })),
+    interpret_below: SCORING.interpret_below(),
+    top_effects: SCORING.top_effects(),
+    interactions: SCORING.interactions(),
+    max_evaluations: SCORING.max_evaluations(),
+  },
+} as const;
+
+export interface PredictQuery {
+  modelId: string;
+  delimiter?: DelimiterName;
+  passthrough?: string;
+  on_invalid?: 'report' | 'fail';
+  top_effects?: number;
+  interpret_below?: number;
+  interactions?: number;
+  max_evaluations?: number;
+  /** Set by the operation, never by the caller. */
+  interpretation?: boolean;
+}
+
+/** What the operations of one service share. */
+export interface ServiceContext {
+  config: ServerConfig;
+  host: ModelHost;
+  admission: Admission;
+  metrics: Metrics;
+  /** Counts the rows of all requests and jobs of the service. */
+  account: RunAccount;
+  log: Log;
+  tracer: Tracer | null;
+}
+
+/** How rows are read, scored and written: the same for a response and for a job. */
+export interface RunSettings {
+  input: InputFormat;
+  output: { format: OutputFormat; delimiter: string };
+  scoring: Scoring;
+}
+
+/** Gives null for predictions without an interpretation. */
+export function requestedInterpretation(query: PredictQuery): Scoring['interpretation'] {
+  if (!query.interpretation) return null;
+  return {
+    effects: true,
+    reasons: true,
+    top: query.top_effects ?? null,
+    below: query.interpret_below ?? null,
+    maxEvaluations: query.max_evaluations ?? null,
+    ...(query.interactions === undefined ? {} : { interactions: query.interactions }),
+  };
+}
+
+export function runSettings(format: BodyFormat, query: PredictQuery, { limits }: ServerConfig): RunSettings {
+  const delimiter = DELIMITERS[query.delimiter ?? 'tab'];
+  return {
+    input: format === 'csv' ? { format: 'delimited', delimiter } : { format },
+    output: { format, delimiter },
+    scoring: {
+      passthrough: passthroughNames(query.passthrough),
+      interpretation: requestedInterpretation(query),
+      limits: streamLimits(limits),
+      failOnInvalid: query.on_invalid === 'fail',
+    },
+  };
+}
+
+/** Limits of the rows of one body. */
+export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
+  maxRecordBytes: limits.row_bytes,
+  maxRows: limits.rows,
+  maxColumns: limits.columns,
+  maxDepth: limits.nesting_depth,
+});
+
+/** Limits and time limits of one body; counts its bytes. */
+export function bodyOptions({ config, metrics }: ServiceContext, { story }: FastifyRequest): BodyOptions {
+  return {
+    maxBytes: config.limits.body_bytes,
+    maxExpandedBytes: config.limits.expanded_bytes,
+    idleMs: config.timeouts.body_idle_ms,
+    minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
+    onBytes: (n) => {
+      metrics.bytesIn.inc(n);
+      story.bytesIn += n;
+    },
+  };
+}
+
+/** @throws SluiceError invalid_content: the Content-Type contradicts the suffix of the path */
+export function checkContentType(request: FastifyRequest, format: AnswerFormat): void {
+  const header = request.headers['content-type'];
+  if (header === undefined) return;
+  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
+  if (!NEUTRAL.test(type) && !ACCEPTED[format].test(type)) {
+    throw new SluiceError('invalid_content', `Content-Type contradicts .${format}`);
+  }
+  const charset = parameters.find((p) => /^charset\s*=/.test(p));
+  if (charset === undefined || UTF8.test(charset)) return;
+  throw new SluiceError('invalid_content', 'the charset of Content-Type must be utf-8');
+}
+
+/** Rejects applications that include the outcome column. @throws SluiceError outcome_present */
+export function refuseOutcome({ rejectedByCode, details }: Tally): void {
+  if (!rejectedByCode.outcome_present) return;
+  throw new SluiceError('outcome_present', 'an application carries the outcome column', {
+    details: details.filter((d) => d.code === 'outcome_present').slice(0, 1),
+  });
+}
+
+/**
+ * The response to an empty NDJSON body is empty, too, and looks like a failure on the way: it needs an explicit `Content-Length: 0`.
+ * @throws SluiceError empty_input
+ */
+export function refuseEmptyBody(
+  { rows }: { rows: number },
+  format: AnswerFormat,
+  headers: FastifyRequest['headers'],
+): void {
+  if (rows > 0 || format !== 'ndjson' || headers['content-length'] === '0') return;
+  throw new SluiceError('empty_input', 'the body holds no application; an empty one has Content-Length: 0');
+}
+
+/** A request that was admitted and may use a worker. */
+export interface Turn {
+  body: RequestBody;
+  place: Admitted;
+  /** Aborted when the client closes the connection. */
+  signal: AbortSignal;
+}
+
+/**
+ * Counts a request against the limits of its key until `use` ends. The signal is aborted when the client closes the connection.
+ * @throws SluiceError limit_exceeded | overloaded, and what `use` throws
+ */
+export async function admit<T>(
+  { admission }: ServiceContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  use: (place: Admitted, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const gone = new AbortController();
+  const onClose = () => {
+    if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
+  };
+  const place = admission.enter(request.identity!.name);
+  reply.raw.on('close', onClose);
+  try {
+    return await use(place, gone.signal);
+  } finally {
+    reply.raw.off('close', onClose);
+    place.leave();
+  }
+}
+
+/** Admits a request, opens its body and waits for its turn. @throws SluiceError what `admit`, the body and `use` throw */
+export const takeTurn = <T>(
+  services: ServiceContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: BodyOptions,
+  use: (turn: Turn) => Promise<T>,
+): Promise<T> =>
+  admit(services, request, reply, async (place, signal) => {
+    const body = await openBody(request, { ...options, whileIdle: place.idle });
+    const waitingSince = monotonicMs();
+    await place.begin(signal);
+    services.metrics.queueWait.observe((monotonicMs() - waitingSince) / 1000);
+    return use({ body, place, signal });
+  });
+
+/** The job that a request asks for. */
+export interface JobSpec {
+  format: BodyFormat;
+  query: PredictQuery;
+  /** Name of the pipeline that takes the upload; null: the result is fetched. */
+  pipeline: string | null;
+}
+
+/** Makes jobs of requests. The predict operations get it from the service, so that they do not depend on how jobs work. */
+export interface JobIntake {
+  /** Makes a job of the body of a request. @throws SluiceError */
+  createJob(request: FastifyRequest, spec: JobSpec): Promise<{ url: string; description: object }>;
+  /** Responds with an upload, whose body comes in parts and becomes the job. @throws SluiceError */
+  createUpload(request: FastifyRequest, reply: FastifyReply, spec: JobSpec): Promise<FastifyReply>;
+}
+
+/** Whether the client prefers a job to a response with predictions (RFC 7240). */
+export const wantsJob = (request: FastifyRequest): boolean =>
+  [request.headers.prefer].flat().some((p) => p !== undefined && /(^|[,;\s])respond-async($|[,;\s])/i.test(p));
+
+/** Whether the body comes later, in parts (tus). */
+export const wantsUpload = (request: FastifyRequest): boolean => request.headers['tus-resumable'] !== undefined;
