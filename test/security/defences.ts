@@ -92,14 +92,14 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'a job of others does not exist',
-    file: 'src/doors/http/jobs/job-access.ts',
+    file: 'src/doors/http/jobs/job-requests.ts',
     find: "const reason = job.owner !== identity.name ? 'owner' :",
     replace: 'const reason =',
     test: TENANTS,
   },
   {
     name: 'a job is gone with the permission for its model',
-    file: 'src/doors/http/jobs/job-access.ts',
+    file: 'src/doors/http/jobs/job-requests.ts',
     find: "mayStillUse(identity, job, pipelines) ? null : 'model';",
     replace: "pipelines ? null : 'model';",
     test: TENANTS,

@@ -26,7 +26,7 @@ import { addJobRoutes } from './jobs/job-routes.ts';
 import { openJobs } from './jobs/open-jobs.ts';
 import { addUploadPipelines, readUploadPipelines } from './jobs/pipeline-routes.ts';
 import { TUS_VERSION } from './jobs/tus-headers.ts';
-import { addUploadQuestion, addUploadRoutes, jobIntake } from './jobs/upload-routes.ts';
+import { addUploadOptions, addUploadRoutes, jobIntake } from './jobs/upload-routes.ts';
 import { collectRoutes } from './openapi/openapi.ts';
 import { addModelRoutes } from './routes/model-routes.ts';
 import { addOpenInference } from './routes/open-inference.ts';
@@ -60,7 +60,7 @@ declare module 'fastify' {
   }
 }
 
-export interface ServerOptions {
+interface ServerOptions {
   config: ServerConfig;
   host: ModelHost;
   gatekeeper: Gatekeeper;
@@ -75,7 +75,7 @@ export interface ServerOptions {
   tracer?: Tracer | null;
 }
 
-export interface ServerState {
+interface ServerState {
   /** false: /readyz says 503 and no new predict request is taken. */
   ready: boolean;
   /** While not all of them are loaded, /readyz says 503; requests are taken, and wait for theirs. */
@@ -129,7 +129,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   app.addHook('onClose', () => jobs.close());
   const mostBytes = config.limits.body_bytes;
   const uploadUrls = addPredictRoutes(app, { services, jobs: jobIntake(jobs, ready), ready });
-  for (const url of uploadUrls) addUploadQuestion(app, { url, mostBytes });
+  for (const url of uploadUrls) addUploadOptions(app, { url, mostBytes });
   addModelRoutes(app, services);
   addJobRoutes(app, jobs, config.compression.level);
   addUploadRoutes(app, { jobs, mostBytes, ready });

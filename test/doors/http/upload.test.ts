@@ -105,9 +105,9 @@ test('what a pipeline that is served must be', async () => {
     return path.join(folder, name);
   };
   const good = file('good.yaml', toFiles(folder));
-  await expect(readUploadPipelines([good, good])).rejects.toThrow(/good is there twice/);
+  await expect(readUploadPipelines([good, good])).rejects.toThrow(/two pipelines have the name good/);
   const other = file('other.yaml', 'source: { type: stdio }\nsink: { type: stdio }\n');
-  await expect(readUploadPipelines([other])).rejects.toThrow(/has source: \{ type: upload \}/);
+  await expect(readUploadPipelines([other])).rejects.toThrow(/must have source: \{ type: upload \}/);
   const fixed = file('fixed.yaml', 'source: { type: upload }\nsink: { type: file, path: out.csv }\n');
   await expect(readUploadPipelines([fixed])).rejects.toThrow(/needs \{name\}/);
 });

@@ -7,12 +7,12 @@ import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
 /** Who shows a valid token, or why nobody does; `name`: of the key that is no longer valid. */
-export type KeyFound =
+type KeyFound =
   | { identity: Identity; key: ApiKey /** The token is one that a rotation has replaced. */; previous: boolean }
   | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
 
 /** What of a client certificate may be known by name. */
-export interface CertificateFacts {
+interface CertificateFacts {
   /** null: none, or several. */
   commonName: string | null;
   uris: readonly string[];

@@ -14,7 +14,7 @@ import { LoginRefused } from './permissions.ts';
 
 type AuditConfig = NonNullable<ServerConfig['audit']>;
 
-export interface AuditTrailOptions {
+interface AuditTrailOptions {
   config: AuditConfig;
   log: AuditLog;
   addressOf: (request: FastifyRequest) => string;

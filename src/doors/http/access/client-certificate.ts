@@ -4,7 +4,7 @@ import type net from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { epochMs } from '../../../core/clock.ts';
 
-export interface ShownCertificate {
+interface ShownCertificate {
   /** null: none, or several. */
   commonName: string | null;
   uris: readonly string[];

@@ -16,7 +16,7 @@ interface Bucket {
 }
 
 /** What came of one failure. */
-export interface Failure {
+interface Failure {
   /** Seconds after which the next one is free; null: this one was. */
   retryAfter: number | null;
   /** It is the first beyond the limit since there was room. */

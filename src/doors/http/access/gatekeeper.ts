@@ -8,7 +8,7 @@ import type { Identity } from './identity.ts';
 import { KEY_CHALLENGE, type LoginFault, LoginRefused, TOKEN_CHALLENGE } from './permissions.ts';
 import { looksLikeToken, type TokenIssuers, TokenRefused } from './token-issuers.ts';
 
-export interface GatekeeperOptions {
+interface GatekeeperOptions {
   keys: KeyRing;
   metrics: Metrics;
   /** Wrong keys of one address that are looked at in a minute. */

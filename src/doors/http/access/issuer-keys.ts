@@ -17,7 +17,7 @@ const MOST_KEYS = 100;
 /** A provider that failed is left in peace for this long, or for the cooldown if that is shorter. */
 const PEACE_MS = 1_000;
 
-export interface IssuerKeysOptions {
+interface IssuerKeysOptions {
   issuer: string;
   /** null: where the provider says. */
   jwksUrl: string | null;

@@ -1,4 +1,4 @@
-// What the owner of a job can ask for over HTTP: its state, its result in ranges, its end.
+// Routes of jobs: list, state, result with byte ranges, cancelling.
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
@@ -45,13 +45,13 @@ const LIST_QUERY = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    state: { enum: [...JOB_STATES], description: 'only those' },
-    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'so many of them' },
-    after: { type: 'string', description: '`next` of the page before' },
+    state: { enum: [...JOB_STATES], description: 'only jobs in this state' },
+    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'at most this many jobs' },
+    after: { type: 'string', description: '`next` of the previous page' },
   },
 } as const;
 
-/** The page that a query asks for. @throws SluiceError bad_request */
+/** @throws SluiceError bad_request */
 function pageOf({ state, limit, after }: ListQuery): JobPage {
   const [, created, id] = /^(\d{1,15})\.([0-9a-f-]{36})$/.exec(after ?? '') ?? [];
   if (after !== undefined && id === undefined)
@@ -63,7 +63,7 @@ function pageOf({ state, limit, after }: ListQuery): JobPage {
   };
 }
 
-/** Content of an upload or a result, which has the media type of its format. */
+/** Content of an upload or a result: the format decides the media type. */
 export const ANY_FORMAT = Object.fromEntries(
   ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
 );
@@ -71,7 +71,7 @@ export const ANY_FORMAT = Object.fromEntries(
 const describe = (summary: string, responses: object) => ({
   summary,
   tags: ['jobs'],
-  response: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problemResponse('No such job of this key') },
+  response: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problemResponse('This key has no such job') },
 });
 
 const JOB_PAGE = {
@@ -79,22 +79,24 @@ const JOB_PAGE = {
   required: ['jobs'],
   properties: {
     jobs: { type: 'array', items: schemaRef('Job') },
-    next: { type: 'string', description: '`after` of the next page; absent: there is none' },
+    next: { type: 'string', description: '`after` of the next page; absent on the last page' },
   },
 };
 const LIST = {
-  summary: 'The jobs of this key, the newest first',
+  summary: 'Jobs of this key, newest first',
   tags: ['jobs'],
   querystring: LIST_QUERY,
-  response: { 200: jsonResponse('Some of them, and where the next ones are', JOB_PAGE), ...REFUSALS },
+  response: { 200: jsonResponse('A page of jobs', JOB_PAGE), ...REFUSALS },
 };
 const SHOW = describe('State, counts and progress of a job', { 200: jsonResponse('The job', schemaRef('Job')) });
-const CANCEL = describe('Cancels a job; a finished one is removed with its result', { 204: emptyResponse('Done') });
-const RESULT = describe('The result of a job, whole or a range of its bytes', {
+const CANCEL = describe('Cancels a job, or removes a finished job and its result', {
+  204: emptyResponse('Cancelled or removed'),
+});
+const RESULT = describe('The result of a job, or a range of its bytes', {
   200: { description: 'The whole result', content: ANY_FORMAT },
-  206: { description: 'The range asked for', content: ANY_FORMAT },
+  206: { description: 'The requested range', content: ANY_FORMAT },
   409: problemResponse('The job has no result yet, or failed'),
-  416: emptyResponse('The range lies outside'),
+  416: emptyResponse('The range is outside the result'),
 });
 
 type JobRequest = FastifyRequest<{ Params: { id: string } }>;

@@ -28,7 +28,7 @@ const SETTLE_PAUSE_MS = 200;
 /** A lease has so many beats; it is renewed at each, and given up one before its end. */
 const BEATS = 5;
 
-export interface JobParts {
+interface JobParts {
   services: ServiceContext;
   store: JobStore;
   files: JobFiles;

@@ -1,4 +1,4 @@
-// Pipelines as endpoints: an upload to POST /api/v1/pipelines/{name} becomes a job whose predictions go to the sink of the pipeline.
+// Uploads to pipelines: POST /api/v1/pipelines/{name} makes a job whose predictions go to the sink of the pipeline.
 import path from 'node:path';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { readPipeline } from '../../../config/pipeline-config.ts';
@@ -22,26 +22,26 @@ import { type BodyFormat, checkContentType, type ServiceContext, wantsUpload } f
 import type { JobManager } from './job-manager.ts';
 import { ANY_FORMAT, describeJob, jobUrl } from './job-routes.ts';
 import type { UploadPipeline } from './score-job.ts';
-import { addUploadQuestion, createUpload } from './upload-routes.ts';
+import { addUploadOptions, createUpload } from './upload-routes.ts';
 
 const PIPELINES = '/api/v1/pipelines';
 
 const PARAMS = {
   type: 'object',
-  properties: { name: { type: 'string', description: 'name of the file of the pipeline, without its ending' } },
+  properties: { name: { type: 'string', description: 'name of the pipeline file without its extension' } },
 };
 const UPLOAD = {
   operationId: 'uploadToPipeline',
-  summary: 'Takes an upload for a pipeline with source: { type: upload }: a job, whose predictions go to its sink',
-  description: 'The body has applications in the format of the pipeline.',
+  summary: 'Makes a job of an upload to a pipeline with source: { type: upload }; its sink gets the predictions',
+  description: 'The body holds applications in the format of the pipeline.',
   tags: ['jobs'],
   params: PARAMS,
-  headers: requestHeaders({ 'Idempotency-Key': 'the same key with the same body gives the same job again' }),
+  headers: requestHeaders({ 'Idempotency-Key': 'a repeated request with the same key and body returns the same job' }),
   body: { content: { ...ANY_FORMAT, ...FILE_PART } },
   response: {
     201: {
-      description: 'The job, its upload on the disk',
-      headers: { Location: { type: 'string', description: 'address of the job' } },
+      description: 'The job; its upload is stored',
+      headers: { Location: { type: 'string', description: 'URL of the job' } },
       content: jsonContent(schemaRef('Job')),
     },
     ...REFUSALS,
@@ -49,17 +49,22 @@ const UPLOAD = {
   },
 };
 
-/** Reads the pipelines of the configuration. @throws SluiceError usage: faults, another source, a name twice */
+/** Reads the configured pipelines. @throws SluiceError usage: an error in a file, another source, a name used twice */
 export async function readUploadPipelines(files: readonly string[]): Promise<UploadPipeline[]> {
   const pipelines: UploadPipeline[] = [];
   for (const file of files) {
     const spec = await readPipeline(file);
     const name = path.basename(file).replace(/\.ya?ml$/i, '');
     if (spec.source.type !== 'upload') {
-      throw new SluiceError('usage', `${file}: a pipeline that is served has source: { type: upload }`);
+      throw new SluiceError('usage', `${file}: a pipeline of the service must have source: { type: upload }`);
     }
-    if (!/^[\w.-]{1,100}$/.test(name)) throw new SluiceError('usage', `${file}: its name is part of an address`);
-    if (pipelines.some((p) => p.name === name)) throw new SluiceError('usage', `${file}: ${name} is there twice`);
+    if (!/^[\w.-]{1,100}$/.test(name))
+      throw new SluiceError(
+        'usage',
+        `${file}: the file name is part of a URL: use 1 to 100 letters, digits, ".", "_" and "-"`,
+      );
+    if (pipelines.some((p) => p.name === name))
+      throw new SluiceError('usage', `${file}: two pipelines have the name ${name}`);
     pipelines.push({ name, spec: spec as UploadSpec });
   }
   return pipelines;
@@ -82,9 +87,9 @@ export function addUploadPipelines(
 ): void {
   const url = `${PIPELINES}/:name`;
   const byName = new Map(pipelines.map((pipeline) => [pipeline.name, pipeline]));
-  const asked = (request: PipelineRequest): UploadPipeline => pipelineFor(request, byName);
+  const requested = (request: PipelineRequest): UploadPipeline => pipelineFor(request, byName);
   app.post(url, { config: { scope: 'jobs', tus: true }, schema: UPLOAD }, async (request: PipelineRequest, reply) => {
-    const { name, spec } = asked(request);
+    const { name, spec } = requested(request);
     if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
     const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
     const inParts = wantsUpload(request);
@@ -97,14 +102,14 @@ export function addUploadPipelines(
     const job = await jobs.create(request, wanted);
     return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
   });
-  const check = (request: FastifyRequest): unknown => asked(request as PipelineRequest);
-  addUploadQuestion(app, { url, mostBytes: services.config.limits.body_bytes, params: PARAMS, check });
+  const check = (request: FastifyRequest): unknown => requested(request as PipelineRequest);
+  addUploadOptions(app, { url, mostBytes: services.config.limits.body_bytes, params: PARAMS, check });
 }
 
 type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;
 
 /**
- * One route for all names, so that the answer to a pipeline of others is the answer to one that does not exist.
+ * A pipeline whose model the key may not use looks like one that does not exist: all names have one route.
  * @throws SluiceError not_found: it does not exist, or the key may not use its model
  */
 function pipelineFor(request: PipelineRequest, pipelines: ReadonlyMap<string, UploadPipeline>): UploadPipeline {

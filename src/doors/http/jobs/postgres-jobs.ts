@@ -19,7 +19,7 @@ import {
 import { JobTables } from './job-tables.ts';
 import { PostgresUploads, type UploadTables } from './postgres-uploads.ts';
 
-export interface PostgresJobsOptions {
+interface PostgresJobsOptions {
   database: DatabaseSettings;
   /** `table` or `schema.table`; a second one beside it has `_meta` behind its name. */
   table: string;

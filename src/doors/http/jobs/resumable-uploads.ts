@@ -8,12 +8,11 @@ import { tooMany } from '../../../core/exceeded-limit.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import type { Identity } from '../access/identity.ts';
 import { bodyOptions, type JobSpec, type ServiceContext, type Turn, takeTurn } from '../wire/scoring-request.ts';
-import { assertOwn } from './job-access.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';
 import type { JobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
+import { assertOwn, idempotencyKeyOf, keyConflict, newJob, type Repeated } from './job-requests.ts';
 import type { JobStore } from './job-store.ts';
-import { idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
 import type { UploadPipeline } from './score-job.ts';
 import type { PartHead, UploadHead } from './tus-headers.ts';
 import type { Upload, UploadStore } from './upload-store.ts';
@@ -24,7 +23,7 @@ const SYNC_MS = 5000;
 /** A request whose client has sent nothing for so long loses its upload to the next one that asks for it. */
 const SILENT_MS = 1000;
 
-export interface UploadParts {
+interface UploadParts {
   services: ServiceContext;
   store: JobStore;
   uploads: UploadStore;
@@ -50,7 +49,7 @@ interface Hold {
 }
 
 /** How a request that writes is asked to. */
-export interface Writing {
+interface Writing {
   request: FastifyRequest;
   reply: FastifyReply;
   part: PartHead;

@@ -19,7 +19,7 @@ export interface UploadPipeline {
 }
 
 /** Where a job reads and writes. */
-export interface JobEnds {
+interface JobEnds {
   /** Name of the upload, a path or an object. */
   upload: string;
   newResult: () => Promise<ByteSink>;
@@ -34,10 +34,10 @@ export interface JobDone {
 }
 
 /** Called now and then while a job runs. */
-export type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
+type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 
 /** How a job that runs is watched and ended. */
-export interface JobWatch {
+interface JobWatch {
   signal: AbortSignal;
   onProgress: OnProgress;
   /** Called before anything becomes final; what it throws ends the job. */

@@ -64,7 +64,7 @@ export function partHeadOf(headers: IncomingHttpHeaders, offset = countOf(header
 }
 
 /** Upload-Checksum, held against the bytes as they come. */
-export class PartCheck {
+class PartCheck {
   readonly #hash: Hash;
   readonly #sum: string;
 

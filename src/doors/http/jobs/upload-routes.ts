@@ -17,13 +17,13 @@ const count = (description: string) => ({ type: 'integer', description });
 const KEY_REFUSALS = { 401: REFUSALS[401], 403: REFUSALS[403] };
 
 const ABILITIES = {
-  summary: 'What can be uploaded in parts (tus)',
+  summary: 'Capabilities of resumable uploads (tus)',
   tags: ['jobs'],
   response: {
     204: emptyResponse('The version of tus, its extensions and limits', {
       'Tus-Version': text('versions'),
       'Tus-Extension': text('extensions'),
-      'Tus-Max-Size': count('bytes of an upload'),
+      'Tus-Max-Size': count('largest upload in bytes'),
       'Tus-Checksum-Algorithm': text('algorithms of Upload-Checksum'),
     }),
     ...KEY_REFUSALS,
@@ -32,9 +32,9 @@ const ABILITIES = {
 
 const VERSION_HEADER = { 'Tus-Resumable': '1.0.0' };
 const STATE_HEADERS = {
-  'Upload-Offset': count('bytes that are there for good'),
-  'Upload-Expires': text('removed if nothing comes until then'),
-  'Sluice-Job': text('address of the job that it became; absent: it is not whole'),
+  'Upload-Offset': count('bytes stored so far'),
+  'Upload-Expires': text('when the upload is removed unless a part arrives'),
+  'Sluice-Job': text('URL of the job; absent until the upload is complete'),
 };
 
 const describe = (summary: string, responses: object) => ({
@@ -44,36 +44,36 @@ const describe = (summary: string, responses: object) => ({
   response: {
     ...responses,
     ...KEY_REFUSALS,
-    404: problemResponse('No such upload of this key'),
-    412: problemResponse('Another version of tus'),
+    404: problemResponse('This key has no such upload'),
+    412: problemResponse('Unsupported version of tus'),
   },
 });
 
-const STATE = describe('How much of an upload is there', {
-  200: emptyResponse('Its state', {
+const STATE = describe('State of an upload', {
+  200: emptyResponse('State of the upload', {
     ...STATE_HEADERS,
-    'Upload-Length': count('bytes it will have'),
-    'Upload-Metadata': text('as it came'),
+    'Upload-Length': count('bytes of the complete upload'),
+    'Upload-Metadata': text('as the client sent it'),
   }),
 });
-const REMOVE = describe('Removes an upload; of one that is whole the job is cancelled or removed', {
-  204: emptyResponse('Done'),
+const REMOVE = describe('Removes an upload; for a complete upload, cancels or removes its job', {
+  204: emptyResponse('Removed'),
 });
 const APPEND_HEADERS = {
   ...VERSION_HEADER,
-  'Upload-Offset': 'where the part begins: at the end of the bytes that are there',
-  'Upload-Checksum': 'sha1, sha256 or sha512 and its base64; checked',
-  'Content-Digest': 'sha-256=:base64: of the part; checked (RFC 9530)',
+  'Upload-Offset': 'offset of the part: the number of bytes stored so far',
+  'Upload-Checksum': 'sha1, sha256 or sha512 and the checksum in base64; verified',
+  'Content-Digest': 'sha-256=:base64: of the part; verified (RFC 9530)',
 };
 const APPEND = {
-  ...describe('Appends a part to an upload; the last one makes its job', {
-    204: emptyResponse('It is there for good', STATE_HEADERS),
+  ...describe('Appends a part to an upload; the last part makes the job', {
+    204: emptyResponse('The part is stored', STATE_HEADERS),
     400: REFUSALS[400],
-    409: problemResponse('The bytes that are there end elsewhere'),
-    413: problemResponse('It goes beyond Upload-Length'),
-    415: problemResponse('Another media type'),
-    423: problemResponse('Another request writes to the upload'),
-    460: problemResponse('Another checksum'),
+    409: problemResponse('Upload-Offset differs from the number of bytes stored'),
+    413: problemResponse('The part exceeds Upload-Length'),
+    415: problemResponse('Unsupported media type'),
+    423: problemResponse('Another request is writing to the upload'),
+    460: problemResponse('The checksum differs'),
     503: REFUSALS[503],
   }),
   headers: requestHeaders(APPEND_HEADERS, ['Tus-Resumable', 'Upload-Offset']),
@@ -82,7 +82,7 @@ const APPEND = {
 const OVERRIDE = 'X-HTTP-Method-Override';
 const APPEND_BY_POST = {
   ...APPEND,
-  summary: 'The same for clients that cannot PATCH',
+  summary: 'Appends a part, for clients that cannot send PATCH',
   headers: requestHeaders({ ...APPEND_HEADERS, [OVERRIDE]: 'PATCH' }, ['Tus-Resumable', 'Upload-Offset', OVERRIDE]),
 };
 
@@ -115,7 +115,7 @@ export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSp
   return reply.code(201).header('location', `${UPLOADS}/${upload.job.id}`).send();
 }
 
-/** What the predict operations need of jobs. `ready`: whether new work is taken. */
+/** `ready`: whether the service accepts new work. */
 export const jobIntake = (jobs: JobManager, ready: () => boolean): JobIntake => ({
   async createJob(request, spec) {
     const job = await jobs.create(request, spec);
@@ -124,8 +124,8 @@ export const jobIntake = (jobs: JobManager, ready: () => boolean): JobIntake => 
   createUpload: (request, reply, spec) => createUpload(jobs, { request, reply, ready }, spec),
 });
 
-/** Describes an address that takes uploads, before one is made. `check`: refuses a request before that. */
-export function addUploadQuestion(
+/** Adds OPTIONS to a path that takes uploads. `check` may reject a request first. */
+export function addUploadOptions(
   app: FastifyInstance,
   {
     url,
@@ -192,7 +192,7 @@ export function addUploadRoutes(
     reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');
     throw new SluiceError('method_not_allowed', 'an upload is continued with PATCH');
   });
-  addUploadQuestion(app, { url, mostBytes });
+  addUploadOptions(app, { url, mostBytes });
 }
 
 /** @throws SluiceError tus_version */

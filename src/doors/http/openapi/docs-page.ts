@@ -1,4 +1,4 @@
-// The page under /docs: the operations of the OpenAPI document for a person, without anything loaded from elsewhere.
+// The page /docs: the operations of the OpenAPI document as HTML that loads nothing from other origins.
 import { contentPolicy, styledHead } from '../../../core/html-policy.ts';
 import type { OpenApiDocument, Operation } from './openapi.ts';
 
@@ -12,7 +12,7 @@ h2{font-size:1.05rem;margin:.4rem 0}b{color:#0b6b57;display:inline-block;min-wid
 table{border-collapse:collapse;margin:.4rem 0}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top;font-weight:400}
 th{color:#5b6b7a}`;
 
-/** Sent with the page; what a meta element cannot say is that no other page may frame it. */
+/** Sent as a header, because a meta element cannot forbid framing. */
 export const DOCS_POLICY = `${contentPolicy(STYLE)}; frame-ancestors 'none'`;
 
 export function docsPage({ info, paths }: OpenApiDocument): string {
@@ -22,7 +22,7 @@ export function docsPage({ info, paths }: OpenApiDocument): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 ${styledHead(STYLE)}
 <title>${info.title} ${info.version}</title></head><body><h1>${info.title} ${info.version}</h1><p>${html(info.description)}
-The whole document: <a href="/openapi.json">/openapi.json</a>. Every operation but the health checks wants
+The whole document: <a href="/openapi.json">/openapi.json</a>. Every operation except health checks requires
 <code>Authorization: API-Key &lt;token&gt;</code>.</p>
 ${operations.join('\n')}</body></html>
 `;

@@ -28,15 +28,14 @@ export interface OpenApiDocument {
 type DescribedRoute = Pick<RouteOptions, 'method' | 'url' | 'schema' | 'config'>;
 
 /**
- * Collects the schemas of all routes that are registered after this call, and leaves fastify the one that it checks requests with, of the
- * query: a description changes neither an answer nor what starting the service costs. The function that it returns makes the document
- * once, when it is first called.
+ * Collects the schemas of all routes registered after this call. Fastify keeps the schema of the query only, which it checks requests
+ * with: a description changes neither a response nor the start-up time. Returns a function that makes the document on its first call.
  */
 export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocument> {
   const routes: DescribedRoute[] = [];
   app.addHook('onRoute', (route) => {
     const { method, url, schema = {}, config = {} } = route;
-    // Fastify adds HEAD to each GET.
+    // Fastify adds a HEAD route to each GET route.
     const isDerived = method === 'HEAD' && routes.some((r) => r.url === url && r.method === 'GET');
     if (!isDerived) routes.push({ method, url, schema, config });
     if (schema.querystring === undefined) delete route.schema;
@@ -51,7 +50,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
 
 async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocument> {
   const { default: swagger } = await import('@fastify/swagger');
-  // An instance that describes routes and serves none.
+  // This instance describes routes and serves none.
   const app = Fastify({ exposeHeadRoutes: false });
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
@@ -63,7 +62,7 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
       info: {
         title: 'Sluice',
         version: VERSION,
-        description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
+        description: 'Bulk credit scoring: applications in, a prediction for each of them out, streamed both ways.',
         license: { name: 'Apache 2.0', identifier: 'Apache-2.0' } as { name: string },
       },
       security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],
@@ -77,13 +76,13 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
           },
           certificate: {
             type: 'mutualTLS',
-            description: 'of an authority that the service is configured for',
+            description: 'issued by a configured authority',
           } as never,
           token: {
             type: 'http',
             scheme: 'bearer',
             bearerFormat: 'JWT',
-            description: 'of an identity provider that the service is configured for',
+            description: 'issued by a configured identity provider',
           },
         },
         schemas: COMPONENTS as never,

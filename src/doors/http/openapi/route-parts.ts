@@ -1,4 +1,4 @@
-// Parts that the schemas of several routes share. They describe a route for the OpenAPI document; fastify checks none of them.
+// Parts of route schemas that several routes share. They describe a route in the OpenAPI document; fastify does not check them.
 import type { COMPONENTS } from './schemas.ts';
 
 type Json = Record<string, unknown>;
@@ -26,20 +26,20 @@ export const problemResponse = (description: string, headers?: Json): Json => ({
   content: { 'application/problem+json': { schema: schemaRef('Problem') } },
 });
 
-/** Responses that most operations have in common, by status. */
+/** Error responses that most operations have in common, by status. */
 export const REFUSALS = {
-  400: problemResponse('The request, its body or every application in it is wrong, or a limit was exceeded'),
+  400: problemResponse('The request, its body or every application in it is invalid, or a limit was exceeded'),
   401: problemResponse('No valid API key'),
   403: problemResponse('The key does not permit this'),
   404: problemResponse('No such model'),
   503: problemResponse('Overloaded or stopping', {
-    'Retry-After': { type: 'integer', description: 'seconds after which trying again helps' },
+    'Retry-After': { type: 'integer', description: 'seconds to wait before a retry' },
   }),
 };
 
 export const UNREADY = { 503: jsonResponse('Starting or stopping') };
 
-/** A body of one file, beside the media type of its own. */
+/** A body as a form with one file. */
 export const FILE_PART = {
   'multipart/form-data': {
     schema: { type: 'object', required: ['file'], properties: { file: { type: 'string', format: 'binary' } } },

@@ -43,7 +43,8 @@ const EFFECTS = {
 
 const INTERACTIONS = {
   type: 'array',
-  description: 'only if asked for: what two columns make together, half of it in the effect of each; strongest first',
+  description:
+    'only if requested: pairwise interactions, strongest first; half of each is part of the effect of either column',
   items: {
     type: 'object',
     required: ['columns', 'effect'],
@@ -58,7 +59,7 @@ const CLASS = { type: ['string', 'number', 'boolean'] } as const;
 
 const INTERPRETATION = {
   type: 'object',
-  description: 'only of the interpretation operations',
+  description: 'interpretation operations only',
   properties: {
     space: { type: 'string', enum: ['log_odds', 'probability', 'value'] },
     method: {
@@ -93,7 +94,7 @@ const INTERPRETATION = {
   },
 } as const;
 
-/** Keys as in PREDICTION_FIELDS, which a test holds this against. */
+/** Its keys are those of PREDICTION_FIELDS; a test compares them. */
 export const PREDICTION = {
   type: 'object',
   required: ['row'],
@@ -134,7 +135,7 @@ const STATE = {
   enum: ['proposed', 'approved', 'champion', 'retired', 'removed'],
 } as const;
 
-const STATES = { type: 'object', additionalProperties: STATE, description: 'Of each version' } as const;
+const STATES = { type: 'object', additionalProperties: STATE, description: 'By version' } as const;
 
 const MODEL = {
   type: 'object',
@@ -144,8 +145,8 @@ const MODEL = {
     version: { type: 'string' },
     state: STATE,
     task: { type: 'string' },
-    sha256: { type: 'string', description: 'Of the model file' },
-    package_sha256: { type: 'string', description: 'Of the package: over every file of it' },
+    sha256: { type: 'string', description: 'SHA-256 of the model file' },
+    package_sha256: { type: 'string', description: 'SHA-256 over all files of the package' },
     description: { type: 'string' },
     classes: { type: 'array', items: { type: ['string', 'number', 'boolean'] } },
     positive_class: { type: ['string', 'number', 'boolean'] },
@@ -178,9 +179,12 @@ const ALIAS_MOVE = {
     alias: { type: 'string' },
     from: { type: ['string', 'null'] },
     to: { type: ['string', 'null'] },
-    why: { type: 'string', description: 'The reason that was given' },
-    package_sha256: { type: ['string', 'null'], description: 'Of the version that is meant from then on' },
-    previous: { type: ['string', 'null'], description: 'Hash of the entry before' },
+    why: { type: 'string', description: 'The reason, if one was given' },
+    package_sha256: {
+      type: ['string', 'null'],
+      description: 'Package hash of the version that the alias now points to',
+    },
+    previous: { type: ['string', 'null'], description: 'Hash of the previous entry' },
   },
 } as const;
 
@@ -234,15 +238,15 @@ export const JOB = {
     modelVersion: { type: 'string' },
     packageSha256: {
       type: ['string', 'null'],
-      description: 'hash of the package that scored it; null: it is not done',
+      description: 'hash of the package that scored the job; null until it is done',
     },
     format: { type: 'string', enum: ['json', 'csv', 'ndjson'] },
     created: { type: 'string', format: 'date-time' },
     finished: { type: ['string', 'null'], format: 'date-time' },
     progress: { type: 'number', minimum: 0, maximum: 1 },
     summary: PREDICTIONS.properties.summary,
-    pipeline: { type: 'string', description: 'of an upload to a pipeline: its name' },
-    target: { type: ['string', 'null'], description: 'of an upload to a pipeline: where its predictions go' },
+    pipeline: { type: 'string', description: 'name of the pipeline, for an upload to one' },
+    target: { type: ['string', 'null'], description: 'sink of the predictions, for an upload to a pipeline' },
     result: { type: 'string' },
     resultBytes: { type: 'integer' },
     error: {
@@ -257,25 +261,28 @@ export const DRIFT_WINDOW = {
   type: 'string',
   enum: [...DRIFT_WINDOWS],
   default: 'hour',
-  description: 'rows scored by this process within the last hour, the last day, or since it started',
+  description: 'rows that this process scored within the last hour, the last day, or since it started',
 } as const;
 
 const SHARE = { type: 'number', minimum: 0, maximum: 1 } as const;
 
 const SHARES = {
   type: 'object',
-  description: 'shares of rows; bins by the number they have in the baseline',
+  description: 'shares of rows; bins in the order of the baseline',
   required: ['bins', 'missing', 'unseen'],
   properties: { bins: { type: 'array', items: SHARE }, missing: SHARE, unseen: SHARE },
 } as const;
 
 const DISTRIBUTION = {
-  psi: { type: ['number', 'null'], description: 'population stability index against the training; null: too few rows' },
+  psi: {
+    type: ['number', 'null'],
+    description: 'population stability index compared with the training data; null: too few rows',
+  },
   now: { anyOf: [SHARES, { type: 'null' }] },
   training: SHARES,
   quantiles: {
     type: 'object',
-    description: 'p01 to p99, within 3 %; of numbers and the score, of the last hour or since the start',
+    description: 'p01 to p99, within 3 %, of numbers and the score; last hour or since the start',
     additionalProperties: { type: 'number' },
   },
 } as const;
@@ -287,9 +294,9 @@ const DRIFT = {
     modelId: { type: 'string' },
     modelVersion: { type: 'string' },
     window: DRIFT_WINDOW,
-    baseline: { type: 'boolean', description: 'false: the package has none, and nothing is measured' },
-    rows: { type: 'integer', description: 'rows scored that were counted' },
-    enough: { type: 'boolean', description: 'false: fewer than 1,000 rows, and no PSI' },
+    baseline: { type: 'boolean', description: 'false: the package has no baseline, and nothing is measured' },
+    rows: { type: 'integer', description: 'scored rows that were counted' },
+    enough: { type: 'boolean', description: 'false: fewer than 1,000 rows, so no PSI' },
     score: { anyOf: [{ type: 'object', properties: DISTRIBUTION }, { type: 'null' }] },
     columns: {
       type: 'array',
@@ -301,14 +308,14 @@ const DRIFT = {
           ...DISTRIBUTION,
           outOfRange: {
             type: ['number', 'null'],
-            description: 'share of rows outside the smallest and largest number of the training; null: not measured',
+            description: 'share of rows outside the range of the training data; null: not measured',
           },
         },
       },
     },
     decisions: {
       type: 'array',
-      description: 'share of rows that got each decision of the package',
+      description: 'share of rows by decision of the package',
       items: {
         type: 'object',
         required: ['decision', 'share'],

@@ -44,18 +44,18 @@ const describe = (summary: string, schema: keyof typeof COMPONENTS, more: object
 
 const MODEL_REFUSALS = { 400: REFUSALS[400], 404: REFUSALS[404] };
 
-const LIST = describe('The models this key may use', 'Models');
+const LIST = describe('Models that this key may use', 'Models');
 const SHOW = describe('One model: columns, versions, aliases, a sample application', 'Model', MODEL_REFUSALS);
 const DRIFT_REPORT = {
-  ...describe('How scores and columns are distributed against the training', 'Drift', MODEL_REFUSALS),
+  ...describe('Distribution of scores and columns compared with the training data', 'Drift', MODEL_REFUSALS),
   querystring: { type: 'object', additionalProperties: false, properties: { window: DRIFT_WINDOW } },
 };
 
-const READ_ONLY = problemResponse('The registry cannot be written');
-const REASON = { type: 'string', description: 'Kept in the history, with the name of the API key' } as const;
+const READ_ONLY = problemResponse('The registry is read-only or unavailable');
+const REASON = { type: 'string', description: 'Recorded in the history with the name of the API key' } as const;
 
 const REGISTER = {
-  summary: 'Registers a version: the files of a package, model.yaml and model.onnx among them (scope models:write)',
+  summary: 'Registers a version from the files of a package, including model.yaml and model.onnx (scope models:write)',
   tags: ['models'],
   querystring: {
     type: 'object',
@@ -63,7 +63,7 @@ const REGISTER = {
     properties: {
       modelId: {
         type: 'string',
-        description: 'Id of the model that the package must be of; required for a key that is for some models only',
+        description: 'Id of the model of the package; required for a key that is restricted to some models',
       },
     },
   },
@@ -75,16 +75,16 @@ const REGISTER = {
     },
   },
   response: {
-    201: jsonResponse('Registered, after its self-test passed', schemaRef('Model')),
+    201: jsonResponse('Registered; the self-test passed', schemaRef('Model')),
     400: REFUSALS[400],
     401: REFUSALS[401],
     403: REFUSALS[403],
-    409: problemResponse('The version is there already; versions never change'),
+    409: problemResponse('The version exists; versions never change'),
     503: READ_ONLY,
   },
 };
 const ALIAS_REFUSALS = { ...MODEL_REFUSALS, 503: READ_ONLY };
-const HISTORY = describe('Aliases of a model and who moved them when', 'Aliases', MODEL_REFUSALS);
+const HISTORY = describe('Aliases of a model and the history of their moves', 'Aliases', MODEL_REFUSALS);
 const MOVE_ALIAS = {
   ...describe('Points an alias to a version (scope models:write)', 'AliasMove', ALIAS_REFUSALS),
   body: {

@@ -27,7 +27,7 @@ import { type TensorColumn, TensorTable } from '../wire/tensor-table.ts';
 import { asWanted, OutputTensors, readInferRequest, refuseUnknownInputs, tensorMetadata } from '../wire/tensors.ts';
 
 /** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
-export const MOST_INFER_BYTES = 16 * 1024 * 1024;
+const MOST_INFER_BYTES = 16 * 1024 * 1024;
 /** Bodies of all such requests together, of which parsing takes a multiple: larger ones are parsed and scored one at a time. */
 const HELD = {
   bytes: 4 * MOST_INFER_BYTES,
@@ -43,7 +43,7 @@ interface ModelPath {
   Params: { name: string; version?: string };
 }
 
-export interface OpenInferenceRoutes {
+interface OpenInferenceRoutes {
   services: ServiceContext;
   /** Whether new work is taken, and can be answered. */
   ready: () => boolean;
@@ -64,10 +64,12 @@ const TENSOR = {
     name: { type: 'string' },
     shape: { type: 'array', items: { type: 'integer' }, description: '[rows], or [rows, 1] of an input' },
     datatype: { type: 'string', description: 'BOOL, INT8 to UINT64, FP16, FP32, FP64 or BYTES' },
-    data: { type: 'array', items: {}, description: 'null: a missing value. Absent where the tensor comes as bytes' },
+    data: { type: 'array', items: {}, description: 'null for a missing value; absent for a binary tensor' },
     parameters: {
       type: 'object',
-      properties: { binary_data_size: { type: 'integer', minimum: 0, description: 'Its bytes behind the JSON' } },
+      properties: {
+        binary_data_size: { type: 'integer', minimum: 0, description: 'Bytes of the tensor behind the JSON' },
+      },
     },
   },
 };
@@ -77,7 +79,7 @@ const INFER_REQUEST = {
   required: ['inputs'],
   properties: {
     id: { type: 'string' },
-    inputs: { type: 'array', minItems: 1, items: TENSOR, description: 'A column each' },
+    inputs: { type: 'array', minItems: 1, items: TENSOR, description: 'one tensor for each column' },
     outputs: {
       type: 'array',
       items: {
@@ -106,13 +108,13 @@ const INFER_RESPONSE = {
 };
 
 const JSON_LENGTH = 'Inference-Header-Content-Length';
-/** The same with tensors as bytes behind the JSON. */
+/** JSON with binary tensors behind it. */
 const BINARY = {
   'application/octet-stream': {
     schema: {
       type: 'string',
       format: 'binary',
-      description: `JSON of ${JSON_LENGTH} bytes, and tensors as bytes behind it`,
+      description: `JSON of ${JSON_LENGTH} bytes, followed by binary tensors`,
     },
   },
 };
@@ -120,16 +122,16 @@ const BINARY = {
 const INFER = {
   ...describe('Predictions for a table of tensors'),
   headers: requestHeaders({
-    [JSON_LENGTH]: 'Bytes of the JSON at the beginning of a body with tensors as bytes behind it',
+    [JSON_LENGTH]: 'bytes of the JSON in front of binary tensors',
   }),
   body: { content: { ...jsonContent(INFER_REQUEST), ...BINARY } },
   response: {
     200: {
       description: 'Predictions for a table of tensors',
-      headers: { [JSON_LENGTH]: { type: 'integer', description: 'where tensors come as bytes' } },
+      headers: { [JSON_LENGTH]: { type: 'integer', description: 'for binary tensors' } },
       content: { ...jsonContent(INFER_RESPONSE), ...BINARY },
     },
-    400: problemResponse('The tensors are no table of the columns, or an application is invalid'),
+    400: problemResponse('The tensors do not form a table of the columns, or an application is invalid'),
     ...KEY_REFUSALS,
     503: REFUSALS[503],
   },
@@ -148,8 +150,8 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
     version: VERSION,
     extensions: [BINARY_TENSORS],
   }));
-  app.get('/v2/health/live', { config: open, schema: describe('The process runs') }, async () => ({ live: true }));
-  const health = describe('New work is taken', UNREADY);
+  app.get('/v2/health/live', { config: open, schema: describe('The process is alive') }, async () => ({ live: true }));
+  const health = describe('The service accepts new work', UNREADY);
   app.get('/v2/health/ready', { config: open, schema: health }, async (_request, reply) => {
     if (!ready()) reply.code(503);
     return { ready: ready() };
@@ -169,7 +171,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
         parameters: { ref },
       };
     });
-    const readiness = describe('A model answers', { ...KEY_REFUSALS, ...UNREADY });
+    const readiness = describe('Readiness of a model', { ...KEY_REFUSALS, ...UNREADY });
     app.get<ModelPath>(`${model}/ready`, { config, schema: readiness }, async (request, reply) => {
       await meant(request);
       if (!ready()) reply.code(503);

@@ -51,7 +51,10 @@ const MOST_BATCH_BYTES = 64 * 1024 * 1024;
 /** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
 const IDLE_MS = 20;
 
-const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
+const APPLICATION = {
+  type: 'object',
+  description: 'an application: every column of the model, null for a missing value',
+};
 const MEDIA_TYPES: Record<AnswerFormat, string> = {
   json: 'application/json',
   csv: 'text/csv',
@@ -59,14 +62,14 @@ const MEDIA_TYPES: Record<AnswerFormat, string> = {
   arrow: 'application/vnd.apache.arrow.stream',
 };
 const HEADERS = requestHeaders({
-  Prefer: 'respond-async makes a job',
-  'Idempotency-Key': 'with respond-async: the same key with the same body gives the same job again',
-  'Tus-Resumable': '1.0.0 makes an upload that comes in parts: 201 with its Location; see docs/uploads.md',
-  'Upload-Length': 'with Tus-Resumable: bytes that it will have',
-  'Upload-Metadata': 'with Tus-Resumable: given back by HEAD',
-  'Content-Digest': 'sha-256=:base64: of the body as it is sent; checked (RFC 9530)',
-  'Accept-Encoding': 'zstd or gzip: the answer is encoded, where the service is configured to',
-  'Want-Content-Digest': 'sha-256=1 asks for the digest of the answer',
+  Prefer: 'respond-async requests a job',
+  'Idempotency-Key': 'with respond-async: a repeated request with the same key and body returns the same job',
+  'Tus-Resumable': '1.0.0 starts a resumable upload: 201 with its Location; see docs/uploads.md',
+  'Upload-Length': 'with Tus-Resumable: bytes of the complete upload',
+  'Upload-Metadata': 'with Tus-Resumable: returned by HEAD',
+  'Content-Digest': 'sha-256=:base64: of the body as sent; verified (RFC 9530)',
+  'Accept-Encoding': 'zstd or gzip: the response is compressed if the service is configured to',
+  'Want-Content-Digest': 'sha-256=1 requests the digest of the response',
 });
 
 function describePredict(format: AnswerFormat, scope: Scope) {
@@ -82,7 +85,7 @@ function describePredict(format: AnswerFormat, scope: Scope) {
     body: { content: { [mediaType]: { schema: body }, ...FILE_PART } },
     response: {
       200: {
-        description: 'One prediction or error an application, in order',
+        description: 'A prediction or an error for each application, in order',
         content: { [mediaType]: { schema: predictions } },
       },
       ...REFUSALS,
@@ -90,20 +93,20 @@ function describePredict(format: AnswerFormat, scope: Scope) {
   };
 }
 
-/** Operations without an interpretation check `interactions` only to say where it belongs. */
+/** Operations without an interpretation reject `interactions` with a message that names the right path. */
 function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
   const { interactions: _, ...properties } = PREDICT_QUERY.properties;
   return { url, schema: { ...schema, querystring: { ...PREDICT_QUERY, properties } } };
 }
 
-export interface PredictRoutes {
+interface PredictRoutes {
   services: ServiceContext;
   jobs: JobIntake;
   /** Whether new work is taken. */
   ready: () => boolean;
 }
 
-/** Gives the URLs that take uploads in parts, too. */
+/** Gives the URLs that also take resumable uploads. */
 export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }: PredictRoutes): string[] {
   const { config, host } = services;
   const uploadUrls: string[] = [];
@@ -148,7 +151,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
   return uploadUrls;
 }
 
-/** The name of an operation in clients made from the document; an alias of a path has none. */
+/** The name of an operation in generated clients; path aliases have none. */
 function operationId(prefix: string, format: AnswerFormat): { operationId?: string } {
   const names: Record<string, string> = { [PREFIX]: 'predict', [`${PREFIX}/interpretation`]: 'predictInterpretation' };
   const name = names[prefix];

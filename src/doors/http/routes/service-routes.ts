@@ -1,4 +1,4 @@
-// The service about itself: its health, its metrics, its description.
+// Routes of the service itself: health, metrics, OpenAPI document.
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
@@ -9,11 +9,11 @@ import type { OpenApiDocument } from '../openapi/openapi.ts';
 import { jsonResponse, REFUSALS, UNREADY } from '../openapi/route-parts.ts';
 import type { ServiceContext } from '../wire/scoring-request.ts';
 
-export interface ServiceRoutes {
+interface ServiceRoutes {
   services: Pick<ServiceContext, 'metrics' | 'admission'>;
-  /** Whether new work is taken, and can be answered. */
+  /** Whether the service accepts new work and can answer it. */
   ready: () => boolean;
-  /** Whether jobs can be asked for; predictions do without. */
+  /** Whether the table of jobs is reachable; predictions do not need it. */
   jobsReachable: () => boolean;
   document: () => Promise<OpenApiDocument>;
 }
@@ -37,9 +37,9 @@ export function addServiceRoutes(
   { services, ready, jobsReachable, document }: ServiceRoutes,
 ): void {
   const { metrics, admission } = services;
-  const alive = describe('The process runs', jsonResponse('The process runs'));
+  const alive = describe('The process is alive', jsonResponse('The process is alive'));
   app.get('/livez', { config: { health: true }, schema: alive }, async () => ({ status: 'alive', version: VERSION }));
-  const isReady = describe('New work is taken', jsonResponse('New work is taken'), UNREADY);
+  const isReady = describe('The service accepts new work', jsonResponse('The service accepts new work'), UNREADY);
   app.get('/readyz', { config: { health: true }, schema: isReady }, async (_request, reply) => {
     if (!ready()) reply.code(503);
     return { status: ready() ? 'ready' : 'not ready', ...(jobsReachable() ? {} : { jobs: 'unreachable' }) };
@@ -65,7 +65,7 @@ export function addServiceRoutes(
     return reply.type('application/json; charset=utf-8').send(text);
   });
   let page: string | null = null;
-  const forPeople = describe('This document for people', textResponse('HTML', 'text/html'));
+  const forPeople = describe('This document as a page', textResponse('HTML', 'text/html'));
   app.get('/docs', { schema: forPeople }, async (_request, reply) => {
     page ??= docsPage(await document());
     reply.header('content-security-policy', DOCS_POLICY);
@@ -73,12 +73,12 @@ export function addServiceRoutes(
   });
 }
 
-/** Answered without a key by /readyz and /livez. */
+/** /readyz and /livez show the same without a key. */
 const PUBLIC = ['sluice_ready', 'sluice_build_info'];
 
 /**
- * null: all of them. A restricted key sees the series of its models: series without a model describe the keys, the load and the jobs of
- * everybody.
+ * The series that a key may see; null: all. A key for some models sees their series only: series without a model describe the keys, the
+ * load and the jobs of all callers.
  */
 function visibleSeries(identity: Identity): SeriesFilter | null {
   const all = identity.grants.some(({ scopes, models }) => models === undefined && scopes.includes('metrics'));
@@ -91,7 +91,7 @@ function mayRead(identity: Identity, reference: string): boolean {
   try {
     return permits(identity, 'metrics', parseReference(reference).id);
   } catch {
-    // No reference: a series without a model, or of a name that is none.
+    // A series without a model, or with a name that is no reference.
     return false;
   }
 }

@@ -4,7 +4,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import { withRetryAfter } from './retry-after.ts';
 
-export interface AdmissionLimits {
+interface AdmissionLimits {
   concurrent_requests: number;
   queued_requests: number;
   concurrent_requests_per_key: number;

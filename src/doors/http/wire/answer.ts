@@ -27,7 +27,7 @@ export interface AnswerOptions extends SpillOptions {
 }
 
 /** Held back until so many bytes are ready. */
-export const HOLD_BYTES = 1024 * 1024;
+const HOLD_BYTES = 1024 * 1024;
 /** … or so many rows are. */
 export const HOLD_ROWS = 10_000;
 const COPY_BYTES = 256 * 1024;

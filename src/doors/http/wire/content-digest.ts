@@ -5,7 +5,7 @@ import { SluiceError } from '../../../core/errors.ts';
 
 /** The active algorithms of the RFC, with the bytes of their hashes. Others are ignored, as it says. */
 const ALGORITHMS = { 'sha-256': { node: 'sha256', bytes: 32 }, 'sha-512': { node: 'sha512', bytes: 64 } } as const;
-export type DigestAlgorithm = keyof typeof ALGORITHMS;
+type DigestAlgorithm = keyof typeof ALGORITHMS;
 
 const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(ALGORITHMS, name);
 

@@ -10,7 +10,7 @@ const READABLE =
   'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version, sluice-job, inference-header-content-length, tus-resumable, tus-version, tus-extension, tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata, upload-expires';
 
 /** Adds what a page may read; true: the request was the question whether a page may ask, and is answered. */
-export type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
+type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**
  * Keys are shown in a header that a page has to set itself, so a browser has nothing to add: credentials of its own are never allowed, and

@@ -2,7 +2,7 @@
 import { SluiceError } from '../../../core/errors.ts';
 import { KeyTurns } from './key-turns.ts';
 
-export interface HeldBodiesLimits {
+interface HeldBodiesLimits {
   /** Of all bodies together, and of those of one key. */
   bytes: number;
   bytesPerKey: number;
@@ -11,7 +11,7 @@ export interface HeldBodiesLimits {
 }
 
 /** A body that is being held. */
-export interface HeldBody {
+interface HeldBody {
   /** More bytes have come. @throws SluiceError overloaded */
   add(bytes: number): void;
   /** Waits until it may be worked on. @throws the reason of `signal` */

@@ -24,7 +24,7 @@ export interface Certificate {
 }
 
 /** Where a certificate and what clients are checked with are read. */
-export interface CertificateFiles {
+interface CertificateFiles {
   certificate: string;
   key: string;
   client_ca?: string | undefined;
@@ -98,7 +98,7 @@ export interface Listener {
   closeAll(): void;
 }
 
-export interface ListenerOptions {
+interface ListenerOptions {
   /** Absent: plain HTTP, behind a proxy. */
   certificate?: Certificate;
   /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */

@@ -3,7 +3,7 @@ import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
-export interface Problem {
+interface Problem {
   type: string;
   title: string;
   status: number;
@@ -14,7 +14,7 @@ export interface Problem {
   [extra: string]: unknown;
 }
 
-export interface ProblemAnswer {
+interface ProblemAnswer {
   status: number;
   headers: Record<string, string>;
   body: Problem;

@@ -150,7 +150,7 @@ const formError = (cause: unknown): SluiceError =>
     : new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
 
 /** A file of a form; its name is that of the client. */
-export interface FormFile {
+interface FormFile {
   name: string;
   /** Call once, and read to the end before the next file is asked for. */
   chunks(): AsyncIterable<Uint8Array>;
@@ -275,7 +275,7 @@ async function* chunksOf(
 }
 
 /** Over HTTP/2 a body ends where its stream is reset, too, and whatever it is part of. @throws SluiceError client_gone */
-export function refuseReset(raw: IncomingMessage): void {
+function refuseReset(raw: IncomingMessage): void {
   if (raw.aborted) throw new SluiceError('client_gone', 'the client reset its body');
 }
 

@@ -29,7 +29,7 @@ export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: str
 }
 
 /** What is known of a request, filled in while it is answered. */
-export interface RequestStory {
+interface RequestStory {
   /** Its span; without tracing the one the client named; null where there is none. */
   trace: TraceParent | null;
   span: Span | null;
@@ -64,7 +64,7 @@ export const requestIdOf = ({ headers }: IncomingMessage): string =>
 /** Those that are refused without being looked at have a sampler of their own. */
 const BEYOND_LIMIT = fixedWord('beyond the limit of wrong keys');
 
-export interface RequestLogOptions {
+interface RequestLogOptions {
   log: Log;
   tracer: Tracer | null;
   sampling: ServerConfig['log'];

@@ -86,7 +86,7 @@ export interface ServiceContext {
 }
 
 /** How rows are read, scored and written: the same for a response and for a job. */
-export interface RunSettings {
+interface RunSettings {
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   scoring: Scoring;

@@ -7,14 +7,14 @@ import type { Manifest } from '../../../model/package/manifest.ts';
 import { BinaryTensors, bytesOfTensor, splitBody } from './binary-tensors.ts';
 import type { TensorColumn } from './tensor-table.ts';
 
-export interface NamedTensor {
+interface NamedTensor {
   name: string;
   shape: number[];
   datatype: string;
   data: unknown[];
 }
 
-export interface InferRequest {
+interface InferRequest {
   id: string | null;
   rows: number;
   /** The inputs. */
@@ -22,7 +22,7 @@ export interface InferRequest {
   wanted: WantedOutputs;
 }
 
-export interface WantedOutputs {
+interface WantedOutputs {
   /** null: all */
   names: readonly string[] | null;
   /** Whether this output is wanted as bytes. */
@@ -57,7 +57,7 @@ const wrong = (what: string): SluiceError => new SluiceError('bad_request', what
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-export interface InferLimits {
+interface InferLimits {
   /** Most rows, and most inputs. */
   rows: number;
   columns: number;
@@ -211,7 +211,7 @@ export class OutputTensors {
   }
 }
 
-export interface InferAnswer {
+interface InferAnswer {
   /** An output that comes as bytes has `parameters.binary_data_size` instead of `data`. */
   outputs: object[];
   /** Those bytes, in the order of the outputs; null: there are none. */
