@@ -181,3 +181,33 @@ test('every reference of the document leads to a schema, and every operation say
   expect(paths['/api/v1/pipelines/{name}']!.post!.responses).toHaveProperty('201');
   expect(Object.keys(JOB.properties)).toEqual(expect.arrayContaining(['pipeline', 'target']));
 });
+
+test('the document lists aliases of paths, and its operations have different ids', async () => {
+  const { paths } = await openApiDocument(['interpretation_aliases=["/api/v1/scoring/explain"]']);
+  const { operationId, ...alias } = paths['/api/v1/scoring/predict/interpretation.csv']!.post!;
+  expect(operationId).toBe('predictInterpretationCsv');
+  expect(paths['/api/v1/scoring/explain.csv']!.post).toEqual(alias);
+  const ids = Object.values(paths).flatMap((methods) =>
+    Object.values(methods).flatMap((operation) => operation.operationId ?? []),
+  );
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(ids).toHaveLength(9);
+});
+
+test('only interpretations have the parameter interactions, and only open operations need no key', async () => {
+  const { paths } = await openApiDocument();
+  const having = Object.keys(paths).filter((path) =>
+    paths[path]!.post?.parameters?.some(({ name }) => name === 'interactions'),
+  );
+  expect(having).toEqual(['json', 'csv', 'ndjson', 'arrow'].map((f) => `/api/v1/scoring/predict/interpretation.${f}`));
+  const open = Object.keys(paths).filter((path) => paths[path]!.get?.security?.length === 0);
+  expect(open.sort()).toEqual([
+    '/docs',
+    '/livez',
+    '/openapi.json',
+    '/readyz',
+    '/v2',
+    '/v2/health/live',
+    '/v2/health/ready',
+  ]);
+});

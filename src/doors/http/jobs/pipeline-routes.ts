@@ -10,14 +10,7 @@ import { interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { permits } from '../access/identity.ts';
 import { LoginRefused } from '../access/permissions.ts';
-import {
-  FILE_PART,
-  jsonContent,
-  problemResponse,
-  REFUSALS,
-  requestHeaders,
-  schemaRef,
-} from '../openapi/route-parts.ts';
+import { FILE_PART, JOB_CREATED, problemResponse, REFUSALS, requestHeaders } from '../openapi/route-parts.ts';
 import { type BodyFormat, checkContentType, type ServiceContext, wantsUpload } from '../wire/scoring-request.ts';
 import type { JobManager } from './job-manager.ts';
 import { ANY_FORMAT, describeJob, jobUrl } from './job-routes.ts';
@@ -39,11 +32,7 @@ const UPLOAD = {
   headers: requestHeaders({ 'Idempotency-Key': 'a repeated request with the same key and body returns the same job' }),
   body: { content: { ...ANY_FORMAT, ...FILE_PART } },
   response: {
-    201: {
-      description: 'The job; its upload is stored',
-      headers: { Location: { type: 'string', description: 'URL of the job' } },
-      content: jsonContent(schemaRef('Job')),
-    },
+    201: JOB_CREATED,
     ...REFUSALS,
     404: problemResponse('No such pipeline or model'),
   },

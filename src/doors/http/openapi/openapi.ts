@@ -4,6 +4,7 @@ import { VERSION } from '../../../core/version.ts';
 import { COMPONENTS } from './schemas.ts';
 
 export interface Operation {
+  operationId?: string;
   summary?: string;
   tags?: string[];
   security?: object[];

@@ -39,6 +39,12 @@ export const REFUSALS = {
 
 export const UNREADY = { 503: jsonResponse('Starting or stopping') };
 
+export const JOB_CREATED = {
+  description: 'The job; its upload is stored',
+  headers: { Location: { type: 'string', description: 'URL of the job' } },
+  content: jsonContent(schemaRef('Job')),
+};
+
 /** A body as a form with one file. */
 export const FILE_PART = {
   'multipart/form-data': {

@@ -14,7 +14,7 @@ import type { Manifest } from '../../../model/package/manifest.ts';
 import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import { assertMayUse, assertScope } from '../access/permissions.ts';
-import { FILE_PART, REFUSALS, requestHeaders, schemaRef } from '../openapi/route-parts.ts';
+import { FILE_PART, JOB_CREATED, REFUSALS, requestHeaders, schemaRef } from '../openapi/route-parts.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
 import { agreedCoding, varyWith } from '../wire/content-coding.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
@@ -55,12 +55,6 @@ const APPLICATION = {
   type: 'object',
   description: 'an application: every column of the model, null for a missing value',
 };
-const MEDIA_TYPES: Record<AnswerFormat, string> = {
-  json: 'application/json',
-  csv: 'text/csv',
-  ndjson: 'application/x-ndjson',
-  arrow: 'application/vnd.apache.arrow.stream',
-};
 const HEADERS = requestHeaders({
   Prefer: 'respond-async requests a job',
   'Idempotency-Key': 'with respond-async: a repeated request with the same key and body returns the same job',
@@ -76,7 +70,7 @@ function describePredict(format: AnswerFormat, scope: Scope) {
   const text = { type: 'string', ...(format === 'arrow' ? { format: 'binary' } : {}) };
   const body = format === 'json' ? { oneOf: [{ type: 'array', items: APPLICATION }, APPLICATION] } : text;
   const predictions = format === 'json' ? schemaRef('Predictions') : text;
-  const mediaType = MEDIA_TYPES[format];
+  const [mediaType] = CONTENT_TYPES[format].split(';') as [string];
   return {
     summary: `Predictions ${scope === 'interpret' ? 'with their interpretation ' : ''}for ${format.toUpperCase()} applications`,
     tags: ['scoring'],
@@ -88,6 +82,7 @@ function describePredict(format: AnswerFormat, scope: Scope) {
         description: 'A prediction or an error for each application, in order',
         content: { [mediaType]: { schema: predictions } },
       },
+      ...(format === 'arrow' ? {} : { 201: JOB_CREATED }),
       ...REFUSALS,
     },
   };
