@@ -106,7 +106,7 @@ export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSp
     try {
       upload = await uploads.append(upload.job.id, { ...asking, part });
     } catch (error) {
-      // Nobody knows its address: without a key it would lie there for nobody.
+      // The client never gets its URL: without an Idempotency-Key it could not continue the upload.
       if (upload.job.idempotencyKey === null) await uploads.remove(upload.job.id);
       throw error;
     }

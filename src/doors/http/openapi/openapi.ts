@@ -44,7 +44,11 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
   });
   let document: Promise<OpenApiDocument> | null = null;
   return () => {
-    document ??= describe(routes);
+    // A failure to load the library, when no more files can be opened for instance, is not cached.
+    document ??= describe(routes).catch((error) => {
+      document = null;
+      throw error;
+    });
     return document;
   };
 }
