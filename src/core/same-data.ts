@@ -1,4 +1,5 @@
-/** Deep equality of plain data: objects, arrays, primitives. */
+// Deep equality of plain data: objects, arrays, primitives.
+
 export function sameData(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

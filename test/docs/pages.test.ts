@@ -10,6 +10,7 @@ import { Metrics } from '../../src/monitor/metrics.ts';
 import { alertmanagerFile, prometheusRule, rulesFile } from '../../tools/alerts/rules-file.ts';
 import { DASHBOARDS, dashboardJson } from '../../tools/dashboards/dashboard.ts';
 import { manifestCheck, pipelineCheck, pipelineDefaults } from '../../tools/docs/check-code.ts';
+import { codeIndex } from '../../tools/docs/code-index.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
 import { flagTables } from '../../tools/docs/flag-tables.ts';
@@ -27,6 +28,7 @@ const GENERATED: [string, () => string | Promise<string>][] = [
   ['src/config/pipeline-check.ts', pipelineCheck],
   ['src/config/pipeline-defaults.ts', pipelineDefaults],
   ['src/doors/commands/flag-tables.ts', flagTables],
+  ['docs/code-index.md', codeIndex],
   ['docs/commands.md', commandsPage],
   ['docs/score.md', () => withPart('docs/score.md', 'flags of score', flagsOf('score'))],
   ['docs/serve.md', () => withPart('docs/serve.md', 'query parameters', schemaTable(PREDICT_QUERY))],
