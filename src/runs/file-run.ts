@@ -1,88 +1,35 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
-import { named, words } from '../core/log.ts';
-import { warnUnlocked } from '../engine/host-events.ts';
-import { assertExplainable } from '../engine/score-chunks.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import { CommitGroup } from './commit-group.ts';
-import { newResult, type RunContext, type RunningPipeline, type RunProgress, type RunResult } from './context.ts';
-import { inputsOf, isPattern, type OpenSource, outputEndpoint } from './endpoints.ts';
-import { filesRead, filesWritten, type RunStep, shardInputs, sizeOfInputs } from './files-of-run.ts';
-import { failureOf, type InputFailure, inputFailure, nextMayWork } from './input-failures.ts';
-import { InputScorer } from './input-scorer.ts';
+import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
+import type { OpenSource } from './endpoints.ts';
+import { type RunStep, sizeOfInputs } from './files-of-run.ts';
+import { canContinueAfter, failureOf, type InputFailure, inputFailure } from './input-failures.ts';
 import { RunEnds } from './open-ends.ts';
-import type { OpenStep, PlannedRun } from './plugin.ts';
-import { signKeyOf } from './plugins/output-manifest.ts';
-import { PLUGINS } from './plugins/plugin-list.ts';
+import { type FileRunPlan, planFileRun } from './plan-file-run.ts';
 import { runStep } from './run-step.ts';
-import { refuseSameFiles } from './same-files.ts';
-import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf } from './spec.ts';
+import type { FileRunSpec } from './spec.ts';
 
 /** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
-  const { shard, source, sink } = spec;
-  const inputs = shard ? shardInputs(shard) : await inputsOf(source);
-  const hasFiles = sink.type !== 'kafka' && sink.type !== 'postgres';
-  const steps = inputs.map(
-    (input): RunStep => ({ input, output: hasFiles ? outputEndpoint((spec as FilesOnlySpec).sink, input) : null }),
-  );
-  const several = shard
-    ? inputs.length > 1
-    : source.type === 'file' && isPattern(source.path) && inputs[0]!.name !== source.path;
-  const rejects = rejectsOf(spec, several);
-  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
-  const model = await context.registry.resolve(spec.model);
-  warnUnlocked(context.log, model);
-  if (spec.score.interpretation !== 'none') assertExplainable(model, interpretationOf(spec));
-  const scorer = new InputScorer({
-    model,
-    engine: spec.score.evaluator,
-    workers: spec.score.workers,
-    batchRows: spec.tuning?.batchRows,
-    blockBytes: spec.tuning?.blockBytes,
-    onWorkerDeath: (reason) => {
-      context.metrics?.workerDeaths.inc({ model: model.ref });
-      const says = words`a worker died and is replaced: ${reason}`;
-      context.log('error', 'worker_died', says, { model: named(model.ref), reason });
-    },
-    onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),
-  });
-  const evaluator = () => scorer.evaluator;
-  const planned = {
-    spec,
-    context,
-    model,
-    steps,
-    several,
-    rejects,
-    signKey: await signKeyOf(spec),
-    result: newResult(),
-    evaluator,
-  };
-  const openers: OpenStep[] = [];
-  for (const plugin of PLUGINS) {
-    const open = await plugin.plan(planned);
-    if (open) openers.push(open);
-  }
-  const totalBytes = steps.length > 1 ? await sizeOfInputs(inputs) : null;
-  const run = new FileRun(planned, openers, scorer, totalBytes);
+  const run = new FileRun(await planFileRun(spec, context));
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
 }
 
 class FileRun {
   readonly done: Promise<RunResult>;
-  readonly #run: PlannedRun;
-  readonly #openers: readonly OpenStep[];
-  readonly #scorer: InputScorer;
-  /** Of all inputs as stored; null where unknown. */
-  readonly #totalBytes: number | null;
+  readonly #run: FileRunPlan['run'];
+  readonly #openers: FileRunPlan['openers'];
+  readonly #scorer: FileRunPlan['scorer'];
+  readonly #totalBytes: FileRunPlan['totalBytes'];
   readonly #ends: RunEnds;
   readonly #stop = new AbortController();
   #source: OpenSource | null = null;
   /** Bytes of the inputs that ended. */
   #readBefore = 0;
 
-  constructor(run: PlannedRun, openers: readonly OpenStep[], scorer: InputScorer, totalBytes: number | null) {
+  constructor({ run, openers, scorer, totalBytes }: FileRunPlan) {
     this.#run = run;
     this.#openers = openers;
     this.#scorer = scorer;
@@ -133,7 +80,7 @@ class FileRun {
           const e = asSluiceError(error, 'internal_error');
           if (steps.length === 1) throw e;
           failures.push(inputFailure(step.input.name, e));
-          if (!nextMayWork(e)) break;
+          if (!canContinueAfter(e)) break;
         }
       }
       // The inputs that were scored are published, however the others ended.

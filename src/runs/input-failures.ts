@@ -11,7 +11,8 @@ const OF_ITS_FILES = new Set<ErrorCode>([
 ]);
 
 /** Whether the next input may go well where one ended like this; anything else ends the run. */
-export const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
+export const canContinueAfter = ({ code, entry }: SluiceError): boolean =>
+  entry.fault === 'input' || OF_ITS_FILES.has(code);
 
 /** Without the error itself: V8 keeps every object that is on its stack, with the pages of a table and all they hold. */
 export interface InputFailure {

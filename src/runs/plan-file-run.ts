@@ -1,0 +1,72 @@
+// Plans a run of files: finds its inputs and outputs, rejects what cannot work before a byte is read, and opens the plugins.
+import { named, words } from '../core/log.ts';
+import { warnUnlocked } from '../engine/host-events.ts';
+import { assertExplainable } from '../engine/score-chunks.ts';
+import { newResult, type RunContext } from './context.ts';
+import { inputsOf, isPattern, outputEndpoint } from './endpoints.ts';
+import { filesRead, filesWritten, type RunStep, shardInputs, sizeOfInputs } from './files-of-run.ts';
+import { InputScorer } from './input-scorer.ts';
+import type { OpenStep, PlannedRun } from './plugin.ts';
+import { signKeyOf } from './plugins/output-manifest.ts';
+import { PLUGINS } from './plugins/plugin-list.ts';
+import { refuseSameFiles } from './same-files.ts';
+import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf } from './spec.ts';
+
+export interface FileRunPlan {
+  run: PlannedRun;
+  /** Of the plugins that this run uses, in the order of their hooks. */
+  openers: readonly OpenStep[];
+  scorer: InputScorer;
+  /** Of several inputs, as stored; null where unknown. */
+  totalBytes: number | null;
+}
+
+/** @throws SluiceError usage | input_not_found | model_* */
+export async function planFileRun(spec: FileRunSpec, context: RunContext): Promise<FileRunPlan> {
+  const { shard, source, sink } = spec;
+  const inputs = shard ? shardInputs(shard) : await inputsOf(source);
+  const hasFiles = sink.type !== 'kafka' && sink.type !== 'postgres';
+  const steps = inputs.map(
+    (input): RunStep => ({ input, output: hasFiles ? outputEndpoint((spec as FilesOnlySpec).sink, input) : null }),
+  );
+  const several = shard
+    ? inputs.length > 1
+    : source.type === 'file' && isPattern(source.path) && inputs[0]!.name !== source.path;
+  const rejects = rejectsOf(spec, several);
+  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
+  const model = await context.registry.resolve(spec.model);
+  warnUnlocked(context.log, model);
+  if (spec.score.interpretation !== 'none') assertExplainable(model, interpretationOf(spec));
+  const scorer = new InputScorer({
+    model,
+    engine: spec.score.evaluator,
+    workers: spec.score.workers,
+    batchRows: spec.tuning?.batchRows,
+    blockBytes: spec.tuning?.blockBytes,
+    onWorkerDeath: (reason) => {
+      context.metrics?.workerDeaths.inc({ model: model.ref });
+      const message = words`a worker died and is replaced: ${reason}`;
+      context.log('error', 'worker_died', message, { model: named(model.ref), reason });
+    },
+    onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),
+  });
+  const evaluator = () => scorer.evaluator;
+  const run: PlannedRun = {
+    spec,
+    context,
+    model,
+    steps,
+    several,
+    rejects,
+    signKey: await signKeyOf(spec),
+    result: newResult(),
+    evaluator,
+  };
+  const openers: OpenStep[] = [];
+  for (const plugin of PLUGINS) {
+    const open = await plugin.plan(run);
+    if (open) openers.push(open);
+  }
+  const totalBytes = steps.length > 1 ? await sizeOfInputs(inputs) : null;
+  return { run, openers, scorer, totalBytes };
+}
