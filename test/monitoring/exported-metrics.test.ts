@@ -67,7 +67,7 @@ test('what a source file measures is exported by each process that runs it', () 
     [/^engine\/host-events\.ts/, ['serve', 'topic_run']],
     [/^runs\/account\.ts/, METRICS_PROCESSES],
     [/^runs\/(plan-)?file-run\.ts/, ['batch_run']],
-    [/^runs\/(kafka-metrics|topic-[\w-]+)\.ts/, ['topic_run']],
+    [/^runs\/topics\//, ['topic_run']],
     [/^monitor\/left-metrics\.ts/, ['metrics_file']],
     [/^(monitor\/(certificates|disks|metrics-server)|doors\/commands\/run-log)\.ts/, ['batch_run', 'topic_run']],
   ];
