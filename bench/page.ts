@@ -370,21 +370,18 @@ two cores, beside other work. Pairs in turn; CPU seconds are those of the sluice
 The middle of the five is 1.17. The rest is HTTP, one copy more of the input, and the SHA-256 by which every part is signed. The server took 2.3 s of
 CPU besides.
 
-## Where the cost of a proof goes
+## What a manifest costs, by format
 
-10,000,000 rows (1.39 GB of CSV in, 0.38 GB out), the bundled model, 2 workers; samples of CPU time by \`perf\`, on a busy machine. Without manifest, checkpoints
-and gate the run takes 20.6 CPU seconds, and peaks at 154 MB; with all three at 176 MB (at 1,000,000 rows 160 MB either way). The whole process takes 12 % more
-CPU, its main thread, which alone has more to do, as much as 10 % of the run:
+1,000,000 rows into NDJSON, the bundled model; CPU seconds (user and system) of the whole process, medians of three pairs in turn on a busy machine.
 
-| | CPU seconds | of the run without |
-| --- | --- | --- |
-| SHA-256 of input and output, each byte once (1.06 GB/s here, with the instructions of the CPU for it) | 1.67 | 8.1 % |
-| sums over lines, by which \`verify\` names rows: input, in place | 0.5 | 2.4 % |
-| the same: output | 0.3 | 1.5 % |
-| checkpoints every five seconds, gate, writing the manifest | not to be told from noise | |
+| from | without | with | ratio | with, line checksums (before) |
+| --- | --- | --- | --- | --- |
+| CSV (139 MB) | 1.96 | 2.28 | 1.16 | 1.18 |
+| Parquet (24 MB, ten row groups) | 3.25 | 3.34 | 1.03 | 1.24 |
 
-SHA-256 is the floor: it is what \`sha256sum\` has to say of both files, and no cheaper hash can stand in for it. It weighs that much because scoring a row costs
-two microseconds; with a model or an interpretation that takes ten, all of it is under 3 %. \`npm run bench -- --only proof\` measures each part in turn.
+SHA-256 is nearly all of it: 1.75 GB/s here, with the instructions of the CPU for it. Uncompressed text is hashed twice, as a file and in blocks; Parquet is hashed as
+it is stored. The share is that large because scoring a row costs two microseconds; with a model or an interpretation that takes ten, it is about
+3 %. \`npm run bench -- --only proof\` measures each part in turn.
 
 ## What is not comparable
 

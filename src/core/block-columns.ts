@@ -161,23 +161,12 @@ export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun
 /** Rows of a table that were read, until they are given back. */
 export interface TableRows {
   readonly run: ColumnRun;
-  readonly text: RowsAsText;
   /** Most bytes their text has. */
   readonly textBytes: number;
   /** Rows, from 0, whose text is longer than so many bytes. */
   longer(bytes: number): Iterable<number>;
   /** Nobody looks at them any more. */
   release(): void;
-}
-
-/** Writes the text of rows: a line of JSON each. */
-export interface RowsAsText {
-  /** Most bytes a line has, with what may be written behind it. */
-  readonly longest: number;
-  /** Rows that are not written yet. */
-  readonly left: number;
-  /** Writes lines as long as the longest one fits; gives their bytes. */
-  write(to: Buffer): number;
 }
 
 /** The columns of a typed table. */

@@ -36,7 +36,7 @@ export interface Block {
   readonly firstByte: number;
   /** Bytes of the slab in use, or of the columns. */
   readonly length: number;
-  /** Offset in the input at which the next block begins: all before it has been consumed. Of a table nobody reads as text: rows. */
+  /** Offset in the input at which the next block begins: all before it has been consumed. Of a table: rows. */
   readonly inputEnd: number;
   /** The records, where they came as columns: they have no bytes then. */
   readonly columns?: BlockColumns;

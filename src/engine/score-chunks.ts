@@ -39,6 +39,8 @@ const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
 /** Created once: an abort without a reason creates an error with a stack each time. */
 const OVER = new SluiceError('cancelled', 'the stream is over');
+/** Something was written before the first block, so that it is written without a head. */
+const BEHIND: GoesOn = { blocks: 0, rows: 0, inputEnd: 0, written: Infinity };
 
 export type InputFormat =
   /** `tokens`: what is passed through are tokens of JSON, which tell a value that is not there from an empty text. */
@@ -74,6 +76,12 @@ export interface StreamLimits {
   maxDepth?: number;
 }
 
+/** Rows from 1, `last` inclusive. */
+export interface RowRange {
+  first: number;
+  last: number;
+}
+
 export interface ScoreChunksOptions {
   model: ModelPackage;
   pool: WorkerPool;
@@ -97,6 +105,8 @@ export interface ScoreChunksOptions {
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** Not of a `whole` input. */
   goesOn?: GoesOn;
+  /** Score the blocks that have one of these rows only; other rows are read and skipped. Not of a `whole` input. */
+  only?: RowRange;
   /** As in `CutOptions`. Not of a `whole` input. */
   onConsumed?: CutOptions['onConsumed'];
   failOnInvalid?: boolean;
@@ -158,6 +168,8 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
+    const { only } = options;
+    const isBehind = only !== undefined && first.value !== undefined && first.value.faults.length < only.first;
     const large = first.value !== undefined && first.value.length >= LARGE_BYTES;
     const stream = pool.open(large ? { ...spec, large } : spec, told(options), options.owner);
     try {
@@ -165,10 +177,16 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
         blocks: async function* (signal) {
           signal.addEventListener('abort', () => stop.abort(signal.reason), { once: true });
           let rows = 0;
-          const next0 = options.goesOn ? await skip(options.goesOn, first, cut, slabs) : first;
-          for (let next = next0; !next.done; next = await cut.next()) {
-            rows += next.value.faults.length;
-            explained.rowsIn += next.value.faults.length;
+          let next = options.goesOn ? await skip(options.goesOn, first, cut, slabs) : first;
+          for (; !next.done; next = await cut.next()) {
+            const { firstRow, faults, lease } = next.value;
+            if (only && (firstRow > only.last || firstRow + faults.length <= only.first)) {
+              slabs.release(lease);
+              if (firstRow > only.last) return;
+              continue;
+            }
+            rows += faults.length;
+            explained.rowsIn += faults.length;
             if (rows > (options.limits?.maxRows ?? Infinity)) throw tooMany('rows', options.limits!.maxRows!);
             yield next.value;
           }
@@ -176,6 +194,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
         stream,
         slabs,
         ...writeOptions(options, spec),
+        ...(isBehind ? { goesOn: BEHIND } : {}),
       });
     } finally {
       stream.close();

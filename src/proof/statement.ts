@@ -1,40 +1,43 @@
-// What a manifest says: an in-toto statement about an output and its list of rejected rows.
+// The statement of a manifest: an in-toto statement about an output and its rejects file.
 import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/plain-name.ts';
-import type { Digest, Mark } from './byte-witness.ts';
+import type { BlockRange, Digest, Mark } from './block-digests.ts';
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
 import { merkleRoot } from './merkle.ts';
 
 const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
 /** Described in docs/proof.md. */
-const PREDICATE_TYPE = 'urn:sluice:scored-file:v1';
+const PREDICATE_TYPE = 'urn:sluice:scored-file:v2';
+/** Of earlier releases: its blocks have sums over lines, which this release does not compute. */
+const EARLIER_TYPE = 'urn:sluice:scored-file:v1';
 
-/** The ending that the manifest of an output has behind its name. */
-
-/** A file of a run. `stored`: as it lies on the disk; `content`: unpacked, null where it packs itself (Parquet). */
+/** A file of a run, as it is stored. */
 export interface ProvenFile {
   /** Without its folder. */
   name: string;
   stored: Digest;
-  content: Digest | null;
 }
 
-/** The part of a run that is one block: where it ends in each file, and what its lines are. */
+/** The marks of one block of a run. */
 export interface ProvenBlock {
   rows: number;
-  rejected: number;
-  input: Mark;
-  /** null: the output has no lines. */
+  /** null: the blocks of the file are not those of the run (row groups, record batches). */
+  input: Mark | null;
   output: Mark | null;
-  /** null: there is no list. */
+  /** null: no row of the block was rejected, or there is no rejects file. */
   list: Mark | null;
 }
+
+/** The files that have blocks, in the order of a manifest. */
+export const PROVEN_FILES = ['input', 'output', 'list'] as const;
+export type ProvenName = (typeof PROVEN_FILES)[number];
+export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
 
 export interface Predicate {
   model: { ref: string; package_sha256: string; files: readonly { name: string; sha256: string }[] };
   made_by: { sluice: string; node: string; onnxruntime: string; evaluator: string };
-  /** Those that change the output, in the words of a pipeline file. */
+  /** The options that change the output, in the words of a pipeline file. */
   options: { readonly [key: string]: JsonValue | undefined };
   input: ProvenFile;
   output: ProvenFile;
@@ -46,50 +49,49 @@ export interface Predicate {
     skipped: number;
     rejected_by_code: Readonly<Record<string, number>>;
   };
-  blocks: readonly ProvenBlock[];
-  /** SHA-256 of the manifest that lay there before; null: none did. */
+  /** null: a manifest of an earlier release, whose blocks cannot be compared. */
+  blocks: ProvenBlocks | null;
+  /** SHA-256 of the manifest that was replaced; null: there was none. */
   previous: string | null;
   /** When the run finished, ISO 8601 in UTC; signed manifests only, because without a signature anybody could write it. */
   finished?: string;
 }
 
 /** A block as a manifest has it. */
-export type BlockEntry = [
-  rows: number,
-  rejected: number,
-  input: WrittenMark,
-  output: WrittenMark | null,
-  list: WrittenMark | null,
-];
-type WrittenMark = [end: number, lines: number, sums: string];
+type BlockEntry = [file: ProvenName, end: number, rows: number, sha256: string | null];
 
-type ProvenFiles = Pick<Predicate, 'input' | 'output' | 'list'>;
+const entriesOf = (blocks: ProvenBlocks): BlockEntry[] =>
+  PROVEN_FILES.flatMap((file) => blocks[file].map(({ end, rows, sha256 }): BlockEntry => [file, end, rows, sha256]));
 
-/** `[rows, rejected, input, output, list]`, each of the last `[end, lines, sums]` or null. */
-export const entryOf = ({ rows, rejected, input, output, list }: ProvenBlock): BlockEntry => {
-  const mark = (m: Mark): WrittenMark => [m.end, m.lines, m.sums];
-  return [rows, rejected, mark(input), output && mark(output), list && mark(list)];
+/** @throws SluiceError manifest_invalid */
+function blocksOf(entries: readonly BlockEntry[]): ProvenBlocks {
+  const blocks: Record<ProvenName, BlockRange[]> = { input: [], output: [], list: [] };
+  for (const [file, end, rows, sha256] of entries) {
+    const before = blocks[file]?.at(-1)?.end ?? 0;
+    if (!(end > before && rows >= 0)) throw invalid('its blocks are not in order');
+    blocks[file].push({ end, rows, sha256 });
+  }
+  return blocks;
+}
+
+type Files = Pick<Predicate, 'input' | 'output' | 'list'>;
+
+/** The root over the canonical JSON of the SHA-256 of input, output and rejects file as stored, and of each block. */
+const rootOf = (files: Files, entries: readonly JsonValue[]): string => {
+  const stored = PROVEN_FILES.map((file) => files[file]?.stored.sha256 ?? null);
+  return merkleRoot([stored, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
 };
 
-export const blockOfEntry = ([rows, rejected, input, output, list]: BlockEntry): ProvenBlock => {
-  const mark = ([end, lines, sums]: WrittenMark): Mark => ({ end, lines, sums });
-  return { rows, rejected, input: mark(input), output: output && mark(output), list: list && mark(list) };
-};
+export const statementOf = (predicate: Predicate): JsonValue =>
+  statementWith(predicate, PREDICATE_TYPE, entriesOf(predicate.blocks!));
 
-/** The root over the canonical JSON of what input, output and list are as stored, and of each block. */
-const rootOf = ({ input, output, list }: ProvenFiles, entries: readonly BlockEntry[]): string => {
-  const files = [input, output, list].map((file) => file?.stored.sha256 ?? null);
-  return merkleRoot([files, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
-};
-
-export function statementOf(predicate: Predicate): JsonValue {
-  const { output, list, blocks } = predicate;
-  const entries = blocks.map(entryOf);
+function statementWith(predicate: Omit<Predicate, 'blocks'>, type: string, entries: readonly JsonValue[]): JsonValue {
+  const { output, list } = predicate;
   const subject = [output, ...(list ? [list] : [])].map((f) => ({ name: f.name, digest: { sha256: f.stored.sha256 } }));
   return {
     _type: STATEMENT_TYPE,
     subject,
-    predicateType: PREDICATE_TYPE,
+    predicateType: type,
     predicate: {
       ...predicate,
       blocks: { count: entries.length, merkle_root: rootOf(predicate, entries), entries },
@@ -98,48 +100,43 @@ export function statementOf(predicate: Predicate): JsonValue {
 }
 
 interface Written extends Omit<Predicate, 'blocks'> {
-  blocks: {
-    count: number;
-    merkle_root: string;
-    entries: BlockEntry[];
-  };
+  blocks: { count: number; merkle_root: string; entries: readonly JsonValue[] };
 }
 
 /** Reads a statement and checks that it does not contradict itself. @throws SluiceError manifest_invalid */
 export function predicateOf(statement: JsonValue): Predicate {
-  const { _type, predicateType, predicate, subject } = statement as unknown as {
+  const { _type, predicateType, predicate } = statement as unknown as {
     _type: string;
     predicateType: string;
     predicate: Written;
-    subject: { name: string; digest: { sha256: string } }[];
   };
-  if (_type !== STATEMENT_TYPE || predicateType !== PREDICATE_TYPE) throw invalid('it is about something else');
-  const blocks = predicate.blocks.entries.map(blockOfEntry);
-  const read = { ...predicate, blocks };
-  const sum = (of: (b: ProvenBlock) => number) => blocks.reduce((total, b) => total + of(b), 0);
-  const { rows } = read;
+  if (_type !== STATEMENT_TYPE || (predicateType !== PREDICATE_TYPE && predicateType !== EARLIER_TYPE)) {
+    throw invalid('it is about something else');
+  }
+  const { entries, merkle_root } = predicate.blocks;
+  if (merkle_root !== rootOf(predicate, entries)) throw invalid('its blocks do not have the root it names');
+  if (canonicalJson(statementWith(predicate, predicateType, entries)) !== canonicalJson(statement)) {
+    throw invalid('it contradicts itself');
+  }
+  const { rows } = predicate;
   const byCode = Object.values(rows.rejected_by_code).reduce((a, b) => a + b, 0);
-  if (rows.read !== rows.scored + rows.rejected + rows.skipped) throw invalid('its rows do not add up');
-  if (
-    sum((b) => b.rows) !== rows.read - rows.skipped ||
-    sum((b) => b.rejected) !== rows.rejected ||
-    byCode !== rows.rejected
-  ) {
+  if (rows.read !== rows.scored + rows.rejected + rows.skipped || byCode !== rows.rejected) {
+    throw invalid('its rows do not add up');
+  }
+  const blocks = predicateType === PREDICATE_TYPE ? blocksOf(entries as unknown as BlockEntry[]) : null;
+  if (blocks) checkRows(blocks, rows);
+  // They are looked for beside the output.
+  const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
+  if (!names.every(isPlainName)) throw invalid('a name in it is a path');
+  if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is none');
+  return { ...predicate, blocks };
+}
+
+function checkRows(blocks: ProvenBlocks, { read, skipped }: Predicate['rows']): void {
+  const [input, output, list] = PROVEN_FILES.map((file) => blocks[file].reduce((sum, { rows }) => sum + rows, 0));
+  if (input !== read - skipped || output !== read - skipped || list! > read) {
     throw invalid('its blocks do not add up to its rows');
   }
-  if (canonicalJson(statementOf(read)) !== canonicalJson(statement)) {
-    throw invalid(
-      predicate.blocks.merkle_root === rootOf(predicate, predicate.blocks.entries)
-        ? 'it contradicts itself'
-        : 'its blocks do not have the root it names',
-    );
-  }
-  if (subject[0]!.digest.sha256 !== read.output.stored.sha256) throw invalid('it contradicts itself');
-  // They are looked for beside the output.
-  const names = [read.input, read.output, ...(read.list ? [read.list] : [])].map(({ name }) => name);
-  if (!names.every(isPlainName)) throw invalid('a name in it is a path');
-  if (read.finished !== undefined && !ISO_TIME.test(read.finished)) throw invalid('its time is none');
-  return read;
 }
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

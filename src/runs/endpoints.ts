@@ -14,6 +14,7 @@ import type { InputDeclaration } from '../core/input-declaration.ts';
 import { withoutSidecars } from '../core/sidecar-files.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import type { GroupEnd } from '../io/columns/parquet-file.ts';
 import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
@@ -60,6 +61,9 @@ export interface Endpoint {
 /** Sees bytes as they are stored, in order. */
 export type StoredBytes = (bytes: Uint8Array) => void;
 
+/** Receives the bytes of a table as its format has them, uncompressed as a whole, and how many rows end with them; 0: bytes around rows. */
+export type TableRowsBytes = (bytes: Uint8Array, rows: number) => void;
+
 export interface OpenSource {
   chunks: Chunks;
   input: InputFormat;
@@ -68,8 +72,8 @@ export interface OpenSource {
   bytesRead(): number;
   /** Where it lies in a longer input whose first piece it is not. */
   place?: PiecePlace;
-  /** Bytes of text read so far; of Parquet those of the lines it is read as. Absent: `bytesRead`. */
-  textBytes?(): number;
+  /** Of Parquet: where its row groups end in `chunks`, which are its bytes as they are stored. */
+  groups?: { ends: readonly GroupEnd[]; chunks: Chunks };
   /** Whether it can be opened and read again. */
   repeatable: boolean;
   /** As in `ByteSource`, where `chunks` are the bytes as they are stored. */
@@ -159,22 +163,33 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   return { ...found, declared };
 }
 
-/** Opens an input; `stored` sees what is packed. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
-export async function openSource(from: Endpoint, readBytes?: number, stored?: StoredBytes): Promise<OpenSource> {
+/** What observes an input while it is read. */
+interface SourceTaps {
+  stored?: StoredBytes | undefined;
+  /** Of Arrow. */
+  rows?: TableRowsBytes | undefined;
+}
+
+/** Opens an input. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
+export async function openSource(from: Endpoint, readBytes?: number, taps: SourceTaps = {}): Promise<OpenSource> {
   const { format, compression, planned, declared } = from;
   const encoding = declared?.encoding ?? null;
   const source = await openBytes(from, readBytes);
   const regular = source.totalBytes !== null;
-  const read = { bytes: 0, text: 0 };
+  let parquetBytes = 0;
+  let groups: OpenSource['groups'];
   let chunks: Chunks;
   let close = source.close;
   let totals: ControlTotals | null = null;
   try {
     totals = from.totals ? await openTotals(from.totals, from) : null;
-    const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, stored);
+    const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, taps.stored);
     if (format === 'parquet') {
-      const lines = await parquetOf(from, source, read);
+      const lines = await parquetOf(from, source, (read) => {
+        parquetBytes += read;
+      });
       chunks = lines.chunks;
+      groups = { ends: lines.ends, chunks: source.chunks };
       close = async () => {
         await lines.close();
         await source.close();
@@ -187,9 +202,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
           limits: limitsOf(from),
           near: source.chunks.readInto !== undefined,
           ...(from.onlyRow === undefined ? {} : { onlyRow: from.onlyRow }),
-          onRead: (n) => {
-            read.text += n;
-          },
+          ...(taps.rows ? { onRows: taps.rows } : {}),
         });
     }
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
@@ -205,8 +218,8 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     ...(asStored && source.again ? { again: source.again } : {}),
     input: inputFormatOf(from),
     totalBytes: source.totalBytes,
-    bytesRead: format === 'parquet' ? () => read.bytes : source.bytesRead,
-    ...(isColumnar(format) ? { textBytes: () => read.text } : {}),
+    bytesRead: format === 'parquet' ? () => parquetBytes : source.bytesRead,
+    ...(groups ? { groups } : {}),
     ...(place ? { place } : {}),
     repeatable: regular,
     ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
@@ -259,17 +272,14 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 async function parquetOf(
   from: Endpoint,
   source: ByteSource,
-  read: { bytes: number; text: number },
-): Promise<{ chunks: Chunks; close(): Promise<void> }> {
+  onRead: (bytes: number) => void,
+): Promise<{ chunks: Chunks; ends: readonly GroupEnd[]; close(): Promise<void> }> {
   const { name, compression, planned, declared, onlyRow } = from;
   const { totalBytes, slice } = source;
   if (totalBytes === null)
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
-  const onRead = (bytes: number) => {
-    read.bytes += bytes;
-  };
   // A shard reads some of the bytes, and what it reads of lies in all of them.
   const near = slice ? null : await openRandomAccess(name);
   const file = near ?? slicedAccess(name, planned?.file.bytes ?? totalBytes, slice!);
@@ -286,11 +296,9 @@ async function parquetOf(
     throw error;
   });
   // A read of an object has to be waited for.
-  const onText = (bytes: number) => {
-    read.text += bytes;
-  };
-  const chunks = await tableChunks(await rowsOf(table, onlyRow), { near: near !== null, onRead: onText, budget });
-  return { chunks, close };
+  const chunks = await tableChunks(await rowsOf(table, onlyRow), { near: near !== null, budget });
+  const ends = table.ends.map(({ end, rows }) => ({ end: end - (planned?.piece.from ?? 0), rows }));
+  return { chunks, ends, close };
 }
 
 const MOST_WRITTEN_ROW_BYTES = 64 * 1024 * 1024;
@@ -313,6 +321,8 @@ export interface SinkOptions {
   from?: { output: number; written: number } | null;
   /** Sees what becomes of packed predictions. */
   stored?: StoredBytes | undefined;
+  /** Of Parquet and Arrow. */
+  onRows?: TableRowsBytes | undefined;
   /** Is given what an earlier run wrote, as it is stored, where it is gone on with. */
   goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }

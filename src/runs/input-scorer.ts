@@ -164,7 +164,8 @@ export class InputScorer {
         ...(onPart ? { onPart } : {}),
         ...(goesOn ? { goesOn } : {}),
         ...(onConsumed ? { onConsumed } : {}),
-        blockBytes: this.#options.blockBytes ?? blockBytesOf(source.textBytes !== undefined),
+        blockBytes:
+          this.#options.blockBytes ?? blockBytesOf(source.input.format === 'ndjson' && source.input.table === true),
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,
       });

@@ -14,7 +14,7 @@ import type { Resume } from './spec.ts';
 /** First line of a journal. */
 export interface CheckpointHead {
   journal: 'sluice-checkpoints';
-  format: 2;
+  format: 3;
   identity: RunIdentity;
   evaluator: string;
 }
@@ -117,7 +117,7 @@ async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;
   const [head, ...lines] = journal.lines as [CheckpointHead, ...Checkpoint[]];
-  if (head.journal !== 'sluice-checkpoints' || head.format !== 2) return null;
+  if (head.journal !== 'sluice-checkpoints' || head.format !== 3) return null;
   return {
     journal,
     head,

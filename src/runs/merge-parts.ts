@@ -11,11 +11,10 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { checked } from '../io/source/checked.ts';
-import { ByteDigest } from '../proof/byte-witness.ts';
+import { FileDigest } from '../proof/block-digests.ts';
 import { isObject } from '../storage/objects.ts';
 import { outputName, packedSink, plainOf, seenSink } from './endpoints.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
-import { movedList } from './moved-list.ts';
 import { addManifest } from './plugins/output-manifest.ts';
 import { refuseNothingScored } from './plugins/require-scored-rows.ts';
 import { type FoundPart, partsOf, type StoredFile } from './plugins/shard-part.ts';
@@ -166,7 +165,7 @@ export async function joinParts(files: readonly MergedFile[], options: JoinOptio
 
 async function joinOutput({ output, parts }: MergedFile, set: CommitSet): Promise<JoinedOutput> {
   const { compression } = namedFormat(output);
-  const [stored, content] = [new ByteDigest(), new ByteDigest()];
+  const [stored, content] = [new FileDigest(), new FileDigest()];
   const file = await set.open(output);
   const sink = await packedSink(
     compression === 'none' ? file : seenSink(file, (bytes) => stored.add(bytes)),
@@ -181,7 +180,7 @@ async function joinOutput({ output, parts }: MergedFile, set: CommitSet): Promis
     }
   }
   await sink.commit();
-  return { stored: (compression === 'none' ? content : stored).digest, content: content.digest, before };
+  return { stored: (compression === 'none' ? content : stored).digest, before };
 }
 
 /** null: there is none. */
@@ -200,24 +199,15 @@ async function joinLists(
   const seen = new JoinedList(header);
   const sink = await set.open(list, { beside: true });
   await sink.write(header);
-  for (const { file, parts } of files) {
-    let before = 0;
+  for (const { parts } of files) {
     for (const part of parts) {
-      await seen.add(part, written(movedLines(part, { header, input: file.name, before }), sink));
-      before += part.text_bytes ?? 0;
+      if (part.rejects === null) continue;
+      const lines = withoutHeader(opened(part, part.rejects), header, part.path);
+      await seen.add(part, written(lines, sink));
     }
   }
   await sink.commit();
   return seen;
-}
-
-/** The lines of the list of a part as they are in the whole. */
-async function* movedLines(
-  part: FoundPart,
-  { header, input, before }: { header: Buffer; input: string; before: number },
-): AsyncGenerator<Uint8Array> {
-  if (part.rejects === null) return;
-  yield* movedList(withoutHeader(opened(part, part.rejects), header, part.path), input, before);
 }
 
 /** The same chunks, written. */

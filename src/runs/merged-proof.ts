@@ -1,16 +1,14 @@
 // The manifest of an output that was joined from the parts of shards: what one run over the whole file leaves, made of what the shards saw.
 import type { KeyObject } from 'node:crypto';
-import path from 'node:path';
-import { LF } from '../core/ascii.ts';
 import { namedFormat } from '../core/file-format.ts';
 import { manifestNameOf } from '../core/sidecar-files.ts';
 import type { RunCounts } from '../engine/counts.ts';
-import { ByteWitness, type Digest, type Mark } from '../proof/byte-witness.ts';
+import { type BlockRange, ContentDigests, type Digest, type Mark } from '../proof/block-digests.ts';
 import { seal } from '../proof/envelope.ts';
-import { blockOfEntry, finishedNow, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
+import { finishedNow, type ProvenBlocks, statementOf } from '../proof/statement.ts';
 import { addTo, newCounts, tallyOfSaved } from './accumulator.ts';
 import { endpoint } from './endpoints.ts';
-import { formatOf, previousOf, provenFile, provenRows } from './plugins/output-manifest.ts';
+import { formatOf, listBlocks, previousOf, provenFile, provenRows } from './plugins/output-manifest.ts';
 import type { FoundPart } from './plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
@@ -26,45 +24,44 @@ export interface MergedFile {
 /** What was written of an output. */
 export interface JoinedOutput {
   stored: Digest;
-  content: Digest;
-  /** Bytes of it, unpacked, before each part. */
+  /** Uncompressed bytes of it before each part. */
   before: readonly number[];
 }
 
-/** Sees a list of rejected rows while it is joined, and says where each block of each part ends in it. */
+/** Digests a rejects file while it is joined from those of the parts. */
 export class JoinedList {
-  readonly #witness = new ByteWitness();
+  readonly #digests = new ContentDigests();
   readonly #header: Uint8Array;
   readonly #marks = new Map<FoundPart, Mark[]>();
+  readonly #starts = new Map<FoundPart, number>();
 
   constructor(header: Uint8Array) {
     this.#header = header;
   }
 
-  /** Without its header. */
+  /** `chunks`: without the header. */
   async add(part: FoundPart, chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const marks: Mark[] = [];
     this.#marks.set(part, marks);
-    const lines = linesOfBlocks(part, this.#header);
-    const settle = (): void => {
-      for (; lines[marks.length] === 0; ) marks.push(this.#witness.mark());
-    };
-    settle();
+    this.#starts.set(part, this.#digests.bytes);
+    const ends = part.blocks.list.map(({ end }) => end - this.#header.length);
+    let read = 0;
     for await (const chunk of chunks) {
       this.#begin();
-      for (let at = 0; at < chunk.length; settle()) {
-        const end = chunk.indexOf(LF, at) + 1 || chunk.length;
-        this.#witness.add(chunk.subarray(at, end));
-        if (chunk[end - 1] === LF) lines[marks.length]! -= 1;
-        at = end;
+      for (let at = 0; at < chunk.length; ) {
+        const n = Math.min(chunk.length - at, (ends[marks.length] ?? Infinity) - read);
+        this.#digests.add(chunk.subarray(at, at + n));
+        at += n;
+        read += n;
+        if (read === ends[marks.length]) marks.push(this.#digests.mark()!);
       }
     }
   }
 
-  /** All of it. */
+  /** Of the whole file. */
   end(): Digest {
     this.#begin();
-    return this.#witness.digest;
+    return this.#digests.digest;
   }
 
   /** Of the blocks of a part. */
@@ -72,22 +69,16 @@ export class JoinedList {
     return this.#marks.get(part) ?? [];
   }
 
-  /** One run writes the header when it rejects its first row. */
-  #begin(): void {
-    if (this.#witness.bytes === 0) this.#witness.add(this.#header);
+  /** Bytes before the first of these parts; what precedes it belongs to other inputs. */
+  startOf(parts: readonly FoundPart[]): number {
+    const starts = parts.flatMap((part) => this.#starts.get(part) ?? []);
+    return starts[0] ?? 0;
   }
-}
 
-/** Lines of the list of a part, block by block, without its header. */
-function linesOfBlocks({ blocks }: FoundPart, header: Uint8Array): number[] {
-  let due = header.filter((byte) => byte === LF).length;
-  return blocks.map(([, , , , list]) => {
-    const lines = list?.[1] ?? 0;
-    if (lines === 0) return 0;
-    const own = lines - due;
-    due = 0;
-    return own;
-  });
+  /** A run writes the header when it rejects its first row. */
+  #begin(): void {
+    if (this.#digests.bytes === 0) this.#digests.add(this.#header);
+  }
 }
 
 export interface MergedProof {
@@ -120,11 +111,11 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
       allow_empty: allowEmpty,
       block_bytes: plan.block_bytes,
     },
-    input: inputOf(file, first),
-    output: provenFile(merged.output, output.stored, output.content),
-    list: list && provenFile(list.name, list.stored, list.stored),
+    input: provenFile(file.name, { bytes: file.bytes, sha256: file.sha256 }),
+    output: provenFile(merged.output, output.stored),
+    list: list && provenFile(list.name, list.stored),
     rows: provenRows(sumOf(parts)),
-    blocks: [...blocksOf(proof)],
+    blocks: blocksOf(proof),
     previous: await previousOf(manifestNameOf(merged.output)),
     ...finishedNow(key),
   });
@@ -137,30 +128,19 @@ export function sumOf(parts: readonly FoundPart[]): RunCounts {
   return counts;
 }
 
-function inputOf(file: PlannedFile, { content }: FoundPart): ProvenFile {
-  const { bytes, sha256, format, compression } = file;
-  const stored = { bytes, sha256 };
-  if (format === 'parquet') return provenFile(file.name, stored, null);
-  return { name: path.basename(file.name), stored, content: compression === 'none' ? stored : content };
-}
-
-/** The blocks of all parts, where they lie in the whole. */
-function* blocksOf({ plan, merged: { file, parts }, output, list }: MergedProof): Generator<ProvenBlock> {
-  let text = 0;
-  for (const [i, part] of parts.entries()) {
-    const piece = plan.pieces.find((p) => p.shard === part.shard && p.file === part.file)!;
-    const before = file.format === 'parquet' ? text : piece.from;
-    const marks = list?.seen.marksOf(part);
-    for (const [b, entry] of part.blocks.entries()) {
-      const block = blockOfEntry(entry);
-      const moved = (mark: Mark, by: number): Mark => ({ ...mark, end: mark.end + by });
-      yield {
-        ...block,
-        input: moved(block.input, before),
-        output: block.output && moved(block.output, output.before[i]!),
-        list: marks?.[b] ?? null,
-      };
-    }
-    text += part.text_bytes ?? 0;
-  }
+/** The blocks of all parts at their place in the whole. */
+function blocksOf({ plan, merged: { parts }, output, list }: MergedProof): ProvenBlocks {
+  const moved = (blocks: readonly BlockRange[], by: number) =>
+    blocks.map((block) => ({ ...block, end: block.end + by }));
+  const pieces = parts.map((part) => plan.pieces.find((p) => p.shard === part.shard && p.file === part.file)!);
+  const listed = parts.flatMap((part) => {
+    const marks = list?.seen.marksOf(part) ?? [];
+    const blocks = marks.map((mark, i) => ({ list: mark, rows: part.blocks.list[i]!.rows }));
+    return [...blocks, { list: null, rows: part.rows - blocks.reduce((sum, { rows }) => sum + rows, 0) }];
+  });
+  return {
+    input: parts.flatMap((part, i) => moved(part.blocks.input, pieces[i]!.from)),
+    output: parts.flatMap((part, i) => moved(part.blocks.output, output.before[i]!)),
+    list: list ? listBlocks(listed, list.seen.startOf(parts), list.stored.bytes) : [],
+  };
 }

@@ -38,11 +38,10 @@ export class RunEnds {
     const { passthrough, interpretation } = fileScoringOf(spec);
     const opened = input.query
       ? await openQuerySource(input.query, { manifest, passthrough })
-      : await openSource(
-          { ...input, recordBytes: spec.score.record_bytes },
-          spec.tuning?.readBytes,
-          target.taps.onSourceBytes,
-        );
+      : await openSource({ ...input, recordBytes: spec.score.record_bytes }, spec.tuning?.readBytes, {
+          stored: target.taps.onSourceBytes,
+          rows: target.taps.onInputRows,
+        });
     try {
       if (spec.sink.type === 'kafka') return { source: opened, sink: await this.#openTopic() };
       if (spec.sink.type === 'postgres') {
@@ -54,6 +53,7 @@ export class RunEnds {
       const sink = await openSink(output!, {
         ...{ manifest, passthrough, interpretation, set, from },
         stored: taps.onStored,
+        onRows: taps.onOutputRows,
         goOn: taps.verifyWritten,
       });
       return { source: opened, sink };

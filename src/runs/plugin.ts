@@ -7,7 +7,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import type { Accumulator, SavedTally } from './accumulator.ts';
 import type { RunContext, RunResult } from './context.ts';
-import type { OpenSink, OpenSource, StoredBytes } from './endpoints.ts';
+import type { OpenSink, OpenSource, StoredBytes, TableRowsBytes } from './endpoints.ts';
 import type { RunStep } from './files-of-run.ts';
 import type { Interrupted } from './interrupted-run.ts';
 import type { RejectsList, RejectsPart } from './rejects-list.ts';
@@ -61,6 +61,8 @@ export interface Attempt {
 export interface BlockProof {
   /** Blocks written since the last call. */
   takeNew(): readonly ProvenBlock[];
+  /** The marks identify the input: its blocks are digested while it is read. */
+  readonly isText: boolean;
   /** Everything that the interrupted run had read was read again and is the same. */
   readonly reached: boolean;
 }
@@ -80,13 +82,16 @@ export interface StepObserver {
   /** Raw bytes of the input and of the output, as stored. */
   onSourceBytes?: StoredBytes | undefined;
   onStored?: StoredBytes | undefined;
+  /** Bytes of an Arrow input, and of a Parquet or Arrow output, with the rows in them. */
+  onInputRows?: TableRowsBytes | undefined;
+  onOutputRows?: TableRowsBytes | undefined;
   /** Reads what the interrupted run wrote, before the sink appends to it. */
   verifyWritten?(stored: AsyncIterable<Uint8Array>): Promise<void>;
   /** Wraps the ends after they were opened. */
   tapSource?(attempt: Attempt): OpenSource;
   tapSink?(attempt: Attempt): OpenSink;
-  /** Text of the input, in the order in which it is cut into blocks. */
-  onConsumed?: CutOptions['onConsumed'];
+  /** Text of the input, in the order in which it is cut into blocks. Not of tables. */
+  onConsumed?: CutOptions['onConsumed'] | undefined;
   onPart?(part: Tally): void;
   /** A block was written; afterwards the sink ended it. */
   onBlock?(block: WrittenBlock): void;
@@ -146,6 +151,8 @@ export class StepObservers {
     return {
       onSourceBytes: fanOut(hooks(this.list, 'onSourceBytes')),
       onStored: fanOut(hooks(this.list, 'onStored')),
+      onInputRows: fanOut(hooks(this.list, 'onInputRows')),
+      onOutputRows: fanOut(hooks(this.list, 'onOutputRows')),
       // A stream is read once: only the observer with the block proof verifies it.
       verifyWritten: hooks(this.list, 'verifyWritten')[0],
     };
@@ -212,6 +219,8 @@ export class StepObservers {
 export interface Taps {
   onSourceBytes: StoredBytes | undefined;
   onStored: StoredBytes | undefined;
+  onInputRows: TableRowsBytes | undefined;
+  onOutputRows: TableRowsBytes | undefined;
   verifyWritten: Hook<'verifyWritten'> | undefined;
 }
 

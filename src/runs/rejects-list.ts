@@ -4,13 +4,13 @@ import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
-import { ByteWitness } from '../proof/byte-witness.ts';
+import { ContentDigests } from '../proof/block-digests.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, outputName, STDIO } from './endpoints.ts';
 
-/** Sees the bytes of one list, from its header on. */
-export type ListWitness = Pick<ByteWitness, 'mark' | 'digest'>;
+/** Digests of a rejects file, from its header on. */
+export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
 
 /** The part of a list that belongs to one input. */
 export interface RejectsPart {
@@ -52,7 +52,7 @@ export class RejectsList {
   readonly #header: Buffer;
   /** A list of all inputs, once it is open. */
   #shared: ByteSink | null = null;
-  readonly #witnesses = new Map<string, ByteWitness>();
+  readonly #digests = new Map<string, ContentDigests>();
 
   constructor(spec: RejectsSpec) {
     this.#spec = spec;
@@ -88,21 +88,21 @@ export class RejectsList {
     if (this.ofAll) return this.#partOfAll(file, input, set);
     if (from === null) return this.#own(file, input, { set, before: null });
     const before = await set.open(file, { beside: true, from });
-    const witness = this.#witnesses.get(file);
-    const marks = blocks.map(({ list }) => list!);
-    if (before.earlier && witness && !(await witness.seesAgain(before.earlier(), marks)))
+    const digests = this.#digests.get(file);
+    const marks = blocks.flatMap(({ list }) => list ?? []);
+    if (before.earlier && digests && !(await digests.readAgain(before.earlier(), marks)))
       throw changedMeanwhile('the list of rejected rows');
     return this.#own(file, input, { set, before: this.#seen(file, before) });
   }
 
-  /** Sees the list of an input, if there is one; of all inputs where it is theirs. */
-  witnessOf(input: Pick<Endpoint, 'name'>): ListWitness | null {
+  /** Starts to digest the rejects file of an input, which may be that of all inputs; null: there is none. */
+  digestsOf(input: Pick<Endpoint, 'name'>): ListDigests | null {
     const file = this.pathFor(input);
     if (file === null) return null;
-    const known = this.#witnesses.get(file);
+    const known = this.#digests.get(file);
     if (known) return known;
-    const made = new ByteWitness();
-    this.#witnesses.set(file, made);
+    const made = new ContentDigests();
+    this.#digests.set(file, made);
     return made;
   }
 
@@ -121,15 +121,15 @@ export class RejectsList {
   }
 
   #seen(file: string, sink: ByteSink): ByteSink {
-    const witness = this.#witnesses.get(file);
-    if (!witness) return sink;
+    const digests = this.#digests.get(file);
+    if (!digests) return sink;
     return {
       ...sink,
       get bytesWritten() {
         return sink.bytesWritten;
       },
       write: (bytes) => {
-        witness.add(bytes);
+        digests.add(bytes);
         return sink.write(bytes);
       },
     };
@@ -141,7 +141,7 @@ export class RejectsList {
     { set, before }: { set: CommitSet; before: ByteSink | null },
   ): RejectsPart {
     let sink = before;
-    const forget = this.#witnesses.get(file)?.save();
+    const forget = this.#digests.get(file)?.save();
     return {
       bytes: () => sink?.bytesWritten ?? null,
       sync: async () => sink?.sync?.(),
@@ -165,7 +165,7 @@ export class RejectsList {
 
   #partOfAll(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
     const before = this.#shared?.bytesWritten ?? 0;
-    const forget = this.#witnesses.get(file)?.save();
+    const forget = this.#digests.get(file)?.save();
     return {
       bytes: () => this.#shared?.bytesWritten ?? null,
       sync: async () => this.#shared?.sync?.(),

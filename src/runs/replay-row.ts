@@ -8,7 +8,6 @@ import { isColumnar } from '../core/file-format.ts';
 import { membersOf } from '../core/json-members.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { fieldAt } from '../proof/name-rows.ts';
 import type { Predicate } from '../proof/statement.ts';
 import { type Endpoint, inputsOf, openSink, openSource } from './endpoints.ts';
 import { findRow } from './explain-row.ts';
@@ -130,6 +129,20 @@ function withoutRow(
   const column = Array.isArray(passthrough) ? passthrough.length : header.split(delimiter).indexOf('row');
   const field = fieldAt(line, delimiter, column);
   return field ? line.slice(0, field[0]) + line.slice(field[1]) : line;
+}
+
+/** Where field `index`, from 0, of a delimited record begins and ends; delimiters in quotes are part of a field. null: there is none. */
+function fieldAt(record: string, delimiter: string, index: number): [number, number] | null {
+  let quoted = false;
+  let [field, from] = [0, 0];
+  for (let at = 0; at < record.length; at++) {
+    if (record[at] === '"') quoted = !quoted;
+    if (quoted || record[at] !== delimiter) continue;
+    if (field === index) return [from, at];
+    field++;
+    from = at + 1;
+  }
+  return field === index ? [from, record.length] : null;
 }
 
 function isJson(text: string): boolean {

@@ -50,6 +50,7 @@ export interface OneRun {
   /** An earlier process wrote the first blocks. */
   goesOn?: GoesOn;
   /** As in `ScoreChunksOptions`. */
+  only?: ScoreChunksOptions['only'];
   onConsumed?: ScoreChunksOptions['onConsumed'];
   blockBytes?: number;
   /** As in `ScoreChunksOptions`. */
@@ -89,6 +90,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     if (run.onPart) options.onPart = run.onPart;
     if (run.onBlock) options.onBlock = run.onBlock;
     if (run.goesOn) options.goesOn = run.goesOn;
+    if (run.only) options.only = run.only;
     if (run.onConsumed) options.onConsumed = run.onConsumed;
     if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
     if (run.owner !== undefined) options.owner = run.owner;

@@ -3,27 +3,24 @@ import type { ArrowOptions } from '../io/columns/arrow-table.ts';
 import type { ColumnSource } from '../io/columns/line-batch.ts';
 import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
-import { seenChunks } from '../io/source/seen-chunks.ts';
 
 export interface TableChunksOptions {
   /** The bytes of the table need not be waited for, so that lines can be written to where they are wanted. */
   near: boolean;
-  /** Called with the bytes of text that were made. */
-  onRead: (bytes: number) => void;
   /** The one the table was opened with. */
   budget?: TableBudget | undefined;
 }
 
 /** A table as chunks of lines, and itself. */
-export async function tableChunks(table: ColumnSource, { near, onRead, budget }: TableChunksOptions): Promise<Chunks> {
+export async function tableChunks(table: ColumnSource, { near, budget }: TableChunksOptions): Promise<Chunks> {
   const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const { ColumnTable } = await import('../io/columns/column-table.ts');
   const lines = new ColumnLines(table);
-  const chunks: Chunks = near ? lines : { [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator]() };
   return {
-    ...seenChunks(chunks, ({ length }) => onRead(length)),
+    [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator](),
+    ...(near ? { readInto: (target) => lines.readInto(target) } : {}),
     columns: table,
-    table: new ColumnTable(table, { onText: onRead, budget }),
+    table: new ColumnTable(table, budget),
   };
 }
 
@@ -36,22 +33,21 @@ export async function rowsOf(table: ColumnSource, row: number | undefined): Prom
 
 interface ArrowChunksOptions extends Omit<ArrowOptions, 'budget'> {
   limits: TableLimits;
-  onRead?: (bytes: number) => void;
   near?: boolean;
   /** As in `Endpoint`. */
   onlyRow?: number;
 }
 
 /**
- * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` and `onRead` as in `tableChunks`.
+ * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` as in `tableChunks`.
  * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
  */
 export async function arrowChunks(
   chunks: AsyncIterable<Uint8Array>,
-  { onRead = () => {}, near = false, onlyRow, limits, ...options }: ArrowChunksOptions,
+  { near = false, onlyRow, limits, ...options }: ArrowChunksOptions,
 ): Promise<Chunks> {
   const { openArrow } = await import('../io/columns/arrow-table.ts');
   const budget = new TableBudget(limits);
   const table = await openArrow(chunks, { ...options, budget });
-  return tableChunks(await rowsOf(table, onlyRow), { near, onRead, budget });
+  return tableChunks(await rowsOf(table, onlyRow), { near, budget });
 }

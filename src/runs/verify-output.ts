@@ -1,4 +1,4 @@
-// Checks an output against its manifest, offline: the manifest itself, the output, its list of rejected rows, and what else is at hand.
+// Checks an output against its manifest, offline: the manifest itself, the output, its rejects file, and on request input and package.
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
@@ -7,28 +7,49 @@ import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
 import { isColumnar } from '../core/file-format.ts';
 import { manifestNameOf } from '../core/sidecar-files.ts';
+import type { RowRange } from '../engine/score-chunks.ts';
 import type { DELIMITERS } from '../io/decode/header.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashedFiles, hashFolder } from '../model/package/package-hash.ts';
-import { ByteDigest, type Mark } from '../proof/byte-witness.ts';
+import {
+  type BlockRange,
+  type ChangedBlocks,
+  FileDigest,
+  type Located,
+  locateChanges,
+} from '../proof/block-digests.ts';
 import { unseal } from '../proof/envelope.ts';
-import { fieldAt, joinFindings, nameRows, type ProofFinding, type Records } from '../proof/name-rows.ts';
-import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
-import { verifyLines } from '../proof/verify-lines.ts';
-import { type Endpoint, endpoint, openSource } from './endpoints.ts';
+import { type Predicate, type ProvenName, predicateOf } from '../proof/statement.ts';
+import { type Endpoint, endpoint, openSource, plainOf } from './endpoints.ts';
 import { besideStored, storedBytes, storedText } from './stored.ts';
 
 export interface VerifyOptions {
   output: string;
-  /** Looked for beside the output under the name the manifest has; null: there is none to look at. */
+  /** null: the input is not checked. */
   input: string | null;
-  /** Default: beside the output, under the name the manifest has. */
+  /** Default: beside the output, under the name in the manifest. */
   list: string | null;
-  /** Folder of the package; null: it is not looked at. */
+  /** Folder of the package; null: it is not checked. */
   package: string | null;
-  /** Who has to have signed; null: nobody is asked for. */
+  /** The key that must have signed; null: any, or none. */
   key: KeyObject | null;
-  /** The name under which the output was written; default: the one it has now. */
+  /** The name under which the output was written; default: its present name. */
   writtenAs?: string;
+}
+
+/** One thing that is wrong. */
+export interface ProofFinding {
+  file: ProvenName | 'package' | 'manifest';
+  /** changed: a block; inserted: bytes between blocks; content: a file as a whole; stored: compressed again with the same content. */
+  kind: 'changed' | 'inserted' | 'content' | 'stored' | 'missing' | 'name';
+  /** First and last row of the block, from 1; null: the finding is not about rows. */
+  range: readonly [number, number] | null;
+  /** First byte of the block and one behind its last, uncompressed; null: as `range`. */
+  bytes: readonly [number, number] | null;
+  /** The rows in the range that changed, as far as they are known. */
+  rows: readonly number[];
+  /** A sentence. */
+  text: string;
 }
 
 export interface Verified {
@@ -66,86 +87,220 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
     read = await readManifest(options.output, options.key);
   } catch (error) {
     const { message } = asSluiceError(error, 'manifest_invalid');
-    const findings: ProofFinding[] = [{ file: 'manifest', kind: 'content', rows: [], text: message }];
+    const findings = [finding('manifest', 'content', message)];
     return { whole: false, findings, checked: ['manifest'], predicate: null, signedBy: [] };
   }
   const { predicate, signedBy } = read;
   const findings: ProofFinding[] = [];
   const checked: ProofFinding['file'][] = ['manifest'];
-  const { output, list, input } = predicate;
+  const { output, list } = predicate;
   const name = options.writtenAs ?? path.basename(options.output);
   // Else what was signed for another day would pass for the output of this one.
   if (output.name !== name) {
     const text = `output: the manifest is about ${output.name}, not ${name} (--written-as names what was renamed)`;
-    findings.push({ file: 'output', kind: 'name', rows: [], text });
+    findings.push(finding('output', 'name', text));
   }
-  const check = async (file: 'output' | 'list' | 'input', at: Endpoint, proven: ProvenFile, records: Records) => {
-    checked.push(file);
-    findings.push(...(await verifyFile({ file, at, proven, records, blocks: marksOf(predicate, file), predicate })));
-  };
-  await check('output', outputEnd(predicate, options.output), output, outputRecords(predicate));
   const listName = options.list ?? (list && besideStored(options.output, list.name));
-  if (list && listName !== null) {
-    const rowOf = (record: string): number | null => rowIn(record, ',', 1);
-    const at: Endpoint = { name: listName, format: 'csv', compression: 'none', delimiter: ',' };
-    await check('list', at, list, { delimiter: ',', header: true, rowOf });
+  const ends: Record<ProvenName, Endpoint | null> = {
+    output: outputEnd(predicate, options.output),
+    list: list && listName !== null ? { name: listName, format: 'csv', compression: 'none', delimiter: ',' } : null,
+    input: options.input === null ? null : inputEnd(predicate, options.input),
+  };
+  const changed: FileChanges[] = [];
+  for (const file of ['output', 'list', 'input'] as const) {
+    const at = ends[file];
+    if (at === null) continue;
+    checked.push(file);
+    const found = await changesOf(file, at, predicate);
+    if ('kind' in found) findings.push(found);
+    else if (!found.isWhole) changed.push(found);
   }
-  if (options.input !== null) await check('input', inputEnd(predicate, options.input), input, inputRecords(predicate));
   if (options.package !== null) {
     checked.push('package');
     findings.push(...(await verifyPackageFiles(options.package, predicate)));
   }
+  const isSamePackage = options.package !== null && !findings.some(({ file }) => file === 'package');
+  const naming =
+    isSamePackage && ends.input ? { folder: options.package!, predicate, ends: { ...ends, input: ends.input } } : null;
+  for (const changes of changed) findings.push(...(await changeFindings(changes, changed, naming)));
+  findings.sort((a, b) => ORDER.indexOf(a.file) - ORDER.indexOf(b.file));
   return { whole: findings.length === 0, findings, checked, predicate, signedBy };
 }
 
-const marksOf = ({ blocks }: Predicate, file: 'output' | 'list' | 'input'): (Mark | null)[] =>
-  blocks.map((block) => block[file]);
+const ORDER: readonly ProofFinding['file'][] = ['manifest', 'output', 'list', 'input', 'package'];
 
-interface FileToVerify {
-  file: 'output' | 'list' | 'input';
+const finding = (
+  file: ProofFinding['file'],
+  kind: ProofFinding['kind'],
+  text: string,
+  where: Partial<Pick<ProofFinding, 'range' | 'bytes' | 'rows'>> = {},
+): ProofFinding => ({ file, kind, range: null, bytes: null, rows: [], ...where, text });
+
+/** How a file differs from its manifest. */
+interface FileChanges extends Located {
+  file: ProvenName;
   at: Endpoint;
-  proven: ProvenFile;
-  records: Records;
-  blocks: (Mark | null)[];
-  predicate: Predicate;
+  isWhole: boolean;
 }
 
-async function verifyFile({ file, at, proven, records, blocks, predicate }: FileToVerify): Promise<ProofFinding[]> {
-  const make = (kind: ProofFinding['kind'], text: string): ProofFinding[] => [
-    { file, kind, rows: [], text: `${file}: ${text}` },
-  ];
-  const otherwise = proven.content?.sha256 !== proven.stored.sha256;
-  let storedWhole = true;
+async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): Promise<FileChanges | ProofFinding> {
+  const { stored } = predicate[file]!;
   try {
-    if (otherwise) storedWhole = (await digestOfFile(at.name)).sha256 === proven.stored.sha256;
-    const marks = blocks.filter((m) => m !== null);
-    if (proven.content === null && (storedWhole || marks.length === 0))
-      return storedWhole ? [] : make('stored', 'the file was changed');
-    const source = await openSource(at);
-    try {
-      const { blocks: damaged, tail, digest } = await verifyLines(source.chunks, marks, proven.content);
-      const named = joinFindings(damaged.flatMap((found) => nameRows(file, found, rowsOf(file, predicate), records)));
-      if (tail) named.push(...make('tail', 'what stands behind the last row was changed'));
-      if (named.length === 0 && proven.content && digest.sha256 !== proven.content.sha256)
-        return make('content', 'the file was changed');
-      if (named.length === 0 && !storedWhole)
-        return make('stored', 'the file was packed or written anew: its rows are what they were');
-      return named;
-    } finally {
-      await source.close();
+    if ((await digestOfFile(at.name)).sha256 === stored.sha256) {
+      return { file, at, isWhole: true, changed: [], unreadable: null };
     }
+    if (predicate.blocks === null) {
+      const earlier = 'the manifest is of an earlier release, so that its blocks cannot be compared';
+      return finding(file, 'content', `${file}: the file was changed; ${earlier}`);
+    }
+    const located = await locateChanges(() => contentOf(at), predicate.blocks[file]);
+    if (located.changed.length > 0 || located.unreadable !== null) return { file, at, isWhole: false, ...located };
+    if (at.compression === 'none' && !at.declared?.encoding)
+      return finding(file, 'content', `${file}: the file was changed`);
+    return finding(file, 'stored', `${file}: the file was compressed or encoded anew: its rows are what they were`);
   } catch (error) {
     const { code, message } = asSluiceError(error, 'input_unreadable');
-    return make(code === 'input_not_found' ? 'missing' : 'content', message);
+    return finding(file, code === 'input_not_found' ? 'missing' : 'content', `${file}: ${message}`);
   }
 }
 
-/** Blocks with the rows that the file has of them: the list has those that were rejected. */
-const rowsOf = (file: FileToVerify['file'], { blocks }: Predicate) =>
-  file === 'list' ? blocks.map((b) => ({ ...b, rows: b.rejected })) : blocks;
+/** What the blocks of a file cover: its bytes, uncompressed and in UTF-8. */
+async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
+  if (isColumnar(at.format)) {
+    yield* await plainOf(storedBytes(at.name), at.compression);
+    return;
+  }
+  const source = await openSource(at);
+  try {
+    yield* source.chunks;
+  } finally {
+    await source.close();
+  }
+}
+
+/** What is needed to score rows again. */
+interface Naming {
+  folder: string;
+  predicate: Predicate;
+  ends: Record<ProvenName, Endpoint | null> & { input: Endpoint };
+}
+
+async function changeFindings(
+  { file, at, changed, unreadable }: FileChanges,
+  all: readonly FileChanges[],
+  naming: Naming | null,
+): Promise<ProofFinding[]> {
+  const findings: ProofFinding[] = [];
+  for (const [i, change] of changed.entries()) {
+    const { from, to, first, last } = change;
+    const where = { range: last < first ? null : ([first, last] as const), bytes: [from, to] as const };
+    const what = placeOf(change, at);
+    if (unreadable !== null && i === changed.length - 1) {
+      const { message } = asSluiceError(unreadable, 'input_unreadable');
+      findings.push(finding(file, 'changed', `${file}: ${what} cannot be read: ${message}`, where));
+    } else if (from === to) {
+      findings.push(finding(file, 'inserted', `${file}: bytes were inserted at ${what}`, where));
+    } else {
+      const { rows, text } = await namedRows(file, change, all, naming);
+      findings.push(finding(file, 'changed', `${file}: ${what} changed${text}`, { ...where, rows }));
+    }
+  }
+  if (changed.length === 0) {
+    const { message } = asSluiceError(unreadable, 'input_unreadable');
+    findings.push(
+      finding(file, 'content', `${file}: its rows are what they were, and what follows cannot be read: ${message}`),
+    );
+  }
+  return findings;
+}
+
+function placeOf({ from, to, first, last }: ChangedBlocks, { compression }: Endpoint): string {
+  const bytes = compression === 'none' ? 'byte' : 'uncompressed byte';
+  if (from === to) return `${bytes} ${from}, before row ${first}`;
+  const place = `${bytes}s ${from} to ${to - 1}`;
+  if (last < first) return `${place}, around the rows,`;
+  return `${first === last ? `row ${first}` : `the block of rows ${first} to ${last}`} (${place})`;
+}
+
+/** More bytes are not compared row by row. */
+const MOST_COMPARED_BYTES = 64 * 1024 * 1024;
+/** Rows that a sentence lists. */
+const MOST_LISTED = 10;
+
+/** The rows of a block that changed, and how the sentence of the finding ends. */
+async function namedRows(
+  file: ProvenName,
+  change: ChangedBlocks,
+  all: readonly FileChanges[],
+  naming: Naming | null,
+): Promise<{ rows: number[]; text: string }> {
+  const { from, to, first, last, movedBefore, movedBehind } = change;
+  if (naming === null || last < first) return { rows: [], text: '' };
+  const { predicate, ends, folder } = naming;
+  // Where the input changed, its rows differ only from an output that did not.
+  const isInputChanged = all.some((changes) => changes.file === 'input');
+  const isQuery = (predicate.options.source as { type?: unknown }).type === 'postgres';
+  if ((isInputChanged && (all.length > 1 || movedBefore !== movedBehind)) || isQuery) return { rows: [], text: '' };
+  try {
+    if (to - from > MOST_COMPARED_BYTES) throw new SluiceError('limit_exceeded', 'too many bytes changed');
+    const { changedListRows, changedTableRows, changedTextRows } = await import('./changed-rows.ts');
+    const output = ends.output!;
+    const options = { predicate, model: await modelIn(folder), input: ends.input, output };
+    const rows = { first, last };
+    const actual = async (): Promise<Buffer> => {
+      if (file !== 'input') return bytesOf(contentOf(ends[file]!), from + movedBefore, to + movedBehind);
+      return bytesOf(contentOf(output), ...bytesOfRows(predicate.blocks!.output, rows));
+    };
+    let changed: number[];
+    if (file === 'list') changed = await changedListRows(options, rows, await actual());
+    else if (isColumnar(output.format)) changed = await changedTableRows(options, rows);
+    else changed = await changedTextRows(options, rows, await actual());
+    return { rows: changed, text: `; ${differing(changed)}` };
+  } catch (error) {
+    return { rows: [], text: `; its rows could not be compared: ${asSluiceError(error, 'internal_error').message}` };
+  }
+}
+
+/** The bytes of the blocks that have some rows, `to` exclusive. */
+function bytesOfRows(blocks: readonly BlockRange[], { first, last }: RowRange): [from: number, to: number] {
+  let [row, start, from, to] = [1, 0, -1, 0];
+  for (const { end, rows } of blocks) {
+    if (rows > 0 && row <= last && row + rows > first) {
+      if (from < 0) from = start;
+      to = end;
+    }
+    row += rows;
+    start = end;
+  }
+  return [Math.max(0, from), to];
+}
+
+const differing = (rows: readonly number[]): string => {
+  if (rows.length === 0) return 'scored again, its rows have the same values';
+  const listed = rows.slice(0, MOST_LISTED).join(', ');
+  const more = rows.length > MOST_LISTED ? ` and ${rows.length - MOST_LISTED} more` : '';
+  return `scored again, ${rows.length === 1 ? `row ${listed} differs` : `rows ${listed}${more} differ`}`;
+};
+
+async function modelIn(folder: string): Promise<ModelPackage> {
+  const { loadPackage } = await import('../model/package/load-package.ts');
+  return loadPackage(folder);
+}
+
+/** Bytes `from`..`to - 1` of chunks. */
+async function bytesOf(chunks: AsyncIterable<Uint8Array>, from: number, to: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let at = 0;
+  for await (const chunk of chunks) {
+    if (at + chunk.length > from) parts.push(Buffer.from(chunk.subarray(Math.max(0, from - at), Math.max(0, to - at))));
+    at += chunk.length;
+    if (at >= to) break;
+  }
+  return Buffer.concat(parts);
+}
 
 async function digestOfFile(name: string): Promise<{ sha256: string }> {
-  const digest = new ByteDigest();
+  const digest = new FileDigest();
   try {
     for await (const chunk of storedBytes(name)) digest.add(chunk);
   } catch (cause) {
@@ -170,48 +325,9 @@ export function inputEnd({ options, input }: Predicate, name: string): Endpoint 
   return { ...endpoint(input.name, said, 'csv'), name };
 }
 
-function outputRecords(predicate: Predicate): Records {
-  const { format, delimiter } = outputEnd(predicate, '');
-  if (format === 'ndjson') {
-    return { delimiter: null, header: false, rowOf: rowOfObject };
-  }
-  if (format !== 'csv' && format !== 'tsv') return { delimiter: 'none', header: false, rowOf: null };
-  const { passthrough } = predicate.options.score as { passthrough?: readonly string[] | '*' };
-  const column = passthrough === '*' ? null : (passthrough?.length ?? 0);
-  const rowOf = (record: string): number | null => (column === null ? null : rowIn(record, delimiter, column));
-  return { delimiter, header: true, rowOf };
-}
-
-/** The number in a line of NDJSON, damaged or not; a passthrough value may have a member of that name, too. */
-function rowOfObject(line: string): number | null {
-  try {
-    return Number((JSON.parse(line) as { row?: unknown }).row) || null;
-  } catch {
-    return Number(/"row":(\d+)/.exec(line)?.[1]) || null;
-  }
-}
-
-function rowIn(record: string, delimiter: string, column: number): number | null {
-  const field = fieldAt(record, delimiter, column);
-  return field && (Number(record.slice(...field)) || null);
-}
-
-function inputRecords(predicate: Predicate): Records {
-  const { format, delimiter } = inputEnd(predicate, '');
-  if (format === 'ndjson' || isColumnar(format)) return { delimiter: null, header: false, rowOf: null };
-  if (format === 'json') return { delimiter: 'none', header: false, rowOf: null };
-  const said = predicate.options.source as { header?: boolean };
-  return { delimiter, header: said.header !== false, rowOf: null };
-}
-
 /** Which files of a package are not what the manifest names. */
 async function verifyPackageFiles(folder: string, { model }: Predicate): Promise<ProofFinding[]> {
-  const make = (text: string): ProofFinding => ({
-    file: 'package',
-    kind: 'content',
-    rows: [],
-    text: `package: ${text}`,
-  });
+  const make = (text: string): ProofFinding => finding('package', 'content', `package: ${text}`);
   let files: readonly { name: string; sha256: string }[];
   try {
     const hashed = await hashFolder(folder);

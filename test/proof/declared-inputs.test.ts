@@ -1,4 +1,4 @@
-// An input that was declared is checked and replayed as it was read: the manifest has the declaration, nobody says it again.
+// An input that was declared is checked and replayed as it was read: the manifest has the declaration, and its blocks are found.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync as gunzip, gzipSync } from 'node:zlib';
@@ -53,7 +53,7 @@ const CASES: Record<string, Declared> = {
     bytes: Buffer.from(`\uFEFF${ACCENTED}`, 'utf16le'),
     flags: { encoding: 'utf-16' },
     change: (bytes) => changed(bytes, 'utf16le'),
-    beside: { change: (bytes) => bytes.subarray(2), kind: 'content' },
+    beside: { change: (bytes) => bytes.subarray(2), kind: 'changed' },
   },
   'latin1 in gzip': {
     file: 'in.csv.gz',
@@ -99,10 +99,15 @@ for (const [name, { file, bytes, flags, change = changed, beside }] of Object.en
     };
     expect(await verified(bytes)).toMatchObject({ whole: true, findings: [] });
     const { predicate } = await readManifest(output, null);
-    expect(predicate.blocks.length).toBeGreaterThan(3);
+    expect(predicate.blocks!.input.length).toBeGreaterThan(3);
     const model = await loadPackage(CREDIT_DEFAULT);
     expect(await replayRow({ output, predicate, model, row: ROW, input: at(file) })).toMatchObject({ same: true });
-    expect((await verified(change(bytes))).findings).toMatchObject([{ file: 'input', rows: [ROW] }]);
+    const { findings } = await verified(change(bytes));
+    expect(findings).toMatchObject([
+      { file: 'input', kind: 'changed', range: [expect.any(Number), expect.any(Number)] },
+    ]);
+    const [first, last] = findings[0]!.range!;
+    expect([first <= ROW, last >= ROW, last - first < ROWS / 2]).toEqual([true, true, true]);
     if (beside)
       expect((await verified(beside.change(bytes))).findings).toMatchObject([{ kind: beside.kind, rows: [] }]);
     expect(readFileSync(output, 'utf8').split('\n')).toHaveLength(ROWS + 2);

@@ -1,11 +1,15 @@
-// Whatever byte of an output, its list, its input, its manifest or its package is changed, `verify` finds it, and names the row.
+// Whatever byte of an output, its rejects file, its input, its manifest or its package changes, `verify` finds it, and names the row.
+import { createHash, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { ONNXRUNTIME_VERSION } from '../../src/core/version.ts';
-import { canonicalJson } from '../../src/proof/canonical-json.ts';
-import { verifyOutput } from '../../src/runs/verify-output.ts';
+import { canonicalJson, type JsonValue } from '../../src/proof/canonical-json.ts';
+import { seal, unseal } from '../../src/proof/envelope.ts';
+import { merkleRoot } from '../../src/proof/merkle.ts';
+import type { Predicate } from '../../src/proof/statement.ts';
+import { readManifest, verifyOutput } from '../../src/runs/verify-output.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { times } from '../support/tiers.ts';
@@ -63,12 +67,21 @@ test(`${CHANGES} changes of one byte: all are found, and the row is named`, asyn
     const what = `seed ${seed}, ${name}, byte ${at}: ${JSON.stringify(findings)}`;
     expect(sound, what).toBe(false);
     const row = rowOf(whole, at);
-    if (['in.csv', 'out.csv'].includes(name) && row !== null) {
+    if (name === 'out.csv') {
+      expect(findings, what).toMatchObject([{ kind: 'changed', rows: row === null ? [] : [row] }]);
+    }
+    if (['in.csv', 'out.csv'].includes(name)) {
+      const [found] = findings;
+      expect(findings, what).toHaveLength(1);
+      expect(at >= found!.bytes![0] && at < found!.bytes![1], what).toBe(true);
+      expect((row ?? 1) >= found!.range![0] && (row ?? 1) <= found!.range![1], what).toBe(true);
+    }
+    if (name === 'out.csv.rejects.csv') {
+      const rejected = Number(whole.toString('latin1').split('\n')[row ?? 0]!.split(',')[1]);
       expect(
         findings.flatMap((f) => f.rows),
         what,
-      ).toContain(row);
-      expect(findings, what).toHaveLength(1);
+      ).toEqual(row === null ? [] : [rejected]);
     }
     const expected = {
       'in.csv': 'input',
@@ -91,14 +104,124 @@ test('rows that were deleted, doubled and swapped in different blocks are all na
   lines.splice(150, 1);
   writeFileSync(file, lines.join('\n'));
   const { findings } = await verify(folder);
-  expect(findings.map((f) => [f.kind, f.rows[0]])).toEqual(
-    expect.arrayContaining([
-      ['swapped', 10],
-      ['deleted', 150],
-      ['doubled', 300],
-    ]),
-  );
-  expect(findings).toHaveLength(3);
+  expect(findings.flatMap((f) => f.rows)).toEqual([10, 150, 300, 590]);
+});
+
+test('a row that was put between two blocks, and a file that was cut, are found', async () => {
+  const folder = await scored();
+  const file = path.join(folder, 'out.csv');
+  const { predicate } = await readManifest(file, null);
+  const [{ end, rows }] = predicate!.blocks!.output as unknown as [{ end: number; rows: number }];
+  const whole = readFileSync(file);
+  writeFileSync(file, Buffer.concat([whole.subarray(0, end), Buffer.from('1,true,0.5,,\n'), whole.subarray(end)]));
+  const inserted = { kind: 'inserted', bytes: [end, end], range: null, rows: [] };
+  expect((await verify(folder)).findings).toMatchObject([inserted]);
+  expect((await verify(folder)).findings[0]!.text).toContain(`before row ${rows + 1}`);
+  writeFileSync(file, whole.subarray(0, end));
+  expect((await verify(folder)).findings).toMatchObject([{ kind: 'changed', range: [rows + 1, 600] }]);
+});
+
+test('without the package, or with another one, only the block is named', async () => {
+  const folder = await scored();
+  const file = path.join(folder, 'out.csv');
+  const whole = readFileSync(file);
+  const changed = Buffer.from(whole);
+  changed[whole.indexOf('\n', 20_000) - 2]! ^= 1;
+  writeFileSync(file, changed);
+  const { findings: named } = await verify(folder);
+  expect(named).toMatchObject([{ file: 'output', rows: [expect.any(Number)] }]);
+  const without = await verifyOutput({
+    output: file,
+    input: path.join(folder, 'in.csv'),
+    list: null,
+    package: null,
+    key: null,
+  });
+  expect(without.findings).toMatchObject([
+    { ...named[0], rows: [], text: expect.stringMatching(/the block of rows \d+ to \d+ .* changed$/) },
+  ]);
+  writeFileSync(path.join(folder, 'm/more.txt'), 'other');
+  const { findings } = await verify(folder);
+  expect(findings).toMatchObject([{ file: 'output', rows: [] }, { file: 'package' }]);
+});
+
+test('a manifest with another list of blocks fails its root, its seal or its signature', async () => {
+  const folder = await scored();
+  const file = path.join(folder, 'out.csv.manifest.json');
+  const text = readFileSync(file, 'utf8');
+  const { statement } = unseal(text, null);
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  type Blocks = { count: number; merkle_root: string; entries: [string, number, number, string][] };
+  const forged = (change: (blocks: Blocks) => void): typeof statement => {
+    const copy = structuredClone(statement) as unknown as { predicate: { blocks: Blocks } };
+    change(copy.predicate.blocks);
+    return copy as unknown as typeof statement;
+  };
+  const another = (blocks: Blocks): void => {
+    blocks.entries[2]![3] = 'f'.repeat(64);
+  };
+  const foundIn = async (manifest: string, key: KeyObject | null = null) => {
+    writeFileSync(file, manifest);
+    const { findings } = await verifyOutput({
+      output: path.join(folder, 'out.csv'),
+      input: null,
+      list: null,
+      package: null,
+      key,
+    });
+    return findings.map((f) => f.text);
+  };
+  expect(await foundIn(seal(statement, privateKey), publicKey)).toEqual([]);
+  expect(await foundIn(seal(forged(another), null))).toEqual([expect.stringContaining('do not have the root')]);
+  const swapped = forged(({ entries }) => entries.splice(0, 2, entries[1]!, entries[0]!));
+  expect(await foundIn(seal(swapped, null))).toEqual([expect.stringContaining('do not have the root')]);
+  const rooted = forged((blocks) => {
+    another(blocks);
+    const predicate = (statement as unknown as { predicate: Predicate }).predicate;
+    const stored = [predicate.input, predicate.output, predicate.list].map((f) => f?.stored.sha256 ?? null);
+    blocks.merkle_root = merkleRoot([stored, ...blocks.entries].map((e) => Buffer.from(canonicalJson(e)))).toString(
+      'hex',
+    );
+  });
+  // Its root is right: only the signature shows that somebody else wrote it.
+  expect(await foundIn(seal(rooted, null), publicKey)).toEqual([expect.stringContaining('not signed with this key')]);
+  const body = JSON.parse(seal(statement, privateKey));
+  const other = JSON.parse(seal(rooted, null));
+  const { sha256: _, ...unsealed } = { ...other, signatures: body.signatures };
+  const sha256 = createHash('sha256').update(canonicalJson(unsealed)).digest('hex');
+  const spliced = `${canonicalJson({ ...unsealed, sha256 })}\n`;
+  expect(await foundIn(spliced, publicKey)).toEqual([
+    expect.stringContaining('the signature of the manifest is broken'),
+  ]);
+  expect(await foundIn(text.replace('"payload":"e', '"payload":"f'))).toEqual([expect.stringContaining('damaged')]);
+});
+
+test('a manifest of the earlier format is still checked as a whole', async () => {
+  const folder = await scored();
+  const file = path.join(folder, 'out.csv.manifest.json');
+  const { statement } = unseal(readFileSync(file, 'utf8'), null);
+  const earlier = structuredClone(statement) as unknown as {
+    predicateType: string;
+    predicate: Predicate & { blocks: object };
+  };
+  const entries = [[600, 15, [88_000, 601, 'a'], [20_000, 601, 'b'], [900, 16, 'c']]];
+  const { input, output, list } = earlier.predicate;
+  const stored = [input, output, list].map((f) => f?.stored.sha256 ?? null);
+  const root = merkleRoot([stored, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
+  earlier.predicateType = 'urn:sluice:scored-file:v1';
+  earlier.predicate.blocks = { count: 1, merkle_root: root, entries } as never;
+  for (const proven of [input, output, list!]) Object.assign(proven, { content: proven.stored });
+  const write = () => writeFileSync(file, seal(earlier as unknown as JsonValue, null));
+  write();
+  expect(await verify(folder)).toMatchObject({ whole: true, findings: [] });
+  const out = path.join(folder, 'out.csv');
+  writeFileSync(out, `${readFileSync(out, 'utf8')}\n`);
+  const text =
+    'output: the file was changed; the manifest is of an earlier release, so that its blocks cannot be compared';
+  expect((await verify(folder)).findings).toMatchObject([{ file: 'output', kind: 'content', text }]);
+  entries[0]![0] = 601;
+  write();
+  expect((await verify(folder)).findings).toMatchObject([{ file: 'manifest', text: expect.stringContaining('root') }]);
 });
 
 test('canonical JSON does not depend on the order of keys', () => {

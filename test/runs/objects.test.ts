@@ -16,6 +16,7 @@ import { scratch, sluice } from '../support/cli.ts';
 import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
+import { CREDIT_DEFAULT } from '../support/score.ts';
 import { campaignTest, checkTest } from '../support/tiers.ts';
 
 function inObjectStorage(start: () => Promise<Server>): void {
@@ -217,10 +218,13 @@ function inObjectStorage(start: () => Promise<Server>): void {
     const second = await previous();
     expect([first.previous, second.previous]).toEqual([null, first.sha256]);
     const verify = () =>
-      sluice(['verify', 's3://bank/out/proven.ndjson', '--input', 's3://bank/in/proven.csv'], {
-        cwd,
-        env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href },
-      });
+      sluice(
+        ['verify', 's3://bank/out/proven.ndjson', '--input', 's3://bank/in/proven.csv', '--package', CREDIT_DEFAULT],
+        {
+          cwd,
+          env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href },
+        },
+      );
     const whole = await verify();
     expect([whole.code, whole.stdout], whole.stderr).toEqual([0, expect.stringContaining('checked: manifest, output')]);
     const scored = (await get('out/proven.ndjson'))!.toString().split('\n');

@@ -290,7 +290,7 @@ describe('a night', () => {
 describe('the manifest of what is merged', () => {
   const rounds = times('merged manifests', { quick: 0, check: 2, campaigns: 200 });
   checkTest(
-    `${rounds} files of many blocks: it is that of one run, byte for byte, and a row that is changed is named`,
+    `${rounds} files of many blocks: it is that of one run, byte for byte, and the block of a row that changed is found`,
     async () => {
       const ends = ['\n', '\r\n'];
       for (let seed = 1; seed <= rounds; seed++) {
@@ -328,7 +328,10 @@ describe('the manifest of what is merged', () => {
         const row = 70 + roll(60);
         const changed = readFileSync(input, 'latin1').replace(lines[row]!, (line) => line.replace(/^./, '~'));
         writeFileSync(input, changed, 'latin1');
-        expect((await verify()).findings, `seed ${seed}`).toMatchObject([{ file: 'input', rows: [row] }]);
+        const { findings } = await verify();
+        expect(findings, `seed ${seed}`).toMatchObject([{ file: 'input', kind: 'changed' }]);
+        const [first, last] = findings[0]!.range!;
+        expect(row >= first && row <= last, `seed ${seed}`).toBe(true);
       }
     },
   );

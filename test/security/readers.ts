@@ -10,6 +10,7 @@ import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
 import { traceModel } from '../../src/inference/onnx/trace.ts';
 import { openArrow } from '../../src/io/columns/arrow-table.ts';
+import { ColumnLines } from '../../src/io/columns/column-lines.ts';
 import { ColumnTable } from '../../src/io/columns/column-table.ts';
 import type { ColumnSource } from '../../src/io/columns/line-batch.ts';
 import { openParquet } from '../../src/io/columns/parquet-file.ts';
@@ -31,20 +32,23 @@ const filesOf = (folder: string, ending: RegExp): Buffer[] =>
 
 /** Rows that are read of a table: its end may be far away, with no byte in between. */
 const MOST_ROWS = 200_000;
+/** The same for its lines. */
+const MOST_TEXT_BYTES = 16 * 1024 * 1024;
 const LIMITS = { rows: 1_000_000, columns: 2000, recordBytes: 100_000, expandedBytes: 64 * 1024 * 1024 };
 
 async function drain(source: ColumnSource, budget: TableBudget, dice: Dice): Promise<void> {
   source.readForModel(new Set(source.names.filter(() => dice.below(2) === 0)));
-  const table = new ColumnTable(source, { onText: () => {}, budget });
+  if (dice.below(4) === 0) {
+    const lines = new ColumnLines(source);
+    const target = Buffer.alloc(64 * 1024);
+    for (let read = 0, n = 1; n > 0 && read < MOST_TEXT_BYTES; read += n) n = await lines.readInto(target);
+    return;
+  }
+  const table = new ColumnTable(source, budget);
   for (let read = 0; read < MOST_ROWS; ) {
     const rows = await table.next();
     if (rows === null) return;
     read += rows.run.rows;
-    if (dice.below(4) === 0) {
-      const { text } = rows;
-      const lines = Buffer.alloc(Math.max(text.longest, 64 * 1024));
-      while (text.left > 0) text.write(lines);
-    }
     for (const _ of rows.longer(1000)) break;
     rows.release();
   }

@@ -12,7 +12,6 @@ import { delimitedRows } from '../../src/io/decode/row-program.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
 import { ElementKernel } from '../../src/io/source/element-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
-import { lineSumsCode } from '../../src/proof/line-sum-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
 import { type ForestSpec, forestFile, matrixManifest } from './forest.ts';
 
@@ -86,7 +85,6 @@ export const KERNELS: Readonly<Record<string, { make: () => void; room: string }
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
   'element kernel': { make: elements, room: 'src/io/source/' },
-  'line sums': { make: () => new WebAssembly.Module(lineSumsCode(false)), room: 'src/proof/' },
   'answer kernel': { make: answer, room: 'src/io/format/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },
   'tree walk': { make: () => trees('walk'), room: 'src/inference/trees/' },

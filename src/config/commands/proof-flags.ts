@@ -18,7 +18,7 @@ const key = {
 export const PROOF_COMMANDS = {
   verify: {
     description:
-      'check an output against its manifest, and name the rows that were changed, deleted, doubled or swapped',
+      'check an output against its manifest: name changed blocks and, given --input and --package, the rows that changed',
     arguments: [output],
     flags: {
       input,

@@ -212,7 +212,7 @@ export const COMMAND_TABLES = {
     ],
   },
   "verify": {
-    description: "check an output against its manifest, and name the rows that were changed, deleted, doubled or swapped",
+    description: "check an output against its manifest: name changed blocks and, given --input and --package, the rows that changed",
     arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
     flags: [
       {"name":"input","value":"file","description":"the input it was made of","complete":"file"},

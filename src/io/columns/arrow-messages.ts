@@ -19,12 +19,13 @@ const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
 
 /**
- * `mostBody`: bytes that the columns of one message may have.
+ * `mostBody`: bytes that the columns of one message may have. `onBytes` receives all bytes, those of a message before it is yielded.
  * @throws SluiceError truncated_input: it ends inside a message, or is no Arrow stream | limit_exceeded; what the chunks throw
  */
 export async function* arrowMessages(
   chunks: AsyncIterable<Uint8Array>,
   mostBody = MOST_BODY,
+  onBytes?: (bytes: Uint8Array) => void,
 ): AsyncGenerator<ArrowMessage> {
   const bytes = new ByteQueue(chunks);
   const memory = new BatchMemory();
@@ -32,13 +33,16 @@ export async function* arrowMessages(
     if (bytes.length === 0) throw new SluiceError('empty_input', 'the input is empty: an Arrow stream has a schema');
     throw cut();
   }
-  if (MAGIC.equals(bytes.peek(8))) bytes.take(8);
+  if (MAGIC.equals(bytes.peek(8))) {
+    const magic = bytes.take(8);
+    onBytes?.(magic);
+  }
   while (await bytes.has(4)) {
     const first = bytes.peek(4).readInt32LE(0);
     const prefix = first === CONTINUATION ? 8 : 4;
     if (!(await bytes.has(prefix))) throw cut();
     const head = bytes.peek(prefix).readInt32LE(prefix - 4);
-    if (head === 0) return await bytes.drain();
+    if (head === 0) return await bytes.drain(onBytes);
     if (head < 0 || head > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is no Arrow stream');
     if (!(await bytes.has(prefix + head))) throw cut();
     const { kind, body, id, isDelta } = readHead(bytes.peek(prefix + head).subarray(prefix));
@@ -47,6 +51,7 @@ export async function* arrowMessages(
     if (!(await bytes.has(prefix + head + body))) throw cut();
     const own = kind === 'batch' ? memory.last(prefix + head + body) : memoryOf(prefix + head + body);
     own.set(bytes.take(own.length));
+    onBytes?.(own);
     if (kind !== null) yield { kind, bytes: own, id, isDelta };
   }
   if (bytes.length > 0) throw cut();
@@ -108,10 +113,10 @@ class ByteQueue {
     return taken;
   }
 
-  /** Reads what follows and looks at none of it, so that whoever counts the bytes of an input has counted all. */
-  async drain(): Promise<void> {
-    this.length = 0;
-    while (!(await this.#chunks.next()).done);
+  /** Reads the rest without decoding it, so that the source counts all bytes of the input. */
+  async drain(onBytes?: (bytes: Uint8Array) => void): Promise<void> {
+    onBytes?.(this.take(this.length));
+    for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next()) onBytes?.(next.value);
   }
 
   #add(chunk: Uint8Array, wanted: number): void {

@@ -17,15 +17,20 @@ export interface ArrowOptions {
   batchBytes?: number;
   /** Default: no limit but that of the text of a row. */
   budget?: TableBudget;
+  /** Receives all bytes in order, and behind those of a record batch how many rows it has. */
+  onRows?: (bytes: Uint8Array, rows: number) => void;
 }
 
 /** Reads the schema. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch: a column is nested */
 export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
-  const messages = arrowMessages(chunks, options.batchBytes);
+  const { onRows } = options;
+  const messages = arrowMessages(chunks, options.batchBytes, onRows && ((bytes) => onRows(bytes, 0)));
   const { value: schema } = await messages.next();
   if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream begins with its schema');
   return new ArrowTable(schema, messages, options);
 }
+
+const NO_BYTES = new Uint8Array(0);
 
 export class ArrowTable implements ColumnSource {
   readonly names: readonly string[];
@@ -43,10 +48,12 @@ export class ArrowTable implements ColumnSource {
   #left = 0;
   readonly #batchBytes: number;
   readonly #turns = new EventLoopTurns();
+  readonly #onRows: NonNullable<ArrowOptions['onRows']>;
 
   constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, options: ArrowOptions) {
     const { ignored, batchBytes = MOST_BODY, budget = new TableBudget() } = options;
     this.#batchBytes = batchBytes;
+    this.#onRows = options.onRows ?? (() => {});
     this.recordBytes = budget.recordBytes;
     this.#messages = messages;
     const fields = inMessage(() => schemaFields(schema.bytes));
@@ -115,6 +122,7 @@ export class ArrowTable implements ColumnSource {
   async #takeRecords({ bytes }: ArrowMessage): Promise<void> {
     const { rows, columns } = await this.#batches.records(bytes);
     if (rows === 0) return;
+    this.#onRows(NO_BYTES, rows);
     for (const [c, column] of this.#columns.entries()) {
       const dictionary = this.#dictionaryOf(this.#types[c]!);
       column.begin(columns[this.#places[c]!]!, dictionary);

@@ -44,7 +44,7 @@ export class ColumnLines implements AsyncIterable<Uint8Array> {
   /** Goes on with the next batch; false: there is none. */
   async #next(): Promise<boolean> {
     if (!(await this.#source.next(this.#batch))) return false;
-    this.#lines = new LineWriter(this.#batch, { recordBytes: this.#source.recordBytes, asSpaces: true });
+    this.#lines = new LineWriter(this.#batch, this.#source.recordBytes);
     return true;
   }
 }

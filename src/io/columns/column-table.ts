@@ -1,7 +1,7 @@
-// A table of columns for the engine: batches of rows, of which the text is written only for those who ask for it.
-import type { CellRun, ColumnRun, RowsAsText, TableFeed, TableRows } from '../../core/block-columns.ts';
+// A table of columns for the engine: batches of rows, as they were read.
+import type { CellRun, TableFeed, TableRows } from '../../core/block-columns.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
-import { LineWriter, longRows, mayBeLong } from './line-writer.ts';
+import { longRows, mayBeLong } from './line-writer.ts';
 import { NUMBER_BYTES } from './number-text.ts';
 import { TableBudget } from './table-limits.ts';
 
@@ -10,24 +10,16 @@ const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 /** Words up to here take no more than a number does. Longer ones count as often as rows refer to them. */
 const SHORT_WORD = 64;
 
-export interface ColumnTableOptions {
-  /** Called with the bytes of text that were written. */
-  onText: (bytes: number) => void;
-  /** Is charged with words that rows refer to again and again. Default: no limit. */
-  budget?: TableBudget | undefined;
-}
-
 export class ColumnTable implements TableFeed {
   readonly #source: ColumnSource;
-  readonly #onText: (bytes: number) => void;
   readonly #budget: TableBudget;
   readonly #free: LineBatch[] = [];
   /** Rows of the last batch that were not handed over. */
   readonly #waiting: TableRows[] = [];
 
-  constructor(source: ColumnSource, { onText, budget = new TableBudget() }: ColumnTableOptions) {
+  /** `budget` is charged with words that rows refer to again and again. Default: no limit. */
+  constructor(source: ColumnSource, budget = new TableBudget()) {
     this.#source = source;
-    this.#onText = onText;
     this.#budget = budget;
   }
 
@@ -55,10 +47,7 @@ export class ColumnTable implements TableFeed {
         return;
       }
       parts++;
-      const { recordBytes } = this.#source;
-      this.#waiting.push(
-        new BatchRows({ batch, from, to, textBytes: bytes, recordBytes, onText: this.#onText, release }),
-      );
+      this.#waiting.push(rowsOf(batch, { from, to, textBytes: bytes, release }));
     };
     add(0, rows, texts.all);
     return this.#waiting.shift()!;
@@ -86,52 +75,19 @@ function textBytes({ columns }: LineBatch, from: number, to: number): { all: num
   return { all, words };
 }
 
-interface BatchRowsParts {
-  batch: LineBatch;
-  from: number;
-  to: number;
-  textBytes: number;
-  recordBytes: number;
-  onText: (bytes: number) => void;
-  release: () => void;
-}
-
-class BatchRows implements TableRows {
-  readonly run: ColumnRun;
-  readonly textBytes: number;
-  readonly release: () => void;
-  readonly #parts: BatchRowsParts;
-  #lines: LineWriter | null = null;
-
-  constructor(parts: BatchRowsParts) {
-    const { batch, from, to } = parts;
-    this.run = { rows: to - from, cells: batch.columns.map((column) => cellsOf(column, from, to)) };
-    this.textBytes = parts.textBytes;
-    this.release = parts.release;
-    this.#parts = parts;
-  }
-
-  get text(): RowsAsText {
-    const { batch, from, to, recordBytes, onText } = this.#parts;
-    this.#lines ??= new LineWriter(batch, { recordBytes, from, to });
-    const lines = this.#lines;
-    return {
-      longest: lines.longest,
-      get left() {
-        return lines.left;
-      },
-      write(target) {
-        const bytes = lines.write(target);
-        onText(bytes);
-        return bytes;
-      },
-    };
-  }
-
-  *longer(bytes: number): Generator<number> {
-    const { batch, from, to } = this.#parts;
-    if (mayBeLong(batch, bytes)) for (const row of longRows(batch, bytes, from, to)) yield row - from;
-  }
+/** Rows `from`..`to - 1` of a batch. */
+function rowsOf(
+  batch: LineBatch,
+  { from, to, textBytes, release }: { from: number; to: number; textBytes: number; release: () => void },
+): TableRows {
+  return {
+    run: { rows: to - from, cells: batch.columns.map((column) => cellsOf(column, from, to)) },
+    textBytes,
+    release,
+    *longer(bytes) {
+      if (mayBeLong(batch, bytes)) for (const row of longRows(batch, bytes, from, to)) yield row - from;
+    },
+  };
 }
 
 function cellsOf({ kind, values, codes, fragments, tokens, ends }: BatchColumn, from: number, to: number): CellRun {

@@ -1,5 +1,4 @@
 // Rows of a batch of columns as lines of JSON, byte for byte as JSON.stringify gives an object a row.
-import type { RowsAsText } from '../../core/block-columns.ts';
 import type { FragmentLayout } from './fragments.ts';
 import type { BatchColumn, LineBatch } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
@@ -8,7 +7,6 @@ const OPEN = 123;
 const CLOSE = 125;
 const NEWLINE = 10;
 const SPACE = 32;
-const NULL_LINE = Buffer.from('null\n');
 /** Bytes that copying words of eight may write behind a line. */
 const SLACK = 8;
 /** Bytes of a line beside its cells: two braces and a line break. */
@@ -48,25 +46,17 @@ function lineBytes({ columns }: LineBatch, row: number): number {
   return bytes;
 }
 
-export interface LineWriterOptions {
-  /** Longest text of a row. */
-  recordBytes: number;
-  asSpaces?: boolean;
-  from?: number;
-  to?: number;
-}
-
 /**
- * Writes the lines of rows `from`..`to - 1` of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is
- * written as `null`; `asSpaces`: as more spaces than `recordBytes`, so that every reader finds it too long.
+ * Writes the lines of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is written as more spaces than
+ * that, so that every reader finds it too long.
  */
-export class LineWriter implements RowsAsText {
+export class LineWriter {
+  /** Most bytes a line has, with what may be written behind it. */
   readonly longest: number;
   /** Rows whose line is longer than `recordBytes`; null: none is. */
   readonly #tooLong: ReadonlySet<number> | null;
-  #row: number;
-  readonly #to: number;
-  /** Spaces of a row that is too long; 0: it is written as `null`. */
+  #row = 0;
+  /** Spaces of a row that is too long. */
   readonly #omitted: number;
   readonly #batch: LineBatch;
   readonly #texts: Uint8Array;
@@ -75,16 +65,15 @@ export class LineWriter implements RowsAsText {
   /** Of columns without words: their keys, as those have them. */
   readonly #keys: readonly Float64Array[];
 
-  constructor(batch: LineBatch, { recordBytes, asSpaces = false, from = 0, to = batch.rows }: LineWriterOptions) {
-    const { columns } = batch;
+  /** `recordBytes`: longest text of a row. */
+  constructor(batch: LineBatch, recordBytes: number) {
+    const { columns, rows } = batch;
     this.#batch = batch;
-    this.#omitted = asSpaces ? recordBytes + 1 : 0;
-    this.#row = from;
-    this.#to = to;
+    this.#omitted = recordBytes + 1;
     const longest = longestLine(batch);
-    const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, from, to) : null;
+    const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, 0, rows) : null;
     this.#tooLong = tooLong;
-    const most = Math.max(recordBytes, NULL_LINE.length) + 2;
+    const most = recordBytes + 2;
     this.longest = SLACK + (tooLong ? (tooLong.size > 0 ? most : Math.min(longest, most)) : longest);
     this.#texts = Uint8Array.from(columns, textOf);
     this.#codes = columns.map((column) => column.codes);
@@ -92,15 +81,17 @@ export class LineWriter implements RowsAsText {
     this.#keys = columns.map((column) => column.keyWords);
   }
 
+  /** Rows that are not written yet. */
   get left(): number {
-    return this.#to - this.#row;
+    return this.#batch.rows - this.#row;
   }
 
+  /** Writes lines as long as the longest one fits; gives their bytes. */
   write(to: Buffer): number {
     const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
     const most = to.length - this.longest;
     let at = 0;
-    while (this.#row < this.#to && at <= most) {
+    while (this.left > 0 && at <= most) {
       const row = this.#row++;
       at = this.#tooLong?.has(row) ? this.#omit(to, at) : this.#line(row, to, view, at);
     }
@@ -108,7 +99,6 @@ export class LineWriter implements RowsAsText {
   }
 
   #omit(to: Buffer, start: number): number {
-    if (this.#omitted === 0) return start + NULL_LINE.copy(to, start);
     const end = start + this.#omitted;
     to.fill(SPACE, start, end);
     to[end] = NEWLINE;

@@ -19,6 +19,22 @@ export interface RowGroup {
   bytes: number;
 }
 
+/** Where the bytes of a row group end: at the next one, the last one behind its pages. */
+export interface GroupEnd {
+  end: number;
+  rows: number;
+}
+
+/** One end for all rows where the groups do not lie in order. */
+function groupEnds(groups: readonly RowGroup[], from: number, to: number): GroupEnd[] {
+  const ends = groups.map(({ rows, byte, bytes }, i) => ({ rows, end: groups[i + 1]?.byte ?? byte + bytes }));
+  const isOrdered = groups.every(({ byte, bytes }, i) => byte + bytes <= ends[i]!.end && bytes > 0);
+  const own = ends.slice(from, to);
+  if (isOrdered) return own;
+  const rows = own.reduce((sum, group) => sum + group.rows, 0);
+  return rows === 0 ? [] : [{ rows, end: Math.max(...groups.slice(from, to).map((g) => g.byte + g.bytes)) }];
+}
+
 export interface ParquetOptions {
   /** Row groups from 0, `to` exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
@@ -132,7 +148,8 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
     ? {}
     : ((await import('hyparquet-compressors')).compressors as Decompressors);
   try {
-    return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, decompressors, far });
+    const ends = groupEnds(metadata.row_groups.map(groupOf), from, to);
+    return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, ends, decompressors, far });
   } catch (cause) {
     // The schema is none, or an annotation does not fit the type of its column.
     throw broken(file.name, cause);
@@ -142,6 +159,7 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
 interface TableParts extends Omit<ParquetOptions, 'groups'> {
   tree: SchemaTree;
   groups: readonly Group[];
+  ends: readonly GroupEnd[];
   decompressors: Decompressors;
   far: boolean;
 }
@@ -150,6 +168,7 @@ export class ParquetTable implements ColumnSource {
   readonly names: readonly string[];
   readonly kinds: readonly ValueKind[];
   readonly recordBytes: number;
+  readonly ends: readonly GroupEnd[];
   readonly #budget: TableBudget;
   readonly #name: string;
   readonly #columns: readonly ParquetColumn[];
@@ -162,7 +181,7 @@ export class ParquetTable implements ColumnSource {
   #told = 0;
 
   constructor(file: RandomAccess, parts: TableParts) {
-    const { tree, groups, decompressors, far, onRead, ignored, budget = new TableBudget() } = parts;
+    const { tree, groups, ends, decompressors, far, onRead, ignored, budget = new TableBudget() } = parts;
     const leaves = tree.children.filter((child) => !isNested(child) || !ignored?.(child.element.name));
     const nested = leaves.find(isNested);
     if (nested) throw nestedColumn(file.name, nested.element.name);
@@ -173,6 +192,7 @@ export class ParquetTable implements ColumnSource {
     this.kinds = leaves.map(({ element }) => kindOfElement(element));
     this.#name = file.name;
     this.#groups = groups;
+    this.ends = ends;
     this.#onRead = onRead ?? (() => {});
     const ahead = Math.max(LEAST_AHEAD, Math.floor(AHEAD_BYTES / Math.max(1, leaves.length)));
     const windowBytes = Math.min(ahead, far ? MOST_AHEAD.far : MOST_AHEAD.near);

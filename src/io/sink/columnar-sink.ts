@@ -21,6 +21,8 @@ export interface ColumnarSinkOptions {
   interpretation: InterpretationSpec | null;
   /** Rows of one `write` are written together. Default: GROUP_ROWS. */
   eachWrite?: boolean;
+  /** Receives what is written, and how many rows: 0 at the end. */
+  onRows?: ((bytes: Uint8Array, rows: number) => void) | undefined;
   /** It is given lines of NDJSON (`OutputSpec.cells`), not frames: the reference, which knows nothing of how a worker makes columns. */
   lines?: boolean;
 }
@@ -38,7 +40,7 @@ export interface FormatWriter {
  */
 export function columnarSink(
   inner: ByteSink,
-  { manifest, passthrough, interpretation, eachWrite = false, lines = false }: ColumnarSinkOptions,
+  { manifest, passthrough, interpretation, eachWrite = false, onRows, lines = false }: ColumnarSinkOptions,
   writerOf: (columns: readonly OutputColumn[]) => FormatWriter,
 ): ByteSink {
   const own = outputColumns(manifest, [], interpretation);
@@ -51,7 +53,9 @@ export function columnarSink(
   const held = new HeldTable(columns, GROUP_ROWS);
   const group = async (): Promise<void> => {
     if (held.rows === 0) return;
-    await inner.write(writer.rows(held.columns));
+    const bytes = writer.rows(held.columns);
+    onRows?.(bytes, held.rows);
+    await inner.write(bytes);
     held.clear();
   };
   const takeLines = async (bytes: Uint8Array): Promise<void> => {
@@ -79,7 +83,9 @@ export function columnarSink(
     },
     async commit() {
       await group();
-      await inner.write(await writer.end());
+      const end = await writer.end();
+      onRows?.(end, 0);
+      await inner.write(end);
       await inner.commit();
     },
     abort: () => inner.abort(),

@@ -5,7 +5,7 @@ import type { Flow } from '../../core/flow.ts';
 import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
-import { RecordList, type RecordScanner, type SlabMemory } from './record-scanner.ts';
+import { RecordList, type RecordScanner } from './record-scanner.ts';
 
 /** Bytes of an input that are looked at for what it is. */
 const HEAD_BYTES = 64;
@@ -22,8 +22,8 @@ export interface CutOptions {
   middle?: boolean;
   /** The header is that of another place: the first block begins behind it, in a slab of its own. */
   headApart?: boolean;
-  /** Sees all bytes of the input, in order; `blockEnds`: those behind them are of the next block. `slabs`: where most of them lie. */
-  onConsumed?: (bytes: Uint8Array, blockEnds: boolean, slabs: SlabMemory) => void;
+  /** Receives all bytes of the input, in order; `blockEnds`: the next ones belong to the next block. */
+  onConsumed?: (bytes: Uint8Array, blockEnds: boolean) => void;
   /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
   idleMs?: number;
 }
@@ -204,8 +204,7 @@ class BlockCutter {
   }
 
   #consumed(bytes: number, blockEnds: boolean): void {
-    const { onConsumed, slabs } = this.#options;
-    onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds, slabs);
+    this.#options.onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds);
   }
 
   /** The block of the records at hand, of which no byte lies behind `end`; afterwards the slab belongs to the block. */
@@ -285,7 +284,7 @@ export function firstOf<T>(
   });
 }
 
-export const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
+const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
 
 /** `base`: where the bytes of the slab begin in the input. */
 function blockOf(

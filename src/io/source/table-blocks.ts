@@ -1,4 +1,4 @@
-// Blocks of a table: its rows as columns, as many as a slab has bytes. Their text is written only where somebody looks at it.
+// Blocks of a table: its rows as columns, as many as a slab has bytes.
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import {
   blockColumns,
@@ -11,22 +11,20 @@ import {
 } from '../../core/block-columns.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import type { Slab } from '../../core/slabs.ts';
-import { type CutOptions, firstOf, IDLE, type Leased, viewOf } from './block-cutter.ts';
+import { type CutOptions, firstOf, IDLE, type Leased } from './block-cutter.ts';
 
-/** Text is written and seen a piece at a time, while it is in the cache. */
-const TEXT_BYTES = 128 * 1024;
 /** Most pieces of a table in a block: each holds memory for as many rows as a piece may have, however few it has. */
 const MOST_RUNS = 64;
 /** Most bytes of text of a block, unless a single row has more: some readers of a block write its text. */
 const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
-export interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'onConsumed' | 'idleMs'> {
+export interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'idleMs'> {
   /** A row is rejected whose text is longer. */
   maxRecordBytes: number;
 }
 
 /**
- * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. `onConsumed` sees the text of all rows. Columns lie in
+ * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. Columns lie in
  * memory that belongs to the slab: they are valid until it is given back.
  * @throws SluiceError what the table throws
  */
@@ -62,12 +60,9 @@ class TableBlocks {
   /** Most bytes of their text: words that many rows refer to make it longer than what is held. */
   #textBytes = 0;
   #seq = 0;
-  /** Rows and bytes of text of the blocks before. */
+  /** Rows of the blocks before. */
   #before = 0;
-  #text = 0;
   #book: { ids: string; book: WordBook } | null = null;
-  /** For the text of rows that are longer than a slab; kept, because shared memory is freed late. */
-  #longRow = Buffer.alloc(0);
   readonly #memories = new WeakMap<Slab, SharedArrayBuffer>();
 
   constructor(feed: TableFeed, options: TableOptions) {
@@ -88,7 +83,6 @@ class TableBlocks {
   }
 
   take(slab: Slab): Block & Leased {
-    this.#showText(slab);
     const [rows, bytes, firstRow] = [this.rows, this.#bytes, this.#before + 1];
     const faults = this.#faults();
     const runs = this.#held.map(({ run }) => run);
@@ -105,27 +99,10 @@ class TableBlocks {
       lines: numbersFrom(firstRow, rows),
       firstByte: Number.NaN,
       length: bytes,
-      inputEnd: this.#options.onConsumed ? this.#text : this.#before,
+      inputEnd: this.#before,
       columns,
       lease: slab,
     };
-  }
-
-  /** Writes the text of the rows for onConsumed, in the slab; a row that does not fit is written outside the pool. */
-  #showText(slab: Slab): void {
-    const { onConsumed, slabs } = this.#options;
-    if (!onConsumed) return;
-    const texts = this.#held.map(({ text }) => text);
-    const longest = texts.reduce((most, text) => Math.max(most, text.longest), TEXT_BYTES);
-    if (longest > Math.max(slab.bytes, this.#longRow.length)) this.#longRow = Buffer.allocUnsafeSlow(longest);
-    const bytes = longest > slab.bytes ? this.#longRow : viewOf(slab).subarray(0, longest);
-    for (const text of texts) {
-      while (text.left > 0) {
-        const written = bytes.subarray(0, text.write(bytes));
-        this.#text += written.length;
-        onConsumed(written, text.left === 0 && text === texts.at(-1), slabs);
-      }
-    }
   }
 
   #faults(): Uint8Array {

@@ -227,7 +227,7 @@ class FileCheckpoints implements StepObserver {
       this.#writer = await CheckpointWriter.open(this.#file, this.resume?.journal ?? null);
     }
     await set.hold();
-    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 2, identity, evaluator: this.#evaluator! };
+    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 3, identity, evaluator: this.#evaluator! };
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 
@@ -261,10 +261,11 @@ class FileCheckpoints implements StepObserver {
   }
 }
 
-/** With a block proof, its marks identify the input: hashing it twice would cost as much again. */
+/** Where a block proof has the marks of the input, they identify it: hashing it once more would cost as much again. */
 function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: BlockProof | null): PrefixedChunks {
-  if (!proof && last === null && again) return withLatePrefix(chunks, again);
-  if (!proof) return withPrefix(chunks, last?.read ?? null);
+  const isMarked = proof?.isText === true;
+  if (!isMarked && last === null && again) return withLatePrefix(chunks, again);
+  if (!isMarked) return withPrefix(chunks, last?.read ?? null);
   return { chunks, prefix: () => null, holds: () => proof.reached };
 }
 

@@ -1,4 +1,4 @@
-// What a run from a file into a file leaves as proof: it sees both ends and the list while they pass, and writes the manifest.
+// The manifest of an output: digests of input, output and rejects file, computed while they are read and written.
 
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -15,14 +15,35 @@ import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { CutOptions } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles } from '../../model/package/package-hash.ts';
-import { ByteDigest, ByteWitness, type Digest, isSameMark, LineWitness, type Mark } from '../../proof/byte-witness.ts';
+import {
+  BlockDigests,
+  type BlockRange,
+  ContentDigests,
+  FileDigest,
+  isSameMark,
+  type Mark,
+} from '../../proof/block-digests.ts';
 import type { JsonValue } from '../../proof/canonical-json.ts';
 import { readKey, seal } from '../../proof/envelope.ts';
-import { finishedNow, type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../../proof/statement.ts';
+import {
+  finishedNow,
+  type Predicate,
+  type ProvenBlock,
+  type ProvenBlocks,
+  type ProvenFile,
+  statementOf,
+} from '../../proof/statement.ts';
 import { changedMeanwhile } from '../checkpoint-journal.ts';
-import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from '../endpoints.ts';
+import {
+  type Endpoint,
+  type OpenSink,
+  type OpenSource,
+  STDIO,
+  type StoredBytes,
+  type TableRowsBytes,
+} from '../endpoints.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
-import type { ListWitness, RejectsList } from '../rejects-list.ts';
+import type { ListDigests, RejectsList } from '../rejects-list.ts';
 import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
 import { storedBytes, storedText } from '../stored.ts';
 
@@ -38,33 +59,43 @@ const WITHOUT_EFFECT = new Set([
   'done_file',
 ]);
 
-export interface ProofOf {
+interface ProofOf {
   spec: FileRunSpec;
   model: ModelPackage;
   input: Endpoint;
   output: Endpoint;
   /** null: manifests are not signed. */
   key: KeyObject | null;
-  /** Blocks that an earlier run wrote; null: this one begins. */
+  /** Blocks that the interrupted run wrote; null: the run starts from the beginning. */
   earlier: readonly ProvenBlock[] | null;
-  /** The list of rejected rows and its path; null: there is none. */
-  list: { name: string; witness: ListWitness } | null;
+  /** The rejects file and its path; null: there is none. */
+  list: { name: string; digests: ListDigests } | null;
 }
 
-/** One attempt to score one input: what was seen of it. */
-export class RunProof {
+/** The digests of one attempt to score one input. */
+class RunProof implements BlockProof {
   readonly #of: ProofOf;
-  /** Without a hash where the content of the input is told by what is stored. */
-  readonly #input: ByteWitness | LineWitness;
-  readonly #inputStored: ByteDigest | null;
-  readonly #output: ByteWitness | null;
-  readonly #outputStored: ByteDigest | null;
-  /** Marks of the input at blocks that are not written yet. */
+  /** Blocks of text are those that the run scores; of a table they are its row groups or record batches. */
+  readonly isText: boolean;
+  /** Also digests the file where its text is stored as it is. */
+  readonly #input: BlockDigests;
+  readonly #inputStored: FileDigest | null;
+  readonly #output: BlockDigests;
+  readonly #outputStored: FileDigest | null;
+  /** Blocks of tables. */
+  readonly #inputTable: BlockRange[] = [];
+  readonly #outputTable: BlockRange[] = [];
+  /** Rows of the record batches that are not in a block yet, and the least bytes of a block. */
+  #batchRows = 0;
+  readonly #batchBytes: number;
+  /** Marks of input blocks that are not written yet. */
   readonly #cut: Mark[] = [];
   readonly #blocks: ProvenBlock[];
-  /** Bytes that are read before a piece of a file, and are none of it. */
+  /** Bytes that a shard reads before its piece of the file, and that do not belong to it. */
   #before: number;
-  /** Blocks of the input that have been cut, and blocks that checkpoints have. */
+  /** Bytes of a shared rejects file that belong to other inputs. */
+  readonly #listStart: number;
+  /** Input blocks that have been cut, and blocks that checkpoints have. */
   #seen = 0;
   #taken: number;
 
@@ -73,31 +104,56 @@ export class RunProof {
     this.#blocks = [...(of.earlier ?? [])];
     this.#taken = this.#blocks.length;
     const { format, compression, declared, totals, planned } = of.input;
-    const asStored = compression === 'none' && format !== 'arrow' && !declared?.encoding && !totals?.trailer;
+    this.isText = !isColumnar(format);
+    const asStored = this.isText && compression === 'none' && !declared?.encoding && !totals?.trailer;
     this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
-    // A plan has hashed what is stored.
-    this.#inputStored = asStored || planned ? null : new ByteDigest();
-    this.#input = isColumnar(format) || (planned && asStored) ? new LineWitness() : new ByteWitness();
-    this.#output = isColumnar(of.output.format) ? null : new ByteWitness();
-    this.#outputStored = of.output.compression === 'none' && this.#output ? null : new ByteDigest();
+    // A plan has the digest of the piece as it is stored.
+    this.#inputStored = asStored || planned ? null : new FileDigest();
+    this.#input = asStored && !planned ? new ContentDigests() : new BlockDigests();
+    const outputAsStored = of.output.compression === 'none' && !isColumnar(of.output.format);
+    this.#output = outputAsStored ? new ContentDigests() : new BlockDigests();
+    this.#outputStored = outputAsStored ? null : new FileDigest();
+    this.#batchBytes = blockBytesIn(of.spec, true);
+    this.#listStart = of.earlier === null ? (of.list?.digests.bytes ?? 0) : 0;
   }
 
-  /** Sees the input as it is stored, where it is packed. */
+  /** Digests the input as it is stored, where that is not its text. */
   get sourceStored(): StoredBytes | undefined {
     const digest = this.#inputStored;
-    return digest ? (bytes) => digest.add(bytes) : undefined;
+    // Parquet is not read in order: `readInput` digests it.
+    return digest && this.#of.input.format !== 'parquet' ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Sees the output as it is stored, where that is not what is written. */
+  /** Digests the output as it is stored, where that is not what is written. */
   get sinkStored(): StoredBytes | undefined {
     const digest = this.#outputStored;
     return digest ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** The same sink, seen. */
+  /** Bytes of an Arrow input, message by message. Small record batches are joined, so that a manifest is small beside its input. */
+  readonly onInputRows: TableRowsBytes = (bytes, rows) => {
+    this.#input.add(bytes);
+    this.#batchRows += rows;
+    const from = this.#inputTable.at(-1)?.end ?? 0;
+    if (rows > 0 && this.#input.bytes - from >= this.#batchBytes) this.#endBatches();
+  };
+
+  #endBatches(): void {
+    const mark = this.#input.mark();
+    if (mark) this.#inputTable.push({ ...mark, rows: this.#batchRows });
+    this.#batchRows = 0;
+  }
+
+  /** Row groups and record batches of the output. */
+  readonly onOutputRows: TableRowsBytes = (bytes, rows) => {
+    const mark = this.#output.markWith(bytes);
+    if (mark) this.#outputTable.push({ ...mark, rows });
+  };
+
+  /** Wraps a sink of text. */
   sink(sink: OpenSink): OpenSink {
-    const witness = this.#output;
-    if (!witness) return sink;
+    if (isColumnar(this.#of.output.format)) return sink;
+    const digests = this.#output;
     return {
       ...sink,
       get plainBytes() {
@@ -107,80 +163,105 @@ export class RunProof {
         return sink.bytesWritten;
       },
       write: (bytes) => {
-        witness.add(bytes);
+        digests.add(bytes);
         return sink.write(bytes);
       },
     };
   }
 
-  /** What the earlier run read has been read again, and is the same. */
   get reached(): boolean {
     return this.#seen >= (this.#of.earlier?.length ?? 0);
   }
 
-  readonly onConsumed: NonNullable<CutOptions['onConsumed']> = (consumed, blockEnds, slabs) => {
+  readonly onConsumed: NonNullable<CutOptions['onConsumed']> = (consumed, blockEnds) => {
     const bytes = this.#before > 0 ? consumed.subarray(this.#before) : consumed;
     this.#before -= consumed.length - bytes.length;
     if (!blockEnds) return this.#input.add(bytes);
-    this.#input.attach(slabs);
-    const mark = this.#input.markWith(bytes);
+    const mark = this.#input.markWith(bytes)!;
     const earlier = this.#of.earlier?.[this.#seen++];
     if (!earlier) this.#cut.push(mark);
     else if (!isSameMark(earlier.input, mark)) throw changedMeanwhile('the content of the input');
   };
 
-  /** Reads what an earlier run wrote. @throws SluiceError checkpoint_mismatch: it is not what that run left */
-  readonly goOn = async (stored: AsyncIterable<Uint8Array>): Promise<void> => {
-    const [witness, digest] = [this.#output, this.#outputStored];
-    const { compression } = this.#of.output;
+  /** Digests a Parquet input: its pages were read in another order. @throws SluiceError input_changed */
+  async readInput({ groups }: OpenSource): Promise<void> {
+    if (!groups) return;
+    const { ends, chunks } = groups;
+    let next = 0;
+    for await (const chunk of chunks) {
+      this.#inputStored?.add(chunk);
+      for (let at = 0; at < chunk.length; ) {
+        const { end = Infinity, rows = 0 } = ends[next] ?? {};
+        const n = Math.min(chunk.length - at, end - this.#input.bytes);
+        this.#input.add(chunk.subarray(at, at + n));
+        at += n;
+        if (this.#input.bytes < end) continue;
+        this.#inputTable.push({ ...this.#input.mark()!, rows });
+        next++;
+      }
+    }
+  }
+
+  /** Reads what the interrupted run wrote. @throws SluiceError checkpoint_mismatch: it changed */
+  readonly verifyWritten = async (stored: AsyncIterable<Uint8Array>): Promise<void> => {
+    const digest = this.#outputStored;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
     const { decompressed } = await import('../../io/source/decompressed.ts');
-    const marks = witness === null ? [] : (this.#of.earlier ?? []).map(({ output: mark }) => mark!);
-    const found = witness && (await witness.seesAgain(decompressed(raw, compression), marks));
-    if (found === false) throw changedMeanwhile('what had been written of the output');
+    const marks = (this.#of.earlier ?? []).flatMap(({ output }) => output ?? []);
+    const isSame = await this.#output.readAgain(decompressed(raw, this.#of.output.compression), marks);
+    if (!isSame) throw changedMeanwhile('what had been written of the output');
   };
 
-  /** Blocks that were written since it was last asked. */
   takeNew(): readonly ProvenBlock[] {
     const taken = this.#blocks.slice(this.#taken);
     this.#taken = this.#blocks.length;
     return taken;
   }
 
-  readonly onBlock = ({ rows, rejected }: WrittenBlock): void => {
+  readonly onBlock = ({ rows }: WrittenBlock): void => {
     this.#blocks.push({
       rows,
-      rejected,
-      input: this.#cut.shift()!,
-      output: this.#output?.mark() ?? null,
-      list: this.#of.list?.witness.mark() ?? null,
+      input: this.#cut.shift() ?? null,
+      output: isColumnar(this.#of.output.format) ? null : this.#output.mark(),
+      list: this.#of.list?.digests.mark() ?? null,
     });
   };
 
-  /** What was seen of all files, once they are whole; of a piece of a file the input is as planned. */
+  /** The files of the run, once they are complete. Called once. */
   async seen(): Promise<SeenFiles> {
     const { input, output, list } = this.#of;
-    // A list that nothing was written to is not there.
-    const seenOfList = list?.witness.digest ?? null;
-    const listed = seenOfList?.bytes ? seenOfList : null;
-    const content = this.#input instanceof ByteWitness ? this.#input.digest : null;
-    const written = this.#output?.digest ?? null;
+    // A rejects file without a byte does not exist.
+    const listed = list && list.digests.bytes > 0 ? list.digests.digest : null;
     return {
-      input: provenFile(input.name, await this.#storedInput(content), content),
-      output: provenFile(output.name, this.#outputStored?.digest ?? written!, written),
-      list: listed && provenFile(list!.name, listed, listed),
-      blocks: listed ? this.#blocks : this.#blocks.map((block) => ({ ...block, list: null })),
+      input: provenFile(input.name, this.#storedInput()),
+      output: provenFile(output.name, this.#outputStored?.digest ?? (this.#output as ContentDigests).digest),
+      list: listed && provenFile(list!.name, listed),
+      blocks: {
+        input: this.isText ? this.#textBlocks('input', this.#input) : this.#tableBlocks(),
+        output: isColumnar(output.format) ? this.#outputTable : this.#textBlocks('output', this.#output),
+        list: listed ? listBlocks(this.#blocks, this.#listStart, listed.bytes) : [],
+      },
     };
   }
 
-  async #storedInput(content: Digest | null): Promise<Digest> {
-    const { name, format, planned } = this.#of.input;
-    if (planned) return { bytes: planned.piece.to - planned.piece.from, sha256: planned.piece.sha256 };
-    if (format === 'parquet') return digestOf(name);
-    return this.#inputStored?.digest ?? content!;
+  #textBlocks(file: 'input' | 'output', digests: BlockDigests): BlockRange[] {
+    const blocks = this.#blocks.map((block): BlockRange => ({ ...block[file]!, rows: block.rows }));
+    const rest = digests.mark();
+    return rest ? [...blocks, { ...rest, rows: 0 }] : blocks;
   }
 
-  /** The text of the manifest, once all files are whole. @throws SluiceError model_invalid | usage: the key */
+  #tableBlocks(): BlockRange[] {
+    this.#endBatches();
+    return this.#inputTable;
+  }
+
+  #storedInput(): ProvenFile['stored'] {
+    const { planned } = this.#of.input;
+    if (planned) return { bytes: planned.piece.to - planned.piece.from, sha256: planned.piece.sha256 };
+    return this.#inputStored?.digest ?? (this.#input as ContentDigests).digest;
+  }
+
+  /** The text of the manifest, once all files are complete. @throws SluiceError model_invalid | usage: the key */
   async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
     const { spec, model, input, output } = this.#of;
     const statement = statementOf({
@@ -196,8 +277,30 @@ export class RunProof {
   }
 }
 
-/** The files of a run and its blocks. */
-export type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list' | 'blocks'>;
+/**
+ * The blocks of a rejects file. Blocks without rejected rows have no bytes in it: their rows count for the next one that has. `start`,
+ * `end`: bytes of the file before the first block, and of all of it; what is around belongs to other inputs.
+ */
+export function listBlocks(
+  blocks: readonly Pick<ProvenBlock, 'rows' | 'list'>[],
+  start: number,
+  end: number,
+): BlockRange[] {
+  const others = (to: number): BlockRange => ({ end: to, rows: 0, sha256: null });
+  const ranges = start > 0 ? [others(start)] : [];
+  let rows = 0;
+  for (const { rows: more, list } of blocks) {
+    rows += more;
+    if (!list) continue;
+    ranges.push({ ...list, rows });
+    rows = 0;
+  }
+  if ((ranges.at(-1)?.end ?? 0) < end) ranges.push(others(end));
+  return ranges;
+}
+
+/** The files of a run and their blocks. */
+type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list'> & { blocks: ProvenBlocks };
 
 /** What is the same for all runs of this program. */
 export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
@@ -249,15 +352,14 @@ export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<Ke
 export const isProven = (spec: Pick<FileRunSpec, 'manifest' | 'shard'>, output: Endpoint | null): output is Endpoint =>
   spec.manifest !== false && !spec.shard && output !== null && output.name !== STDIO;
 
-export const provenFile = (name: string, stored: ProvenFile['stored'], content: ProvenFile['content']): ProvenFile => ({
+export const provenFile = (name: string, stored: ProvenFile['stored']): ProvenFile => ({
   name: name === STDIO ? 'stdin' : path.basename(name),
   stored,
-  content,
 });
 
 /** What of a run changes its output, in the words of a pipeline; what its files are is said in full. */
 export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint): Predicate['options'] {
-  const { source, sink, score, on_invalid, allow_empty, tuning } = spec as FilesOnlySpec;
+  const { source, sink, score, on_invalid, allow_empty } = spec as FilesOnlySpec;
   const plain = (part: object): { [key: string]: JsonValue | undefined } =>
     JSON.parse(JSON.stringify(Object.fromEntries(Object.entries(part).filter(([key]) => !WITHOUT_EFFECT.has(key)))));
   return {
@@ -266,9 +368,12 @@ export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint):
     score: plain(score),
     on_invalid,
     allow_empty: allow_empty ?? false,
-    block_bytes: tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
+    block_bytes: blockBytesIn(spec, isColumnar(input.format)),
   };
 }
+
+const blockBytesIn = ({ tuning }: Pick<FileRunSpec, 'tuning'>, isTable: boolean): number =>
+  tuning?.blockBytes ?? blockBytesOf(isTable);
 
 /** `delimiter`: nothing where there is none. */
 export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'format' | 'compression' | 'delimiter'>) {
@@ -279,7 +384,7 @@ export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'for
 
 /** Of a file or an object that is not read from its beginning to its end. */
 export async function digestOf(file: string): Promise<ProvenFile['stored']> {
-  const digest = new ByteDigest();
+  const digest = new FileDigest();
   for await (const chunk of storedBytes(file)) digest.add(chunk);
   return digest.digest;
 }
@@ -315,8 +420,8 @@ export class ProofObserver implements StepObserver {
 
   /** Called before the rejects file of the step is opened, because that is observed from its beginning. */
   constructor({ rejects, ...of }: ObservedStep) {
-    const witness = rejects.witnessOf(of.input);
-    this.of = { ...of, list: witness && { name: rejects.pathFor(of.input)!, witness } };
+    const digests = rejects.digestsOf(of.input);
+    this.of = { ...of, list: digests && { name: rejects.pathFor(of.input)!, digests } };
     this.current = new RunProof(this.of);
   }
 
@@ -336,12 +441,20 @@ export class ProofObserver implements StepObserver {
     return this.current.sinkStored;
   }
 
-  get onConsumed(): RunProof['onConsumed'] {
-    return this.current.onConsumed;
+  get onInputRows(): TableRowsBytes {
+    return this.current.onInputRows;
+  }
+
+  get onOutputRows(): TableRowsBytes {
+    return this.current.onOutputRows;
+  }
+
+  get onConsumed(): RunProof['onConsumed'] | undefined {
+    return this.current.isText ? this.current.onConsumed : undefined;
   }
 
   verifyWritten(stored: AsyncIterable<Uint8Array>): Promise<void> {
-    return this.current.goOn(stored);
+    return this.current.verifyWritten(stored);
   }
 
   tapSink({ sink }: Attempt): OpenSink {
@@ -350,6 +463,10 @@ export class ProofObserver implements StepObserver {
 
   onBlock(block: WrittenBlock): void {
     this.current.onBlock(block);
+  }
+
+  beforeCommit(_: Readonly<RunCounts>, { source }: Attempt): Promise<void> {
+    return this.current.readInput(source);
   }
 }
 

@@ -6,11 +6,11 @@ import { isPlainName } from '../../core/plain-name.ts';
 import { PART_ENDING, sidecarKind } from '../../core/sidecar-files.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
-import type { Digest } from '../../proof/byte-witness.ts';
+import type { Digest } from '../../proof/block-digests.ts';
 import type { JsonValue } from '../../proof/canonical-json.ts';
-import { type BlockEntry, entryOf, type Predicate } from '../../proof/statement.ts';
+import type { Predicate, ProvenBlocks } from '../../proof/statement.ts';
 import { type SavedTally, TallyAccumulator } from '../accumulator.ts';
-import type { Attempt, RunPlugin } from '../plugin.ts';
+import type { RunPlugin } from '../plugin.ts';
 import type { ShardPlan, ShardSpec } from '../shard-plan.ts';
 import { namedText } from '../stored.ts';
 import { modelOf, type ObservedStep, optionsOf, ProofObserver, RUNTIME } from './output-manifest.ts';
@@ -31,13 +31,9 @@ export interface PartDescription extends Omit<SavedTally, 'details'> {
   output: StoredFile;
   /** null: no row was rejected. */
   rejects: StoredFile | null;
-  /** Of Parquet: bytes of the lines that it is read as. */
-  text_bytes: number | null;
   made_by: MadeBy;
-  /** Of an input that is packed: what is inside. */
-  content: Digest | null;
   /** As a manifest has them; bytes of the input are counted from the beginning of the piece. */
-  blocks: readonly BlockEntry[];
+  blocks: ProvenBlocks;
 }
 
 /** What made a part; all but the evaluator has to be the same for all parts. */
@@ -122,7 +118,7 @@ class PieceObserver extends ProofObserver {
     this.state = new TallyAccumulator();
   }
 
-  async scored({ rejected }: Readonly<RunCounts>, { source }: Attempt): Promise<void> {
+  async scored({ rejected }: Readonly<RunCounts>): Promise<void> {
     const { spec, model, input, output } = this.of;
     const { source: _, ...options } = optionsOf(spec, input, output);
     const { details: __, ...tally } = this.state.save();
@@ -136,15 +132,13 @@ class PieceObserver extends ProofObserver {
       ...tally,
       output: stored({ ...seen.output, name: path.basename(output.name) }),
       rejects: rejected === 0 ? null : seen.list && stored(seen.list),
-      text_bytes: source.textBytes?.() ?? null,
       made_by: {
         model: modelOf(model),
         ...RUNTIME,
         evaluator: this.#evaluator(),
         options: JSON.parse(JSON.stringify(options)),
       },
-      content: seen.input.content,
-      blocks: seen.blocks.map(entryOf),
+      blocks: seen.blocks,
     });
   }
 }

@@ -109,7 +109,7 @@ describe('Arrow', () => {
     const parts = [CODED, dictionaryMessage(0, words(['x'.repeat(1000)])), codes(...Array(50).fill(0))];
     const convert = async (expandedBytes: number) => {
       const budget = new TableBudget({ expandedBytes });
-      const table = new ColumnTable(await openArrow(stream(parts), { budget }), { onText: () => {}, budget });
+      const table = new ColumnTable(await openArrow(stream(parts), { budget }), budget);
       return (await table.next())!.run.rows;
     };
     expect(await convert(60_000)).toBe(50);

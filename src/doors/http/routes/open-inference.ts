@@ -277,7 +277,7 @@ async function score(services: ServiceContext, request: FastifyRequest, asked: S
       pool,
       source: {
         input: { format: 'ndjson', table: true },
-        chunks: await tableChunks(table, { near: true, onRead: () => {} }),
+        chunks: await tableChunks(table, { near: true }),
       },
       scoring: { passthrough: [], interpretation: null, limits: streamLimits(limits), failOnInvalid: true },
       account: unit,

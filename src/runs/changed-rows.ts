@@ -1,0 +1,325 @@
+// Names the rows of an output that changed: scores the rows of its changed blocks again, and compares.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { LF, QUOTE } from '../core/ascii.ts';
+import { isColumnar } from '../core/file-format.ts';
+import type { RowRange } from '../engine/score-chunks.ts';
+import { WorkerPool } from '../engine/worker-pool.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import type { Predicate } from '../proof/statement.ts';
+import { RunAccount } from './account.ts';
+import { type Endpoint, openSink, openSource } from './endpoints.ts';
+import type { RejectsPart } from './rejects-list.ts';
+import { type OneRun, runOnce } from './run-once.ts';
+import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
+
+export interface RescoreOptions {
+  predicate: Predicate;
+  model: ModelPackage;
+  /** Of the run. */
+  input: Endpoint;
+  output: Endpoint;
+}
+
+/** What the run wrote for the blocks of some rows. */
+interface Rescored {
+  /** The first row. */
+  first: number;
+  rows: number;
+  text: Buffer;
+  /** Lines of the rejects file without the name of the input. */
+  rejects: string;
+}
+
+async function rescore(
+  { predicate, model, input }: RescoreOptions,
+  only: RowRange,
+  sink: OneRun['sink'],
+): Promise<Omit<Rescored, 'text'>> {
+  const { score, on_invalid, block_bytes } = predicate.options as unknown as Pick<RunSpec, 'score' | 'on_invalid'> & {
+    block_bytes: number;
+  };
+  const done = { first: 0, rows: 0, rejects: '' };
+  const rejects: RejectsPart = {
+    write: async (lines) => {
+      done.rejects += lines;
+    },
+    revocable: async () => true,
+    keep: async () => {},
+    drop: async () => {},
+    bytes: () => null,
+    sync: async () => {},
+  };
+  const source = await openSource({ ...input, recordBytes: score.record_bytes });
+  const pool = await WorkerPool.start({ model, workers: 1 }, {}).catch(async (error) => {
+    await source.close();
+    throw error;
+  });
+  try {
+    await runOnce({
+      ...{ model, pool, sink, rejects, only },
+      source: { chunks: source.chunks, input: source.input },
+      scoring: { ...scoringOf({ score, on_invalid }, []), failOnInvalid: false },
+      account: new RunAccount().unit(),
+      onBlock: ({ block, rows }) => {
+        if (done.rows === 0) done.first = block.firstRow;
+        done.rows += rows;
+      },
+      blockBytes: block_bytes,
+    });
+    return done;
+  } finally {
+    await pool.close();
+    await source.close();
+  }
+}
+
+/** Into text. */
+async function rescoreText(options: RescoreOptions, rows: RowRange): Promise<Rescored> {
+  const { format, delimiter } = options.output;
+  if (isColumnar(format)) throw new TypeError(`${format} is no text`);
+  const chunks: Buffer[] = [];
+  const nothing = async () => {};
+  const write = async (bytes: Uint8Array) => {
+    chunks.push(Buffer.from(bytes));
+  };
+  const sink = { output: { format, delimiter } as OneRun['sink']['output'], write, commit: nothing, abort: nothing };
+  const done = await rescore(options, rows, sink);
+  return { ...done, text: Buffer.concat(chunks) };
+}
+
+/** Rows of a changed block of a text output, from 1. `actual`: its bytes now. */
+export async function changedTextRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
+  const { text, first } = await rescoreText(options, rows);
+  const { format } = options.output;
+  // The tail of JSON is written behind the last block: it is no part of this one.
+  const written = pieces(text, format);
+  const records = recordStarts(written, format);
+  const isHeaded = first === 1 && (format === 'csv' || format === 'tsv');
+  // The row of each piece; 0 is the header.
+  const rowOf = (piece: number): number => first - (isHeaded ? 1 : 0) + records[piece]!;
+  const found = differences(written, pieces(actual, format), actual).map(rowOf);
+  return [...new Set(found)].filter((row) => row >= rows.first && row <= rows.last);
+}
+
+/** Rows of a changed block of a rejects file. `actual`: its bytes now. */
+export async function changedListRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
+  const { rejects } = await rescoreText(withText(options), rows);
+  const lines = pieces(Buffer.from(rejects), 'csv');
+  const records = recordStarts(lines, 'csv');
+  const whole: string[] = [];
+  for (const [i, line] of lines.entries()) whole[records[i]!] = (whole[records[i]!] ?? '') + line.toString();
+  const text = actual.toString();
+  const prefixes = whole.map((record) => prefixOf(text, record));
+  // The name of the input in front of a record is the same for all.
+  const counts = new Map<string | null, number>();
+  for (const prefix of prefixes) counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
+  counts.delete(null);
+  const usual = [...counts].sort(([, a], [, b]) => b - a)[0]?.[0];
+  const rowOf = (record: string): number => Number(record.slice(0, record.indexOf(',')));
+  const inRange = (row: number): boolean => row >= rows.first && row <= rows.last;
+  const changed = whole
+    .filter((_, i) => prefixes[i] === null || prefixes[i] !== usual)
+    .map(rowOf)
+    .filter(inRange);
+  const all = whole.map(rowOf).filter(inRange);
+  return changed.length === 0 && all.length === 1 ? all : changed;
+}
+
+/** What is in front of a record on its line; null: the record is not there. */
+function prefixOf(text: string, record: string): string | null {
+  const at = text.indexOf(`,${record}`);
+  return at < 0 ? null : text.slice(text.lastIndexOf('\n', at) + 1, at);
+}
+
+/** The same run into text: its rejects file does not depend on the output. */
+const withText = (options: RescoreOptions): RescoreOptions => ({
+  ...options,
+  output: isColumnar(options.output.format) ? { ...options.output, format: 'ndjson' } : options.output,
+});
+
+/** Rows of a changed row group or record batch that are read as other values. @throws SluiceError: it cannot be decoded */
+export async function changedTableRows(options: RescoreOptions, rows: RowRange): Promise<number[]> {
+  const { predicate, model, output } = options;
+  const spec = predicate.options as unknown as Pick<RunSpec, 'score' | 'on_invalid'>;
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-verify-'));
+  const set = new CommitSet();
+  try {
+    const again: Endpoint = { ...output, name: path.join(folder, `again${path.extname(predicate.output.name)}`) };
+    const passthrough = spec.score.passthrough ?? [];
+    const written = { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec), set };
+    const { first } = await rescore(options, rows, await openSink(again, written));
+    await set.publish();
+    const changed: number[] = [];
+    const lines = linesFrom(output, first);
+    let row = first;
+    try {
+      for await (const line of linesFrom(again, 1)) {
+        if (row > rows.last) break;
+        const now = await lines.next();
+        if (row >= rows.first && (now.done || now.value !== line)) changed.push(row);
+        row++;
+      }
+    } finally {
+      await lines.return(undefined);
+    }
+    return changed;
+  } finally {
+    await set.abort();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Rows of a table as JSON, from row `first` on. */
+async function* linesFrom(table: Endpoint, first: number): AsyncGenerator<string> {
+  const source = await openSource(table);
+  try {
+    let row = 1;
+    let rest = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of source.chunks) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) if (row++ >= first) yield line;
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+/** Lines with their ends; of JSON its elements, each with what precedes it. */
+function pieces(text: Buffer, format: Endpoint['format']): Buffer[] {
+  const found: Buffer[] = [];
+  if (format !== 'json') {
+    for (let from = 0; from < text.length; ) {
+      const to = text.indexOf(LF, from) + 1 || text.length;
+      found.push(text.subarray(from, to));
+      from = to;
+    }
+    return found;
+  }
+  const list = text.indexOf(LIST_OF_JSON);
+  let [from, depth, quoted] = [0, 0, false];
+  for (let at = list < 0 ? 0 : list + LIST_OF_JSON.length; at < text.length; at++) {
+    const byte = text[at]!;
+    if (quoted && byte === BACKSLASH) at++;
+    else if (byte === QUOTE) quoted = !quoted;
+    else if (!quoted && byte === OPEN) depth++;
+    else if (!quoted && byte === CLOSE && --depth === 0) {
+      found.push(text.subarray(from, at + 1));
+      from = at + 1;
+    } else if (depth < 0 || (depth === 0 && byte === CLOSE_LIST)) break;
+  }
+  return found;
+}
+
+const LIST_OF_JSON = '"predictions":[';
+const BACKSLASH = 92;
+const OPEN = 123;
+const CLOSE = 125;
+const CLOSE_LIST = 93;
+
+/** Which record each piece belongs to, from 0: fields of CSV can contain line ends. */
+function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number[] {
+  if (format !== 'csv' && format !== 'tsv') return of.map((_, i) => i);
+  let [record, quoted] = [0, false];
+  return of.map((line) => {
+    const own = record;
+    for (const byte of line) if (byte === QUOTE) quoted = !quoted;
+    if (!quoted) record++;
+    return own;
+  });
+}
+
+/** Which pieces of `written` changed; `now`: all bytes of `actual`. */
+function differences(written: readonly Buffer[], actual: readonly Buffer[], now: Buffer): number[] {
+  const before = Buffer.concat(written);
+  const byPieces = missingPieces(
+    written.map((piece) => piece.toString('latin1')),
+    actual.map((piece) => piece.toString('latin1')),
+  );
+  if (before.length !== now.length) return byPieces;
+  // Where only bytes were replaced, a line end can be among them: the row in front of it changed, and not the one behind.
+  let end = 0;
+  const byBytes = [...written.keys()].filter((i) => {
+    const from = end;
+    end += written[i]!.length;
+    return before.compare(now, from, end, from, end) !== 0;
+  });
+  return byBytes.length <= byPieces.length ? byBytes : byPieces;
+}
+
+/** Edits that are told apart; with more, every piece between the first and the last one counts as changed. */
+const MOST_EDITS = 1000;
+
+/** The pieces of `written` that are not in `actual` at their place, or are there twice. */
+function missingPieces(written: readonly string[], actual: readonly string[]): number[] {
+  let start = 0;
+  while (start < written.length && written[start] === actual[start]) start++;
+  let [end, actualEnd] = [written.length, actual.length];
+  while (end > start && actualEnd > start && written[end - 1] === actual[actualEnd - 1]) {
+    end--;
+    actualEnd--;
+  }
+  const middle = written.slice(start, end);
+  const edits = shortestEdit(middle, actual.slice(start, actualEnd));
+  if (edits === null) return middle.map((_, i) => start + i);
+  const { removed, added } = edits;
+  const found = new Set(removed.map((i) => start + i));
+  for (const { piece, before } of added) {
+    // A row that is there twice, or bytes that are not of the output: then the row behind them is named.
+    const same = written.indexOf(piece);
+    if (same >= 0) found.add(same);
+    else if (removed.length === 0) found.add(Math.min(start + before, written.length - 1));
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+interface Edits {
+  /** Positions in the first list. */
+  removed: number[];
+  /** Pieces of the second list, and the position in the first one that they precede. */
+  added: { piece: string; before: number }[];
+}
+
+/** The shortest edit script of Myers (1986); null: it is longer than MOST_EDITS. */
+function shortestEdit(a: readonly string[], b: readonly string[]): Edits | null {
+  const most = Math.min(a.length + b.length, MOST_EDITS);
+  const reached = new Int32Array(2 * most + 3);
+  const at = (k: number): number => k + most + 1;
+  const trace: Int32Array[] = [];
+  for (let d = 0; d <= most; d++) {
+    trace.push(reached.slice());
+    for (let k = -d; k <= d; k += 2) {
+      const down = k === -d || (k !== d && reached[at(k - 1)]! < reached[at(k + 1)]!);
+      let x = down ? reached[at(k + 1)]! : reached[at(k - 1)]! + 1;
+      while (x < a.length && x - k < b.length && a[x] === b[x - k]) x++;
+      reached[at(k)] = x;
+      if (x >= a.length && x - k >= b.length) return editsOf(a, b, trace, at);
+    }
+  }
+  return null;
+}
+
+function editsOf(
+  a: readonly string[],
+  b: readonly string[],
+  trace: readonly Int32Array[],
+  at: (k: number) => number,
+): Edits {
+  const edits: Edits = { removed: [], added: [] };
+  let [x, y] = [a.length, b.length];
+  for (let d = trace.length - 1; d > 0; d--) {
+    const reached = trace[d]!;
+    const k = x - y;
+    const down = k === -d || (k !== d && reached[at(k - 1)]! < reached[at(k + 1)]!);
+    const from = down ? k + 1 : k - 1;
+    x = reached[at(from)]!;
+    y = x - from;
+    if (down) edits.added.push({ piece: b[y]!, before: x });
+    else edits.removed.push(x);
+  }
+  return edits;
+}
