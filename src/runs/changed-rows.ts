@@ -23,12 +23,11 @@ export interface RescoreOptions {
   output: Endpoint;
 }
 
-/** What the run wrote for the blocks of some rows. */
+/** The blocks of some rows. */
 interface Rescored {
   /** The first row. */
   first: number;
   rows: number;
-  text: Buffer;
   /** Lines of the rejects file without the name of the input. */
   rejects: string;
 }
@@ -37,7 +36,7 @@ async function rescore(
   { predicate, model, input }: RescoreOptions,
   only: RowRange,
   sink: OneRun['sink'],
-): Promise<Omit<Rescored, 'text'>> {
+): Promise<Rescored> {
   const { score, on_invalid, block_bytes } = predicate.options as unknown as Pick<RunSpec, 'score' | 'on_invalid'> & {
     block_bytes: number;
   };
@@ -76,26 +75,27 @@ async function rescore(
   }
 }
 
-/** Into text. */
-async function rescoreText(options: RescoreOptions, rows: RowRange): Promise<Rescored> {
+/** Into text, which `write` receives. */
+async function rescoreText(
+  options: RescoreOptions,
+  rows: RowRange,
+  write: (bytes: Uint8Array) => Promise<void>,
+): Promise<Rescored> {
   const { format, delimiter } = options.output;
-  if (isColumnar(format)) throw new TypeError(`${format} is no text`);
-  const chunks: Buffer[] = [];
   const nothing = async () => {};
-  const write = async (bytes: Uint8Array) => {
-    chunks.push(Buffer.from(bytes));
-  };
-  const sink = { output: { format, delimiter } as OneRun['sink']['output'], write, commit: nothing, abort: nothing };
-  const done = await rescore(options, rows, sink);
-  return { ...done, text: Buffer.concat(chunks) };
+  const output = { format: isColumnar(format) ? 'ndjson' : format, delimiter };
+  return rescore(options, rows, { output, write, commit: nothing, abort: nothing });
 }
 
 /** Rows of a changed block of a text output, from 1. `actual`: its bytes now. */
 export async function changedTextRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
-  const { text, first } = await rescoreText(options, rows);
+  const chunks: Buffer[] = [];
+  const { first } = await rescoreText(options, rows, async (bytes) => {
+    chunks.push(Buffer.from(bytes));
+  });
   const { format } = options.output;
   // The tail of JSON is written behind the last block: it is no part of this one.
-  const written = pieces(text, format);
+  const written = pieces(Buffer.concat(chunks), format);
   const records = recordStarts(written, format);
   const isHeaded = first === 1 && (format === 'csv' || format === 'tsv');
   // The row of each piece; 0 is the header.
@@ -106,7 +106,8 @@ export async function changedTextRows(options: RescoreOptions, rows: RowRange, a
 
 /** Rows of a changed block of a rejects file. `actual`: its bytes now. */
 export async function changedListRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
-  const { rejects } = await rescoreText(withText(options), rows);
+  // The rejects file does not depend on the format of the output.
+  const { rejects } = await rescoreText(options, rows, async () => {});
   const lines = pieces(Buffer.from(rejects), 'csv');
   const records = recordStarts(lines, 'csv');
   const whole: string[] = [];
@@ -133,12 +134,6 @@ function prefixOf(text: string, record: string): string | null {
   const at = text.indexOf(`,${record}`);
   return at < 0 ? null : text.slice(text.lastIndexOf('\n', at) + 1, at);
 }
-
-/** The same run into text: its rejects file does not depend on the output. */
-const withText = (options: RescoreOptions): RescoreOptions => ({
-  ...options,
-  output: isColumnar(options.output.format) ? { ...options.output, format: 'ndjson' } : options.output,
-});
 
 /** Rows of a changed row group or record batch that are read as other values. @throws SluiceError: it cannot be decoded */
 export async function changedTableRows(options: RescoreOptions, rows: RowRange): Promise<number[]> {
@@ -251,7 +246,7 @@ function differences(written: readonly Buffer[], actual: readonly Buffer[], now:
   return byBytes.length <= byPieces.length ? byBytes : byPieces;
 }
 
-/** Edits that are told apart; with more, every piece between the first and the last one counts as changed. */
+/** With more edits, pieces are compared by their place. */
 const MOST_EDITS = 1000;
 
 /** The pieces of `written` that are not in `actual` at their place, or are there twice. */
@@ -265,7 +260,10 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
   }
   const middle = written.slice(start, end);
   const edits = shortestEdit(middle, actual.slice(start, actualEnd));
-  if (edits === null) return middle.map((_, i) => start + i);
+  if (edits === null) {
+    const all = middle.map((_, i) => start + i);
+    return end === actualEnd ? all.filter((i) => written[i] !== actual[i]) : all;
+  }
   const { removed, added } = edits;
   const found = new Set(removed.map((i) => start + i));
   for (const { piece, before } of added) {

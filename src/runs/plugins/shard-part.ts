@@ -88,6 +88,8 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
     }
     const { sha256, ...part } = said;
     if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${PART_ENDING} was changed`);
+    if (Array.isArray(part.blocks))
+      throw wrong(' was described by an earlier release of Sluice: score its shard again');
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
     if (part.rejects !== null && !isPlainName(part.rejects.name)) throw wrong(`${PART_ENDING} names a list elsewhere`);
