@@ -372,12 +372,12 @@ CPU besides.
 
 ## What a manifest costs, by format
 
-1,000,000 rows into NDJSON, the bundled model; CPU seconds (user and system) of the whole process, medians of three pairs in turn on a busy machine.
+1,000,000 rows into NDJSON, the bundled model; CPU seconds (user and system) of the whole process, medians of up to six pairs in turn on a busy machine.
 
-| from | without | with | ratio | with, line checksums (before) |
+| from | without | with | ratio | ratio before, with line checksums |
 | --- | --- | --- | --- | --- |
-| CSV (139 MB) | 1.96 | 2.28 | 1.16 | 1.18 |
-| Parquet (24 MB, ten row groups) | 3.25 | 3.34 | 1.03 | 1.24 |
+| CSV (139 MB) | 1.93 | 2.28 | 1.16 | 1.15 |
+| Parquet (24 MB, ten row groups) | 3.28 | 3.37 | 1.04 | 1.26 |
 
 SHA-256 is nearly all of it: 1.75 GB/s here, with the instructions of the CPU for it. Uncompressed text is hashed twice, as a file and in blocks; Parquet is hashed as
 it is stored. The share is that large because scoring a row costs two microseconds; with a model or an interpretation that takes ten, it is about

@@ -40,7 +40,7 @@ export async function openPiece({ piece, file }: PlannedInput, readBytes?: numbe
 export function placeOfPiece({ piece, file }: PlannedInput): PiecePlace | null {
   if (piece.from === 0) return null;
   const rows = piece.first_row - 1;
-  // How many bytes of text come before, only reading all row groups would tell: merging adds them.
+  // Rows of a table lie at no byte of the file.
   if (file.format === 'parquet') return { rows, lines: rows, bytes: 0 };
   return { rows, lines: piece.first_line - file.head.line, bytes: piece.from - file.head.bytes };
 }
