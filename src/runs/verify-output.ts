@@ -141,20 +141,23 @@ interface FileChanges extends Located {
   file: ProvenName;
   at: Endpoint;
   isWhole: boolean;
+  /** Of its content, as it was written. */
+  end: number;
 }
 
 async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): Promise<FileChanges | ProofFinding> {
   const { stored } = predicate[file]!;
   try {
     if ((await digestOfFile(at.name)).sha256 === stored.sha256) {
-      return { file, at, isWhole: true, changed: [], unreadable: null };
+      return { file, at, isWhole: true, end: 0, changed: [], unreadable: null };
     }
     if (predicate.blocks === null) {
       const earlier = 'the manifest is of an earlier release, so that its blocks cannot be compared';
       return finding(file, 'content', `${file}: the file was changed; ${earlier}`);
     }
     const located = await locateChanges(() => contentOf(at), predicate.blocks[file]);
-    if (located.changed.length > 0 || located.unreadable !== null) return { file, at, isWhole: false, ...located };
+    const end = predicate.blocks[file].at(-1)?.end ?? 0;
+    if (located.changed.length > 0 || located.unreadable !== null) return { file, at, isWhole: false, end, ...located };
     if (at.compression === 'none' && !at.declared?.encoding)
       return finding(file, 'content', `${file}: the file was changed`);
     return finding(file, 'stored', `${file}: the file was compressed or encoded anew: its rows are what they were`);
@@ -186,18 +189,19 @@ interface Naming {
 }
 
 async function changeFindings(
-  { file, at, changed, unreadable }: FileChanges,
+  { file, at, changed, unreadable, end }: FileChanges,
   all: readonly FileChanges[],
   naming: Naming | null,
 ): Promise<ProofFinding[]> {
   const findings: ProofFinding[] = [];
-  for (const [i, change] of changed.entries()) {
+  let why = unreadable === null ? null : asSluiceError(unreadable, 'input_unreadable').message;
+  for (const change of changed) {
     const { from, to, first, last } = change;
     const where = { range: last < first ? null : ([first, last] as const), bytes: [from, to] as const };
     const what = placeOf(change, at);
-    if (unreadable !== null && i === changed.length - 1) {
-      const { message } = asSluiceError(unreadable, 'input_unreadable');
-      findings.push(finding(file, 'changed', `${file}: ${what} cannot be read: ${message}`, where));
+    if (why !== null && to === end) {
+      findings.push(finding(file, 'changed', `${file}: ${what} cannot be read: ${why}`, where));
+      why = null;
     } else if (from === to) {
       findings.push(finding(file, 'inserted', `${file}: bytes were inserted at ${what}`, where));
     } else {
@@ -205,12 +209,7 @@ async function changeFindings(
       findings.push(finding(file, 'changed', `${file}: ${what} changed${text}`, { ...where, rows }));
     }
   }
-  if (changed.length === 0) {
-    const { message } = asSluiceError(unreadable, 'input_unreadable');
-    findings.push(
-      finding(file, 'content', `${file}: its rows are what they were, and what follows cannot be read: ${message}`),
-    );
-  }
+  if (why !== null) findings.push(finding(file, 'content', `${file}: it cannot be read to its end: ${why}`));
   return findings;
 }
 

@@ -189,6 +189,26 @@ for (const name of ['out.csv', 'out.tsv', 'out.ndjson', 'out.json', 'out.csv.gz'
   );
 }
 
+checkTest('a compressed output that was cut, or whose checksum changed, is found where it ends', async () => {
+  const folder = scratch();
+  const [input, output] = [path.join(folder, 'in.csv'), path.join(folder, 'out.csv.gz')];
+  writeFileSync(input, portfolio(500, 3));
+  expect(await score(input, { ...options, output, blockBytes: 8192 })).toBe(0);
+  const stored = readFileSync(output);
+  const { predicate } = await readManifest(output, null);
+  const { end } = predicate.blocks!.output.at(-1)!;
+  writeFileSync(output, stored.subarray(0, stored.length >> 1));
+  const [found, ...more] = (await verified(output, input)).findings;
+  expect([found!.kind, found!.range![1], found!.bytes![1], more]).toEqual(['changed', 500, end, []]);
+  expect(found!.text).toContain('cannot be read');
+  const changed = Buffer.from(stored);
+  changed[stored.length - 5]! ^= 1;
+  writeFileSync(output, changed);
+  const { findings } = await verified(output, input);
+  expect(findings.map(({ file }) => file)).toEqual(findings.map(() => 'output'));
+  expect(findings.at(-1)!.text).toContain('cannot be read');
+});
+
 /** The rows of a table as JSON; null: it cannot be read. */
 async function rowsOf(name: string, bytes: Buffer): Promise<string[] | null> {
   const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
