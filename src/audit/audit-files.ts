@@ -13,7 +13,7 @@ const LOCK_WAIT_MS = 5000;
 const NEWLINE = 10;
 
 /** Where a file ends. */
-export interface FileEnd {
+interface FileEnd {
   end: ChainEnd;
   bytes: number;
   /** The last line has no end. */

@@ -9,13 +9,13 @@ const NEWLINE = 10;
 /** No record is as long; a file of another kind need not be read to the end. */
 const MOST_LINE_BYTES = 16 * 1024 * 1024;
 
-export interface ChainBreak {
+interface ChainBreak {
   file: string;
   line: number;
   why: string;
 }
 
-export interface VerifiedChain {
+interface VerifiedChain {
   whole: boolean;
   broken: ChainBreak | null;
   records: number;

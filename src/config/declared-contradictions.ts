@@ -6,7 +6,7 @@ import type { PostgresSource, Source } from './pipeline-schema.ts';
 type Declaring = Exclude<Source, PostgresSource>;
 
 /** A key of the source, and what is wrong with it. */
-export interface Contradiction {
+interface Contradiction {
   key: string;
   message: string;
 }

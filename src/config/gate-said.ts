@@ -6,7 +6,7 @@ const BY_COLUMN = ['maxMissing', 'maxUnseen', 'maxOutOfRange', 'maxPsi'] as cons
 const KEYS = { maxMissing: 'max_missing', maxUnseen: 'max_unseen', maxOutOfRange: 'max_out_of_range', maxPsi: 'max_psi' } as const; // biome-ignore format: one line
 
 /** Flags of `score` that are limits of the gate. */
-export interface GateSaid extends Partial<Record<(typeof BY_COLUMN)[number], string>> {
+interface GateSaid extends Partial<Record<(typeof BY_COLUMN)[number], string>> {
   maxRejects?: number;
   maxScorePsi?: number;
   minRows?: number;

@@ -8,7 +8,7 @@ import { withoutDefaults } from './schema-defaults.ts';
 import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 
-export interface ConfigSources {
+interface ConfigSources {
   /** YAML file; faults in it are told as file:line:column. */
   file?: string;
   /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores go one level down. */

@@ -4,7 +4,7 @@ import { closed, maybe, text, whole } from './options/describe-option.ts';
 import { SCOPES, type Scope } from './scopes.ts';
 
 /** Signatures that a public key checks: with a secret, whoever checks could sign, too. */
-export const SIGNATURE_ALGORITHMS = [
+const SIGNATURE_ALGORITHMS = [
   'RS256',
   'RS384',
   'RS512',

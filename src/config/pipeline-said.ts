@@ -6,7 +6,7 @@ import type { Defaults } from './schema-defaults.ts';
 type Mapping = Record<string, unknown>;
 
 /** What a pipeline says, without what has a default. */
-export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
+type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   score?: Partial<PipelineFile['score']>;
   dead_letter?: NonNullable<PipelineFile['dead_letter']>;
   on_invalid?: Pipeline['on_invalid'];

@@ -27,7 +27,7 @@ export interface YamlDocument {
   atPath: (path: readonly string[], message: string, ofKey?: boolean) => YamlProblem;
 }
 
-export type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
+type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
 
 /** Collections within each other. The library descends by recursion: a stack that overflows names no place in the file. */
 const MOST_DEPTH = 100;

@@ -42,7 +42,7 @@ const COMPRESSION_ENDINGS = new Map<string, Compression>([
 /** Endings a file can have, for messages. */
 export const KNOWN_ENDINGS = `${[...FORMAT_ENDINGS.keys()].join(', ')}, each also with .gz or .zst`;
 
-export interface NamedFormat {
+interface NamedFormat {
   /** null: the name has no ending, or one that is no format. */
   format: FileFormat | null;
   compression: Compression;

@@ -4,7 +4,7 @@ import { monotonicMs } from './clock.ts';
 import { ExplainedWork } from './explained-work.ts';
 
 /** What a pipeline can wait for. The one that takes most of the time is its bottleneck. */
-export type WaitedFor = 'source' | 'workers' | 'sink';
+type WaitedFor = 'source' | 'workers' | 'sink';
 
 export const WAITED_FOR: readonly WaitedFor[] = ['source', 'workers', 'sink'];
 

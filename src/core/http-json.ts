@@ -4,7 +4,7 @@ import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import type { ConnectionOptions } from 'node:tls';
 
-export interface JsonRequest {
+interface JsonRequest {
   method: 'GET' | 'POST';
   url: string;
   headers: Readonly<Record<string, string>>;

@@ -2,7 +2,7 @@
 import { faultOf, fixedWord, type Literal, type Word } from './log.ts';
 
 /** Hears of a failure. `task` is a word of the program, never one of an input. */
-export type OnBackgroundFault = (task: Word, error: unknown) => void;
+type OnBackgroundFault = (task: Word, error: unknown) => void;
 
 const listeners = new Set<OnBackgroundFault>();
 

@@ -33,7 +33,7 @@ export interface DeclaredColumns {
   constants: Readonly<Record<string, ConstantValue>>;
 }
 
-export type ConstantValue = string | number | boolean;
+type ConstantValue = string | number | boolean;
 
 /** null: as if nothing were declared. Plain data: it goes to workers. */
 export interface InputDeclaration {

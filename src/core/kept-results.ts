@@ -13,7 +13,7 @@ const OTHERS_WRITE = 0o022;
 const DAY_MS = 24 * 3_600_000;
 
 /** What is kept at most, and for how long after it was last of use. */
-export interface KeptLimits {
+interface KeptLimits {
   readonly entries: number;
   readonly bytes: number;
   readonly ms: number;

@@ -1,7 +1,7 @@
 // Names of the files that a run writes beside its outputs: the one place that knows them.
 
 /** Behind the name of an output: its manifest, its rejected rows, and of a shard what the part is. */
-export const MANIFEST_ENDING = '.manifest.json';
+const MANIFEST_ENDING = '.manifest.json';
 export const REJECTS_ENDING = '.rejects.csv';
 export const PART_ENDING = '.part.json';
 

@@ -14,7 +14,7 @@ export const DRIFT_KERNEL_AFTER = 512;
 /** Micro-batches of fewer rows, such as those of single requests, are counted faster without it. */
 const KERNEL_ROWS_AT_LEAST = 64;
 
-export interface DriftCounterOptions {
+interface DriftCounterOptions {
   plan: DriftPlan;
   encoder: DirectEncoding;
   interpreter: Interpreter;

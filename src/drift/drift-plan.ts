@@ -12,7 +12,7 @@ const OTHER = '(other)';
 const MAX_SKETCHES = 32;
 
 /** How the values of a column fall into bins. */
-export type Binning =
+type Binning =
   /** Numbers and the score, compared as float32: bin k is edges[k - 1] ≤ value < edges[k]. */
   | { by: 'edges'; edges: readonly number[] }
   /** Booleans (code 0 or 1) and categories that the package lists: the bin of each code. */
@@ -41,7 +41,7 @@ export interface MeasuredColumn {
 }
 
 /** Decisions of the package: how many rows got each. */
-export interface MeasuredDecisions {
+interface MeasuredDecisions {
   /** In ascending order of the probability they need; '' is none of them. */
   readonly names: readonly string[];
   /** A value from limits[k] up to, but without, the next one means names[k]; compared as float32. */

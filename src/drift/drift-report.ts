@@ -49,7 +49,7 @@ export interface DriftReport {
 }
 
 /** The gauges of a model. */
-export interface DriftFigures {
+interface DriftFigures {
   scorePsi: number | null;
   psiMax: number;
   /** The column with that PSI; null: no column is measured. */

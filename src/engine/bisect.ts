@@ -3,7 +3,7 @@ import { RECORD_OK } from '../core/block.ts';
 import type { SluiceError } from '../core/errors.ts';
 import { type BlockJob, type JobQueue, partOf } from './job-queue.ts';
 
-export interface BisectOptions {
+interface BisectOptions {
   queue: JobQueue;
   /** RECORD_* that a poison row is marked with. */
   fault: number;

@@ -12,7 +12,7 @@ const WORTH_MS = 150;
 const MAX_BLOCK_MS = 250;
 const MANY_SLOW = 2;
 
-export interface HelpingParts {
+interface HelpingParts {
   /** null: the model is not compiled. */
   open(): Promise<InlineScorer | null>;
   /** For answers. */

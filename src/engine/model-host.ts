@@ -42,7 +42,7 @@ export interface ModelHostEvents {
   onCurrent?: (reference: string, model: ModelPackage) => void;
 }
 
-export interface ModelHostOptions extends ModelHostEvents {
+interface ModelHostOptions extends ModelHostEvents {
   registry: Registry;
   workers: number;
   engine?: EnginePolicy;

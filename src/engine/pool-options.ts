@@ -44,7 +44,7 @@ export interface PoolEvents {
   onWork?: (ms: number) => void;
 }
 
-export const DEFAULT_BATCH_ROWS = 512;
+const DEFAULT_BATCH_ROWS = 512;
 const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 const DEFAULT_MAX_POISON_ROWS = 100;
 /** Bytes of heap that a byte of a file of categories becomes while it is read and after: 15 were seen. */

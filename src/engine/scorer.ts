@@ -151,7 +151,7 @@ class JobRun {
 }
 
 /** What a job does before each micro-batch, and again and again while effects are computed. */
-export type BatchStep = (explained: Explained) => void | Promise<void>;
+type BatchStep = (explained: Explained) => void | Promise<void>;
 
 /** How ONNX Runtime and the C++ library say that there is no more memory. */
 const OUT_OF_MEMORY = /bad_alloc|alloc|out of memory/i;

@@ -12,7 +12,7 @@ import { processLink } from './process-link.ts';
 import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
 import { type LinkEvents, threadLink, type WorkerLink } from './worker-link.ts';
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   /** File a worker starts with. */
   entry: URL;
   heapMb: number;
@@ -54,7 +54,7 @@ export interface SupervisorEvents {
   onDeath(reason: Word, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
-export interface SupervisedWorker {
+interface SupervisedWorker {
   link: WorkerLink;
   ready: boolean;
   /** In the order the worker takes them: the first is the one it works on. */

@@ -30,7 +30,7 @@ const RUN_AND_FILE: readonly Exporter[] = ['batch_run', 'topic_run', 'metrics_fi
 const FILE: readonly Exporter[] = ['metrics_file'];
 
 /** Brings what is measured only when it is asked for; called before every scrape. */
-export type Filler = () => void | Promise<void>;
+type Filler = () => void | Promise<void>;
 
 /**
  * Metrics of one process. It exports only the families it can have: a zero from a process without a job table would read as

@@ -37,7 +37,7 @@ function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | n
   throw new SluiceError('usage', 'the endpoint of traces (OTLP) is no http(s) address');
 }
 
-export interface TracerOptions {
+interface TracerOptions {
   env: NodeJS.ProcessEnv;
   /** Overrides that of the environment: its base, without `/v1/traces`. */
   endpoint?: string | undefined;

@@ -2,7 +2,7 @@
 import { Gauge, Registry } from 'prom-client';
 
 /** Of one model and month. */
-export interface MeasuredMonth {
+interface MeasuredMonth {
   model: string;
   /** `2026-03`; null: no month is known. */
   month: string | null;

@@ -3,7 +3,7 @@ import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core
 
 export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
 
-export interface FaultEvents {
+interface FaultEvents {
   log: Log;
   count: (kind: FaultKind) => void;
   /** An exception left code half done: the process should finish what it can and end. Called once. */

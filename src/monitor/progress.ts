@@ -2,7 +2,7 @@
 import { monotonicMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import type { ExplainedProgress } from '../core/explained-work.ts';
 
-export interface ProgressState {
+interface ProgressState {
   rows: number;
   rejected: number;
   bytesRead: number;

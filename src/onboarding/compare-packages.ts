@@ -22,14 +22,14 @@ const MOST_QUESTIONS = 30_000;
 type Pair<T> = readonly [from: T, to: T];
 
 /** Mean size of the effects of a column; null: that model has no such column, or effects in another space. */
-export interface ColumnEffects {
+interface ColumnEffects {
   readonly column: string;
   readonly from: number | null;
   readonly to: number | null;
 }
 
 /** What both models make of the same applications. */
-export interface ComparedScores {
+interface ComparedScores {
   /** The package whose background it is. */
   readonly of: string;
   readonly rows: number;
@@ -44,7 +44,7 @@ export interface ComparedScores {
   readonly space: Space | null;
 }
 
-export interface PackageComparison {
+interface PackageComparison {
   readonly from: string;
   readonly to: string;
   readonly packageSha256: Pair<string>;

@@ -52,7 +52,7 @@ export interface Proposal {
   files: PackageFiles;
 }
 
-export type PackageFiles = ReadonlyMap<string, string | Uint8Array>;
+type PackageFiles = ReadonlyMap<string, string | Uint8Array>;
 
 /** What a missing value may become; the first that fits is taken. */
 export type MissingChoice = NonNullable<ColumnSpec['missing']>;

@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 
 /** What a missing value becomes, or that it is rejected. */
 export type MissingRule = number | string | boolean | 'nan' | 'error';
-export type UnseenRule = number | string | 'missing' | 'error';
+type UnseenRule = number | string | 'missing' | 'error';
 
 /** '*' in place of a column means every column that is not named. */
 export interface EncodingFile {

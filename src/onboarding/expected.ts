@@ -124,7 +124,7 @@ export interface Deviation {
 }
 
 /** Scored rows and where their expectations stand. */
-export interface ComparedRows {
+interface ComparedRows {
   readonly scores: Scores;
   readonly rejected: ReadonlyMap<number, unknown>;
   /** `rowOf[i]` is the expectation's row of score row i. */

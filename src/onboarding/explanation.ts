@@ -16,7 +16,7 @@ import type { Report } from './report.ts';
 export const BACKGROUND_FILE = 'background.csv';
 export const COVERS_FILE = 'covers.json';
 
-export interface ChosenExplanation {
+interface ChosenExplanation {
   readonly explain: NonNullable<Manifest['explain']>;
   readonly interpretation: NonNullable<Report['interpretation']>;
 }

@@ -19,7 +19,7 @@ import { UNMAPPED, verifyPackage, warnUnmapped } from './verify.ts';
 /** Written anew. */
 const OWN: readonly string[] = ['model.yaml', 'report.json', 'report.md', LOCK, SIGNATURE];
 
-export interface NewVersion {
+interface NewVersion {
   model: ModelPackage;
   report: Report;
   differences: readonly Difference[];

@@ -16,7 +16,7 @@ const FOREIGN_SHARE = 0.02;
 /** Labels of which every assignment to the classes is looked at. */
 const MOST_LABELS = 6;
 
-export interface OutcomeLabels {
+interface OutcomeLabels {
   /** Cell → index of its class. */
   readonly classOf: ReadonlyMap<string, number>;
   /** Share of the rows whose cell is none of the classes. */
@@ -39,7 +39,7 @@ export function outcomeLabels({ classes = [] }: Manifest, cells: readonly string
 
 export const areForeign = ({ foreign }: OutcomeLabels): boolean => foreign > FOREIGN_SHARE;
 
-export interface LabelAssignment {
+interface LabelAssignment {
   readonly classOf: ReadonlyMap<string, number>;
   /** By how much it fits better than the next best. */
   readonly lead: PairedGain;

@@ -8,7 +8,7 @@ import { refusal } from './findings.ts';
 import { positiveOf } from './positive-class.ts';
 
 /** What a run of the graph answered. */
-export interface TrialAnswers {
+interface TrialAnswers {
   readonly tensors: ReadonlyMap<string, OutputTensor>;
   readonly rows: number;
 }

@@ -33,7 +33,7 @@ const n = (x: number, digits = 0): string => x.toLocaleString('en', { maximumFra
 /** true if every batch size gave the same bits, in whole groups of rows. */
 export const isInvariant = (b: BatchInvariance): boolean => Object.values(b.different).every((d) => d === 0);
 
-export function invarianceText(b: BatchInvariance): string {
+function invarianceText(b: BatchInvariance): string {
   if (b.single) return 'The graph takes one row at a time: a row cannot depend on its neighbours.';
   if (isInvariant(b)) {
     const bare = Object.values(b.differentBare).some((d) => d > 0)

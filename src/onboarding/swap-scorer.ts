@@ -106,7 +106,7 @@ async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (read
 }
 
 /** The positive class, each class, or the value. */
-export function asPredictions(manifest: Manifest, scores: Scores, rows: number): Predictions {
+function asPredictions(manifest: Manifest, scores: Scores, rows: number): Predictions {
   const interpreter = new Interpreter(manifest);
   if (manifest.task === 'multiclass')
     return { values: Float64Array.from(scores.values.subarray(0, rows * scores.width)), width: scores.width };

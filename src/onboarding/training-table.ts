@@ -11,7 +11,7 @@ const MAX_DISTINCT = 5000;
 /** The sample of a table is reproducible. */
 const SAMPLE_SEED = 9_171;
 /** Number of rows of the sample. */
-export const SAMPLE_ROWS = 20_000;
+const SAMPLE_ROWS = 20_000;
 
 /** Words for "no value": the list pandas reads as NaN, and a few more. */
 export const MISSING_WORDS = new Set([

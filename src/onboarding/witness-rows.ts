@@ -26,7 +26,7 @@ export interface WitnessRows {
   readonly scorer: SwapScorer;
 }
 
-export interface WitnessFound {
+interface WitnessFound {
   /** null: the table is no witness. */
   readonly witness: WitnessRows | null;
   /** Why it is none. */

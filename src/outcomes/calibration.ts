@@ -3,7 +3,7 @@ import type { ScoredOutcomes } from './discrimination.ts';
 import { ExactSum } from './exact-sum.ts';
 
 /** Applications between two deciles of the score. */
-export interface CalibrationBin {
+interface CalibrationBin {
   rows: number;
   meanProbability: number;
   /** Share of positives. */

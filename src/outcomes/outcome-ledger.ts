@@ -15,7 +15,7 @@ const NONE = 0xff;
 const MAX_NAMES = 0xff;
 const FIRST_LABELS = 1 << 10;
 
-export interface PredictionEntry {
+interface PredictionEntry {
   model: string;
   probability: number;
   /** NO_MONTH: that of the label, if it has one. */

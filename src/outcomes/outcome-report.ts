@@ -7,7 +7,7 @@ import { brierScore, type Discrimination, discrimination, type ScoredOutcomes } 
 import { byName, type DecisionCount, type LedgerMonth, type OutcomeLedger } from './outcome-ledger.ts';
 import type { PredictionCounts } from './read-predictions.ts';
 
-export interface DecisionOutcome {
+interface DecisionOutcome {
   /** null: none was predicted. */
   decision: string | null;
   rows: number;
@@ -48,7 +48,7 @@ export interface OutcomeReport {
   totals: OutcomeGroup[];
 }
 
-export type ReportCounts = Pick<OutcomeReport, 'predictions'> & { labels: { rows: number; repeated: number } };
+type ReportCounts = Pick<OutcomeReport, 'predictions'> & { labels: { rows: number; repeated: number } };
 
 /** Sorts the scores of one model after the other: at most 16 bytes a prediction beside the ledger. */
 export function outcomeReport(ledger: OutcomeLedger, { labels, predictions }: ReportCounts): OutcomeReport {

@@ -28,7 +28,7 @@ export interface LabelOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface LabelCounts {
+interface LabelCounts {
   rows: number;
   /** Rows whose key was there before. */
   repeated: number;

@@ -18,12 +18,12 @@ import { ObjectColumns } from './object-columns.ts';
 import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';
 
 /** A file that can be opened, whatever its format and compression. */
-export interface TableFile {
+interface TableFile {
   readonly name: string;
   open(): Promise<OpenTable>;
 }
 
-export interface OpenTable {
+interface OpenTable {
   readonly chunks: Chunks;
   readonly input: { format: 'delimited'; delimiter: string } | { format: 'ndjson' | 'json' };
   close(): Promise<void>;

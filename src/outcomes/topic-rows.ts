@@ -8,7 +8,7 @@ import { TIME_HEADER } from '../kafka/send-plan.ts';
 import { ObjectColumns } from './object-columns.ts';
 import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';
 
-export interface TopicTable {
+interface TopicTable {
   readonly topic: string;
   readonly connection: KafkaConnection;
   /** JSON of a value, or why there is none. */

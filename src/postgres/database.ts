@@ -63,11 +63,6 @@ export async function disconnect(client: Database | null): Promise<void> {
   await client?.end().catch(() => {});
 }
 
-/** Ends a connection that may be in the middle of a transfer: nothing that is not committed stays. Never throws. */
-export function breakOff(client: Database | null): void {
-  (client as unknown as { connection?: { stream?: { destroy(): void } } } | null)?.connection?.stream?.destroy();
-}
-
 /** One text for a server whatever its own defaults are. */
 function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
   const settings = {

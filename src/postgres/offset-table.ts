@@ -14,7 +14,7 @@ export class Overtaken extends SluiceError {
   }
 }
 
-export interface OffsetScope {
+interface OffsetScope {
   target: TableName;
   /** Consumer group. */
   group: string;

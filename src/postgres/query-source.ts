@@ -47,9 +47,6 @@ const KINDS: Readonly<Record<number, ValueKind>> = {
   1266: 'time',
 };
 
-/** What a source is called in messages and in the list of rejected rows. */
-export const nameOfQuery = ({ table }: Pick<QuerySettings, 'table'>): string => table ?? 'query';
-
 /**
  * Opens a transaction that sees one state of the database and writes nothing, and begins to read in it. Memory is that of a few
  * blocks: the server waits while nobody reads.

@@ -10,13 +10,13 @@ import type { StoredColumn } from './table-layout.ts';
 const NUL = '\0';
 
 /** The position of a record. */
-export interface RecordPlace {
+interface RecordPlace {
   topic: string;
   partition: number;
   offset: bigint;
 }
 
-export interface RejectionReason {
+interface RejectionReason {
   code: ErrorCode;
   column?: string;
   message: string;

@@ -8,7 +8,7 @@ import { copyInto, createStaging, readableTarget, STAGING, type StoredColumn, ty
 /** Values as text, by the name of their column. */
 export type RowAsText = Readonly<Record<string, string | null>>;
 
-export interface StoredRows {
+interface StoredRows {
   /** Rows of that number, of any run that was appended. */
   stored: RowAsText[];
   again: RowAsText;

@@ -60,7 +60,7 @@ const RIGHTS = {
 } as const;
 export type TableMode = keyof typeof RIGHTS;
 
-export interface TargetOptions {
+interface TargetOptions {
   columns: readonly StoredColumn[];
   key: readonly string[];
   mode: TableMode;

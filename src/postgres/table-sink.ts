@@ -33,7 +33,7 @@ export interface TableSinkSettings extends DatabaseSettings {
   key?: readonly string[] | undefined;
 }
 
-export interface TableSinkOptions {
+interface TableSinkOptions {
   columns: readonly StoredColumn[];
   /** SHA-256 of the input, asked for when all of it was read. */
   inputDigest: () => string;

@@ -17,7 +17,7 @@ import { ensureTable } from './own-table.ts';
 import { LETTER_KEY, LETTER_LAYOUT } from './record-rows.ts';
 import { copyInto, createStaging, createTarget, insertFrom, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
 
-export interface TableWriterOptions {
+interface TableWriterOptions {
   database: DatabaseSettings;
   table: string;
   mode: 'append' | 'merge';
@@ -30,7 +30,7 @@ export interface TableWriterOptions {
   transactionTimeoutMs: number;
 }
 
-export interface TableBatch {
+interface TableBatch {
   partition: number;
   /** What `sluice_offsets` says of the partition as far as this member knows. */
   from: bigint | null;

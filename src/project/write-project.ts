@@ -13,7 +13,7 @@ const EMPTY = ['incoming', 'scored', 'metrics'];
 /** Named otherwise among the templates, because npm would take it for its own. */
 const RENAMED: Readonly<Record<string, string>> = { gitignore: '.gitignore' };
 
-export interface ProjectOptions {
+interface ProjectOptions {
   /** Absolute. */
   folder: string;
   /** A folder registry whose models are copied. */

@@ -30,7 +30,7 @@ export interface ProvenBlock {
 }
 
 /** The files that have blocks, in the order of a manifest. */
-export const PROVEN_FILES = ['input', 'output', 'list'] as const;
+const PROVEN_FILES = ['input', 'output', 'list'] as const;
 export type ProvenName = (typeof PROVEN_FILES)[number];
 export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
 

@@ -10,7 +10,7 @@ import type { RunSpec } from '../runs/spec.ts';
 export const REPORT_ID = 'sluice-run-report';
 
 /** Of a run whose outputs were published: what another is compared with. */
-export interface ComparedRun {
+interface ComparedRun {
   began: string;
   model: string;
   rows: number;
@@ -18,7 +18,7 @@ export interface ComparedRun {
   decisions: DecisionShare[];
 }
 
-export interface ReportedInput {
+interface ReportedInput {
   input: string;
   rows: number;
   scored: number;

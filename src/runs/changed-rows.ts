@@ -15,7 +15,7 @@ import type { RejectsPart } from './rejects-list.ts';
 import { type OneRun, runOnce } from './run-once.ts';
 import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
 
-export interface RescoreOptions {
+interface RescoreOptions {
   predicate: Predicate;
   model: ModelPackage;
   /** Of the run. */

@@ -7,7 +7,7 @@ import type { RunResult } from './context.ts';
 import type { StepObservers } from './plugin.ts';
 
 /** An input all of which was scored; its files are written and not yet visible. */
-export interface ScoredStep {
+interface ScoredStep {
   observers: StepObservers;
   counts: Readonly<RunCounts>;
   unit: UnitAccount;

@@ -31,7 +31,7 @@ export interface RunContext {
 }
 
 /** Model and evaluator of a run. */
-export interface ScoredBy {
+interface ScoredBy {
   model: ModelPackage;
   packageSha256: string;
   evaluator: string;

@@ -8,7 +8,7 @@ import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type OpenSink, type OpenSource, withOutput } from './endpoints.ts';
 
-export interface QueryInput {
+interface QueryInput {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
 }
@@ -28,7 +28,7 @@ export async function openQuerySource(source: PostgresSource, input: QueryInput)
   };
 }
 
-export interface TableOutput {
+interface TableOutput {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
   interpretation: InterpretationSpec | null;

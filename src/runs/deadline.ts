@@ -17,7 +17,7 @@ export function deadlineOf(text: string, now = epochMs()): number {
   throw new SluiceError('usage', 'a deadline is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
 }
 
-export interface DeadlineWatchOptions {
+interface DeadlineWatchOptions {
   /** ms since 1970. */
   deadline: number;
   began: number;

@@ -311,7 +311,7 @@ function ignoredBy(declared: InputDeclaration | undefined): (name: string) => bo
   return (name) => ignore === '*' || ignore.includes(name);
 }
 
-export interface SinkOptions {
+interface SinkOptions {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
   interpretation: InterpretationSpec | null;

@@ -33,7 +33,7 @@ export interface ExplainedRow {
   error?: { code: ErrorCode; column?: string; message: string };
 }
 
-export interface ExplainRowOptions {
+interface ExplainRowOptions {
   model: ModelPackage;
   source: OpenSource;
   /** Data row, from 1. */

@@ -47,7 +47,7 @@ export function foresee(measured: Measured, bytes: number, leftSeconds: number, 
   return { seconds: takes(1), inShardsSeconds: takes(machines ?? MOST_MACHINES), machines };
 }
 
-export interface SampleOptions {
+interface SampleOptions {
   spec: RunSpec;
   plan: ShardPlan;
   model: ModelPackage;

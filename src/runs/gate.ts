@@ -41,7 +41,7 @@ const WHAT: Record<keyof GateLimits, string> = {
 const TOLD = 20;
 
 /** A limit that an input does not keep. */
-export interface ExceededLimit {
+interface ExceededLimit {
   limit: keyof GateLimits;
   /** null: of the input as a whole, or of the score. */
   column: string | null;
@@ -92,7 +92,7 @@ function measurable(key: ColumnLimit, manifest: Manifest): (column: DriftPlan['c
 }
 
 /** @throws SluiceError usage: the package has not what the limits need */
-export function refuseGate(limits: GateLimits, manifest: Manifest): void {
+function refuseGate(limits: GateLimits, manifest: Manifest): void {
   const faults = gateFaults(limits, manifest);
   if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
 }
@@ -180,7 +180,7 @@ function trainingOf({ training }: ColumnDrift, key: ColumnLimit): number | null 
 }
 
 /** A number of the gate for people. */
-export function gateNumber(n: number | null, limit: keyof GateLimits): string {
+function gateNumber(n: number | null, limit: keyof GateLimits): string {
   if (n === null) return '';
   if (limit === 'max_psi' || limit === 'max_score_psi') return n.toFixed(2);
   if (limit === 'min_rows' || (limit === 'max_rejects' && n >= 1)) return n.toLocaleString('en-US');

@@ -35,7 +35,7 @@ export interface InputScorerOptions {
 }
 
 /** Both ends of one attempt. */
-export interface OpenEnds {
+interface OpenEnds {
   source: OpenSource;
   sink: OpenSink;
   /** As in `OneRun`; blocks that were written ahead of the verdict are told as well. */
@@ -47,7 +47,7 @@ export interface OpenEnds {
   onConsumed?: OneRun['onConsumed'];
 }
 
-export interface InputRun {
+interface InputRun {
   /** Opens both ends; called again when the input has to be scored again. */
   open(): Promise<OpenEnds>;
   rejects?: RejectsPart;

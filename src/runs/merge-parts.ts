@@ -77,7 +77,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
   return what.length === 0 ? [] : [`${part.path} was made with another ${what.join(', ')} than ${first.path}`];
 }
 
-export interface MergeTargets {
+interface MergeTargets {
   output: string;
   /** null: beside each output, if any row was rejected. */
   rejects: string | null;
@@ -132,7 +132,7 @@ export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): P
   return `${JSON.stringify({ kind: 'sluice-parts', plan: plan.sha256, made_by, parts: listed }, null, 1)}\n`;
 }
 
-export interface JoinOptions {
+interface JoinOptions {
   plan: ShardPlan;
   set: CommitSet;
   /** The list is there where no row was rejected, too. */

@@ -81,7 +81,7 @@ export class JoinedList {
   }
 }
 
-export interface MergedProof {
+interface MergedProof {
   plan: ShardPlan;
   merged: MergedFile;
   output: JoinedOutput;

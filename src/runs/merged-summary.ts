@@ -12,7 +12,7 @@ import type { FoundPart } from './plugins/shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { type GateSummary, gateSummary, type Summary } from './summary.ts';
 
-export type MergedSummary = Pick<
+type MergedSummary = Pick<
   Summary,
   'rows' | 'scored' | 'rejected' | 'rejectedByCode' | 'interpreted' | 'inexact' | 'drift' | 'gate'
 > & { model: string; packageSha256: string; plan: string; shards: number };

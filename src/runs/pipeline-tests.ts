@@ -19,19 +19,19 @@ const CaseSchema = Type.Object(
   },
   { additionalProperties: false },
 );
-export const PipelineTestSchema = Type.Object(
+const PipelineTestSchema = Type.Object(
   { cases: Type.Array(CaseSchema, { minItems: 1 }) },
   { additionalProperties: false },
 );
 
-export interface CaseResult {
+interface CaseResult {
   name: string;
   /** null: passed. */
   failure: string | null;
 }
 
 /** `x.yaml` → `x.test.yaml` */
-export const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
+const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
 
 /** Runs the cases of the file beside a pipeline; its sources and sinks are not touched. @throws SluiceError usage | model_* */
 export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {

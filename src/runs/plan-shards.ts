@@ -8,7 +8,7 @@ import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 import { openStored } from './stored.ts';
 
-export interface ShardPlanOptions {
+interface ShardPlanOptions {
   inputs: readonly Endpoint[];
   shards: number;
   /** A longer record is rejected. */

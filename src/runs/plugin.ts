@@ -41,7 +41,7 @@ export interface RunPlugin {
 /** An input is about to be scored. 'skip': its output stays as it is, and no later plugin sees the step. */
 export type OpenStep = (start: StepStart) => StepObserver | 'skip' | null | Promise<StepObserver | 'skip' | null>;
 
-export interface StepStart extends RunStep {
+interface StepStart extends RunStep {
   /** Files that are published together with the output. */
   readonly set: CommitSet;
   /** The interrupted run that this step continues, once an earlier plugin has found one. */

@@ -36,7 +36,7 @@ const NOTHING: RejectsPart = {
   sync: async () => {},
 };
 
-export interface RejectsSpec {
+interface RejectsSpec {
   /** null for no list. */
   path: string | null;
   /** The source is a pattern. */

@@ -16,7 +16,7 @@ import { interpretationOf } from './spec.ts';
 import { besideStored } from './stored.ts';
 import { inputEnd, outputEnd } from './verify-output.ts';
 
-export interface ReplayOptions {
+interface ReplayOptions {
   output: string;
   predicate: Predicate;
   model: ModelPackage;

@@ -8,7 +8,7 @@ import type { Replayed } from './replay-row.ts';
 import { openInputRow, scoreRow } from './score-row.ts';
 import { interpretationOf } from './spec.ts';
 
-export interface TableReplay {
+interface TableReplay {
   pipeline: Pipeline;
   model: ModelPackage;
   row: number;

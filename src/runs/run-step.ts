@@ -9,7 +9,7 @@ import type { RunEnds } from './open-ends.ts';
 import { type ObservedAttempt, type OpenStep, type PlannedRun, type StepObserver, StepObservers } from './plugin.ts';
 import { fileScoringOf } from './spec.ts';
 
-export interface StepRunner {
+interface StepRunner {
   run: PlannedRun;
   /** Of the plugins that this run uses, in their order. */
   openers: readonly OpenStep[];

@@ -19,7 +19,7 @@ export interface SingleRowInput {
   close(): Promise<void>;
 }
 
-export interface InputRow {
+interface InputRow {
   /** Data row, from 1. */
   row: number;
   model: ModelPackage;

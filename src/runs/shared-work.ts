@@ -20,7 +20,7 @@ import { putFirst, putStored, removeStored, storedSize, storedText } from './sto
 const KIND = 'sluice-shared-run';
 
 /** An input as it was when the run began: bytes, and its time of change or the tag of the object. */
-export interface SeenInput {
+interface SeenInput {
   name: string;
   bytes: number;
   mark: string;

@@ -26,7 +26,7 @@ export interface RunSpec extends Pipeline {
 }
 
 /** Tuning; never changes the output. */
-export interface Tuning {
+interface Tuning {
   /** Rows a micro-batch of a worker. */
   batchRows?: number;
   /** Bytes a block. */

@@ -4,7 +4,7 @@ import type { ColumnSource } from '../io/columns/line-batch.ts';
 import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 
-export interface TableChunksOptions {
+interface TableChunksOptions {
   /** The bytes of the table need not be waited for, so that lines can be written to where they are wanted. */
   near: boolean;
   /** The one the table was opened with. */

@@ -20,7 +20,7 @@ export interface UploadSpec extends RunSpec {
   source: UploadSource;
 }
 
-export interface UploadRun {
+interface UploadRun {
   spec: UploadSpec;
   /** Name of the pipeline. */
   name: string;

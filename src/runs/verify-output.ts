@@ -23,7 +23,7 @@ import { type Predicate, type ProvenName, predicateOf } from '../proof/statement
 import { type Endpoint, endpoint, openSource, plainOf } from './endpoints.ts';
 import { besideStored, storedBytes, storedText } from './stored.ts';
 
-export interface VerifyOptions {
+interface VerifyOptions {
   output: string;
   /** null: the input is not checked. */
   input: string | null;
@@ -38,7 +38,7 @@ export interface VerifyOptions {
 }
 
 /** One thing that is wrong. */
-export interface ProofFinding {
+interface ProofFinding {
   file: ProvenName | 'package' | 'manifest';
   /** changed: a block; inserted: bytes between blocks; content: a file as a whole; stored: compressed again with the same content. */
   kind: 'changed' | 'inserted' | 'content' | 'stored' | 'missing' | 'name';

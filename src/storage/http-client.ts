@@ -35,7 +35,7 @@ export interface Download extends Reply {
 
 export type OutageCode = 'registry_unavailable' | 'storage_unavailable';
 
-export interface StreamedReply extends Reply {
+interface StreamedReply extends Reply {
   /** null: it was refused. */
   body: http.IncomingMessage | null;
 }

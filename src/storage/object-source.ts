@@ -5,7 +5,7 @@ import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { objectAddress, storeOf } from './objects.ts';
 
-export interface ObjectSource {
+interface ObjectSource {
   /** Each is valid until the next one is asked for. */
   chunks: AsyncIterable<Uint8Array>;
   /** Of `chunks`. */

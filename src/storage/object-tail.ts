@@ -27,7 +27,7 @@ export const partNumbersOf = (bytes: number, length: number): number => Math.cei
 const stateOf = (state: string | null): GrowingState =>
   state === null ? { upload: null, parts: [], next: 1, left: null } : JSON.parse(state);
 
-export interface GrowingObject {
+interface GrowingObject {
   /** s3://bucket/key of the object. */
   name: string;
   /** Bytes that it will have. */

@@ -24,7 +24,7 @@ const providerOf = (name: string): Provider | undefined => {
 
 export const isObject = (name: string): boolean => providerOf(name) !== undefined;
 
-export interface ObjectAddress {
+interface ObjectAddress {
   scheme: string;
   bucket: string;
   key: string;

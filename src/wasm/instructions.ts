@@ -23,12 +23,12 @@ export interface Instruction extends Signature {
   readonly code: readonly number[];
 }
 
-export interface MemoryInstruction extends Instruction {
+interface MemoryInstruction extends Instruction {
   /** Exponent of the natural alignment. */
   readonly align: number;
 }
 
-export interface LaneInstruction extends Instruction {
+interface LaneInstruction extends Instruction {
   readonly lanes: number;
 }
 

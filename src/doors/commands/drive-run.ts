@@ -27,7 +27,7 @@ import { type RunLog, runLog } from './run-log.ts';
 import { endWithin, signalled } from './signals.ts';
 import { tellEstimate } from './tell-estimate.ts';
 
-export interface DriveOptions {
+interface DriveOptions {
   /** Of the pipeline; a label of metrics. */
   name: string;
   registry?: string | undefined;
@@ -237,7 +237,7 @@ async function leave(
   await leaveMetrics(metrics, end, { file, gateway, begun, log });
 }
 
-export interface DrivenContext extends RunContext {
+interface DrivenContext extends RunContext {
   close(): Promise<void>;
 }
 

@@ -5,7 +5,7 @@ import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts'
 import { isLeftText, lastSuccessIn, leftText, type RunEnd } from '../../monitor/left-metrics.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 
-export interface LeavingPlaces {
+interface LeavingPlaces {
   /** File; undefined: none. */
   file: string | undefined;
   /** Address of a push gateway; undefined: none. */

@@ -39,7 +39,7 @@ export interface DirectEncoding {
  * code than the rest (Logistic: other bits in about 1 of 100 rows), so the bits of a row would depend on how many neighbours it
  * has; in whole groups there is no tail.
  */
-export const ROW_GROUP = 16;
+const ROW_GROUP = 16;
 
 /** Rows filled column by column before the next ones, so that their cache lines stay in L1. */
 const TILE_ROWS = 64;

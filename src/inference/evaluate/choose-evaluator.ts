@@ -51,7 +51,7 @@ interface Judged extends Known {
 }
 
 /** Opens ONNX Runtime with a model that was read and checked. */
-export type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
+type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
 
 /** Rows of a comparison, and the time budget after which it stops early: large forests are slow in ONNX Runtime. */
 const ROWS = 10_240;
@@ -68,7 +68,7 @@ async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Ev
   return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
-export interface ChooseOptions {
+interface ChooseOptions {
   /** An earlier verdict: if its key fits, nothing is compared, and a native one does not even load ONNX Runtime. */
   verdict?: Verdict | null;
   /** Opens ONNX Runtime in parallel while the model is compiled here. */
@@ -177,7 +177,7 @@ async function decide(
   }
 }
 
-export interface Comparison {
+interface Comparison {
   agree: boolean;
   rows: number;
   sameBits: boolean;

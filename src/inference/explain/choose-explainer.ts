@@ -20,7 +20,7 @@ import { type Covers, treeExplainer } from './trees.ts';
 /** Rows of the background where each of them costs time for each row explained; trees and linear models take all of it. */
 const MOST_ASKED = 1000;
 
-export interface ExplainerOptions {
+interface ExplainerOptions {
   bytes: Uint8Array;
   manifest: Manifest;
   evaluator: Evaluator;

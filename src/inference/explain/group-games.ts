@@ -18,7 +18,7 @@ export interface GroupGame extends LeafGroup {
 }
 
 /** Computes the vector of a row: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
-export type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, at: number) => boolean;
+type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, at: number) => boolean;
 
 export class GroupAdder<G extends GroupGame> {
   readonly #fill: VectorFill<G>;

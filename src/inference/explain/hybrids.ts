@@ -28,10 +28,10 @@ export const modelAnswers =
   };
 
 /** Called after every batch with the evaluations it took; may wait, and ends the work by what it throws. */
-export type OnEvaluated = (evaluations: number) => void | Promise<void>;
+type OnEvaluated = (evaluations: number) => void | Promise<void>;
 
 /** Which columns rows `from`..`from + rows - 1` of a list take from which row of the others. */
-export interface Mixed {
+interface Mixed {
   sets: Int32Array;
   of: Int32Array;
   from: number;

@@ -28,7 +28,7 @@ export interface InterpretationSpec {
   interactions?: number;
 }
 
-export interface Reason {
+interface Reason {
   code: string;
   column: string;
   text: string;

@@ -28,7 +28,7 @@ const gained = new Float64Array(32);
  * coalition plays 1 if it holds all of the first and none of the second. Then two of the first make (a−2)!·b!/(a+b−1)!,
  * two of the second a!·(b−2)!/(a+b−1)!, and one of each −(a−1)!·(b−1)!/(a+b−1)!; a player both satisfy makes nothing.
  */
-export function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): boolean {
+function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
   const full = 2 ** d - 1;
   const { backgroundMasks, backgroundShares } = game;

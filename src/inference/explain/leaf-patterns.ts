@@ -28,7 +28,7 @@ export interface TreeWalk {
 }
 
 /** What a leaf is told: the bits of the columns whose conditions each row does not meet. Overwritten when it returns. */
-export type OnLeaf = (leaf: number, lacking: Int32Array, rows: number) => void;
+type OnLeaf = (leaf: number, lacking: Int32Array, rows: number) => void;
 
 interface SegmentedSlots {
   readonly slots: Int32Array;

@@ -20,7 +20,7 @@ export interface StrongestPairs {
   readonly effects: Float64Array;
 }
 
-export interface AskedPairs {
+interface AskedPairs {
   explainer: Explainer;
   inputs: readonly EncodedInput[];
   /** Positions in the inputs. */

@@ -3,7 +3,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { type Field, type KnownText, Message } from './protobuf.ts';
 
 /** TensorProto.DataType by number. */
-export const ELEMENT_TYPES = [
+const ELEMENT_TYPES = [
   'undefined', 'float32', 'uint8', 'int8', 'uint16', 'int16', 'int32', 'int64', 'string', 'bool', 'float16', 'float64',
   'uint32', 'uint64', 'complex64', 'complex128', 'bfloat16',
 ] as const; // biome-ignore format: the table reads better packed
@@ -12,7 +12,7 @@ export type ElementType = (typeof ELEMENT_TYPES)[number] | 'other';
 /** A dimension: its size, the name of a free one, or null if undeclared. */
 export type Dimension = number | string | null;
 
-export type ValueType =
+type ValueType =
   | { kind: 'tensor'; element: ElementType; shape: readonly Dimension[] | null }
   | { kind: 'sequence' | 'map' | 'optional' | 'sparse' | 'unknown' };
 

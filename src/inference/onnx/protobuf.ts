@@ -19,7 +19,7 @@ const broken = (what: string): SluiceError => new SluiceError('model_invalid', `
 const MAX_DEPTH = 64;
 
 /** Reads varints one after another; the cursor is `at`. */
-export class VarintReader {
+class VarintReader {
   at: number;
   readonly #bytes: Uint8Array;
   readonly #end: number;

@@ -13,7 +13,7 @@ export interface Columns {
 }
 
 /** Most columns of a tensor that are traced: a damaged file can declare far more. */
-export const MAX_COLUMNS = 65_536;
+const MAX_COLUMNS = 65_536;
 export function limited(columns: number): number {
   if (!(columns <= MAX_COLUMNS)) throw new Untraceable(`a tensor of ${columns} columns`);
   return columns;

@@ -6,7 +6,7 @@ import { columnsOf, constant, contextOf, MAX_STEPS, type TraceContext } from './
 import { linearNode, matrix, real } from './trace-linear.ts';
 import type { OutputStep, Trace } from './traced-model.ts';
 
-export type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
+type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
 
 /**
  * Traces `output` of the model. `widths`: columns of inputs whose shape the file leaves open.

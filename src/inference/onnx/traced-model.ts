@@ -20,7 +20,7 @@ export interface LinearHead {
   secondClass: boolean;
   postTransform: string;
 }
-export interface TreesHead {
+interface TreesHead {
   kind: 'trees';
   node: Node;
 }

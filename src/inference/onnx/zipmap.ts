@@ -4,7 +4,7 @@ import type { Graph, Node, OnnxModel } from './graph.ts';
 import { type ClassLabel, labelsOf } from './nodes.ts';
 import { concat, lengthField, Message } from './protobuf.ts';
 
-export interface ZipMapInfo {
+interface ZipMapInfo {
   /** Name of the graph output. */
   output: string;
   /** The tensor [rows, classes] it is made of. */
@@ -21,7 +21,7 @@ export function zipMaps(graph: Graph): ZipMapInfo[] {
     .map((n) => ({ output: n.outputs[0]!, tensor: n.inputs[0] ?? '', classes: labelsOf(n) ?? [], node: n }));
 }
 
-export interface ServableGraph {
+interface ServableGraph {
   bytes: Uint8Array;
   /** Graph output of the file → output to fetch instead of it. */
   renamed: ReadonlyMap<string, string>;

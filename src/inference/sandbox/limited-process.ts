@@ -8,7 +8,7 @@ import { fieldsOfStat } from '../../core/proc-stat.ts';
 
 const MB = 1024 * 1024;
 
-export interface ProcessLimits {
+interface ProcessLimits {
   /** Heap of JavaScript, MB. */
   heapMb: number;
   /** Bytes the process may use. */

@@ -8,9 +8,9 @@ export type Mode = (typeof MODES)[number];
 export const LEAF = 0;
 export const EQ = MODES.indexOf('EQ');
 
-export const POST_TRANSFORMS = ['NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT'] as const;
+const POST_TRANSFORMS = ['NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT'] as const;
 export type PostTransform = (typeof POST_TRANSFORMS)[number];
-export const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
+const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];
 
 /** An ensemble; the arrays over nodes have one entry a node, in the order of the file. */
@@ -53,7 +53,7 @@ export interface Ensemble {
 const MAX_DEPTH = 2_000;
 const INT32 = 2_147_483_647;
 
-export const isEnsemble = (node: Node): boolean =>
+const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
 /**

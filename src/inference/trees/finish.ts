@@ -5,7 +5,7 @@ import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
 import { Unsupported } from './unsupported.ts';
 
 /** Writes scores of `rows` rows, `targets` a row, from sums that have `stride` entries a target. */
-export type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;
+type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;
 
 type PostTransform = (values: Float64Array) => void;
 const f = Math.fround;

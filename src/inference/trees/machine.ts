@@ -23,7 +23,7 @@ export interface NumberPlace {
   missing?: number;
 }
 
-export interface MachineOptions {
+interface MachineOptions {
   /** Numbers come in double precision. */
   double: boolean;
   /** Largest micro-batch. */
@@ -42,7 +42,7 @@ const MAX_TABLES = 32 * 1_048_576;
 const MAX_MEMORY = 512 * 1_048_576;
 
 /** A call of a kernel; `four` is the one for whole groups of four rows, where there is one of its own. */
-export interface KernelCall {
+interface KernelCall {
   one: string;
   four: string | null;
   args: readonly number[];

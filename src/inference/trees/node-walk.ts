@@ -33,7 +33,7 @@ interface WalkNode {
   leaf: number;
 }
 
-export interface WalkTree {
+interface WalkTree {
   nodes: readonly WalkNode[];
   root: number;
 }

@@ -54,7 +54,7 @@ export const tableBytes = (tile: Tile, tables: TableColumns): number =>
   tile.columns.reduce((n, c) => n + tables.columns[c]!.states * tile.vectors * 16, 0);
 
 /** Rows a kernel takes at once: sums are chains of additions, and four of them run side by side. */
-export type TileRows = 1 | 4;
+type TileRows = 1 | 4;
 
 /** Kernels are shared by tiles of the same form. */
 export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.trees}x${t.bits}x${t.lot.width}x${rows}`;

@@ -15,7 +15,7 @@ export interface TableColumn {
 }
 
 /** State of a compound: the sum of its members' states, each times its factor. */
-export interface Compound {
+interface Compound {
   place: number;
   members: readonly { slot: number; factor: number }[];
 }

@@ -67,7 +67,7 @@ function checkType(type: DataType): void {
   for (const child of (type as { children?: Field[] }).children ?? []) checkType(child.type);
 }
 
-export interface ArrowBatchLimits {
+interface ArrowBatchLimits {
   /** Of a message, compressed or not. */
   batchBytes: number;
   budget: TableBudget;

@@ -20,7 +20,7 @@ const REGION_BYTES = 16;
 
 export type MessageKind = 'schema' | 'dictionary' | 'batch';
 
-export interface MessageHead {
+interface MessageHead {
   /** null: a kind that is not read (tensors). */
   kind: MessageKind | null;
   /** Bytes of the columns that follow. */

@@ -32,7 +32,7 @@ export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: Arro
 
 const NO_BYTES = new Uint8Array(0);
 
-export class ArrowTable implements ColumnSource {
+class ArrowTable implements ColumnSource {
   readonly names: readonly string[];
   readonly kinds: readonly ValueKind[];
   readonly recordBytes: number;

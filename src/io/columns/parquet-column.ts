@@ -26,7 +26,7 @@ const FEW_BYTES = 64 * 1024;
 /** What holds the values of the page at hand. */
 type Values = 'plain' | 'codes';
 
-export interface ParquetColumnOptions {
+interface ParquetColumnOptions {
   pages: PageReader;
   /** Most rows that are taken at once. */
   rows: number;

@@ -11,7 +11,7 @@ import { kindOfElement } from './parquet-types.ts';
 import { TableBudget } from './table-limits.ts';
 import { checkThrift } from './thrift-check.ts';
 
-export interface RowGroup {
+interface RowGroup {
   rows: number;
   /** Where its first byte lies in the file. */
   byte: number;
@@ -35,7 +35,7 @@ function groupEnds(groups: readonly RowGroup[], from: number, to: number): Group
   return rows === 0 ? [] : [{ rows, end: Math.max(...groups.slice(from, to).map((g) => g.byte + g.bytes)) }];
 }
 
-export interface ParquetOptions {
+interface ParquetOptions {
   /** Row groups from 0, `to` exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
   /** Told of the bytes of every page that has been read, as stored. */
@@ -164,7 +164,7 @@ interface TableParts extends Omit<ParquetOptions, 'groups'> {
   far: boolean;
 }
 
-export class ParquetTable implements ColumnSource {
+class ParquetTable implements ColumnSource {
   readonly names: readonly string[];
   readonly kinds: readonly ValueKind[];
   readonly recordBytes: number;

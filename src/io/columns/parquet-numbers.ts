@@ -4,7 +4,7 @@
 export type NumberAt = (view: DataView, at: number) => number;
 
 /** Plain values in `view` from byte `at` on; `level`: 0 where a row is null, null: no row is. */
-export interface PlainNumbers {
+interface PlainNumbers {
   view: DataView;
   at: number;
   level: Int32Array | null;

@@ -49,7 +49,7 @@ export class HeldPages {
 }
 
 /** Bytes of a page, uncompressed and as stored. */
-export interface PageSize {
+interface PageSize {
   bytes: number;
   stored: number;
 }
@@ -247,7 +247,7 @@ export function plainValues(
   }
 }
 
-export interface ValueLayout {
+interface ValueLayout {
   encoding: string;
   type: string;
   /** Bytes of a value; 0: each says its length. */

@@ -12,7 +12,7 @@ interface Constant {
   cell: ColumnData;
 }
 
-export interface ConstantColumnsOptions {
+interface ConstantColumnsOptions {
   /** All columns of the model. */
   readers: readonly ColumnReader[];
   /** By the name of the column: its value. */

@@ -9,7 +9,7 @@ const MOST_LISTED = 100;
 /** Cells that missing columns are compared with: what is behind them is not worth the time. */
 const MOST_COMPARED = 200;
 
-export interface HeaderNames {
+interface HeaderNames {
   /** What the cells of the row mean, in the order of the file; null: not looked at. */
   names: readonly (string | null)[];
   /** Columns of the model that have to be there, … */

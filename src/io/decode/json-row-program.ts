@@ -22,7 +22,7 @@ const BLANK = 32;
 const SPACES = 0x1_0000_2600n;
 
 /** A member of the objects of a stream. */
-export interface JsonMember {
+interface JsonMember {
   /** The key in its quotes, as it usually stands. */
   key: Buffer;
   /** Its value is a text of the model, without a list of values. */

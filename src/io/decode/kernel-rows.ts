@@ -21,7 +21,7 @@ export function endOfRun({ spans }: RecordSlice, from: number, to: number): numb
 }
 
 /** Records `from`..`to - 1` of a block, which become rows `first`.. of a batch. */
-export interface RunOfRecords {
+interface RunOfRecords {
   readonly block: RecordSlice;
   readonly from: number;
   readonly to: number;
@@ -30,7 +30,7 @@ export interface RunOfRecords {
 }
 
 /** What a run was. */
-export interface KernelRun {
+interface KernelRun {
   readonly declined: number;
   readonly bytes: Uint8Array;
   /** Per record: VALID if the kernel read it. Until the kernel runs again. */

@@ -20,7 +20,7 @@ const FIELD_SLACK = 20;
 const MAX_FIELDS = 400;
 
 /** Which fields the rows have. */
-export interface RowLayout {
+interface RowLayout {
   fields: number;
   /** Per column of the model: its field. */
   columns: readonly number[];
@@ -40,7 +40,7 @@ export interface RowSyntax {
   program(fields: readonly RowField[], places: RowPlaces): WasmFunction;
 }
 
-export interface RowKernelOptions {
+interface RowKernelOptions {
   readers: readonly ColumnReader[];
   layout: RowLayout;
   syntax: RowSyntax;

@@ -4,7 +4,7 @@ import { type CellTable, DECLINED, VALID } from './cells.ts';
 import { type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 
 /** A decoder that can take a single record; its answer is the one that counts. */
-export interface ReferenceDecoder {
+interface ReferenceDecoder {
   /** Decodes record `i` of a block into row `row` of a batch under way. */
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void;
 }

@@ -11,7 +11,7 @@ import type { ByteWriter } from './byte-writer.ts';
 import { EXACT_DECIMALS } from './number.ts';
 
 /** Constant text around the numbers of a row. */
-export interface AnswerPieces {
+interface AnswerPieces {
   beforeRow: string;
   /** Between the row's number and its probability, by what is predicted. */
   whenTrue: string;

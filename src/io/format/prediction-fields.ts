@@ -8,7 +8,7 @@ import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 /** A prediction as JSON.parse gives it. */
 export type PredictionJson = Readonly<Record<string, unknown>>;
 
-export interface PredictionField {
+interface PredictionField {
   /** Key in JSON. */
   key: string;
   /** `json`: too deep for a table; it travels as a text of JSON. */
@@ -51,7 +51,7 @@ export function textOf(value: unknown): string | null {
 
 const wordsOf = (values: readonly unknown[]): string[] => [...new Set(values.map(String))];
 
-export const ROW_COLUMN = key('row', 'integer');
+const ROW_COLUMN = key('row', 'integer');
 
 /** Columns between `row` and the error columns. */
 export function answerColumns(i: Interpreter): PredictionColumn[] {

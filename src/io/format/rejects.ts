@@ -9,7 +9,7 @@ export function rejectsHeader(columns: readonly string[]): string {
 }
 
 /** Where a rejected row stands: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte, NaN in a table. */
-export interface RejectedAt {
+interface RejectedAt {
   row: number;
   line: number;
   byteOffset: number;

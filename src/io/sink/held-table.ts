@@ -184,7 +184,7 @@ export class HeldTable {
 }
 
 /** A row of a frame, and where its texts begin. */
-export interface FrameCursor {
+interface FrameCursor {
   readonly row: number;
   readonly texts: readonly number[];
 }

@@ -35,7 +35,7 @@ export interface ByteSource {
 }
 
 /** 64 reads a slab would be waste, a few megabytes at once would be memory: measured flat between 64 KiB and 1 MiB. */
-export const DEFAULT_READ_BYTES = 256 * 1024;
+const DEFAULT_READ_BYTES = 256 * 1024;
 
 /** Bytes `from`..`to - 1` of a file. */
 export interface ByteRange {

@@ -4,7 +4,7 @@ import type { Chunks } from './byte-source.ts';
 import { seenChunks } from './seen-chunks.ts';
 
 /** The next `bytes` of an input. */
-export interface KnownBytes {
+interface KnownBytes {
   bytes: number;
   sha256: string;
 }

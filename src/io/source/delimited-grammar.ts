@@ -5,7 +5,7 @@ import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 
 /** RFC 4180, and what is beyond it: LF, CRLF and CR end lines, mixed as they come; a quote inside an unquoted field is text. */
-export type GrammarState =
+type GrammarState =
   /** Before the first byte of a record. */
   | 'start'
   /** The same behind a CR: a LF still belongs to it. */

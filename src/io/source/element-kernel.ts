@@ -22,7 +22,7 @@ const BRACKET = 0x20;
 const ODD = 0xaaaa_aaaa_aaaa_aaaan;
 
 /** What an element may be. */
-export interface ElementLimits {
+interface ElementLimits {
   bytes: number;
   depth: number;
 }

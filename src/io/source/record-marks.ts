@@ -14,7 +14,7 @@ export interface RecordMark {
   line: number;
 }
 
-export interface MarkedFile {
+interface MarkedFile {
   bytes: number;
   rows: number;
   /** The first record that is no header. */
@@ -27,7 +27,7 @@ export interface MarkedFile {
   sha256: string;
 }
 
-export interface MarkOptions {
+interface MarkOptions {
   scanner: RecordScanner;
   /** The first record is a header. */
   header: boolean;

@@ -18,7 +18,7 @@ const MOST_RUNS = 64;
 /** Most bytes of text of a block, unless a single row has more: some readers of a block write its text. */
 const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
-export interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'idleMs'> {
+interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'idleMs'> {
   /** A row is rejected whose text is longer. */
   maxRecordBytes: number;
 }

@@ -7,7 +7,7 @@ const label = Type.Union([Type.String(), Type.Integer(), Type.Boolean()]);
 const scalar = Type.Union([Type.Number(), Type.String(), Type.Boolean()]);
 const counts = Type.Record(Type.String(), Type.Integer());
 
-export const MissingSchema = Type.Object(
+const MissingSchema = Type.Object(
   {
     values: Type.Optional(
       Type.Array(Type.String(), { description: 'texts that mean missing; default: the empty text' }),
@@ -18,7 +18,7 @@ export const MissingSchema = Type.Object(
   { ...closed, description: 'what counts as missing, and what the model gets instead; as: error refuses the row' },
 );
 
-export const ColumnSchema = Type.Object(
+const ColumnSchema = Type.Object(
   {
     name: Type.String({ minLength: 1 }),
     kind: literals('number', 'boolean', 'category', 'text'),
@@ -53,7 +53,7 @@ export const ColumnSchema = Type.Object(
   closed,
 );
 
-export const InputSchema = Type.Object(
+const InputSchema = Type.Object(
   {
     name: Type.String({ minLength: 1 }),
     type: literals('float32', 'float64', 'int64', 'int32', 'bool', 'string'),

@@ -13,7 +13,7 @@ export const LOCK = 'package.lock';
 export const SIGNATURE = 'model.sig';
 
 /** The files of a package and the hash of all. */
-export type HashedPackage = Pick<ModelPackage, 'sha256' | 'files'>;
+type HashedPackage = Pick<ModelPackage, 'sha256' | 'files'>;
 
 type Named = Pick<PackageFile, 'name' | 'sha256'>;
 

@@ -9,7 +9,7 @@ import { loadPackage } from '../package/load-package.ts';
 import type { ModelPackage, PackageFile } from '../package/model-package.ts';
 import { contentHash, filesOf, namesOf, stampOf } from '../package/package-hash.ts';
 
-export interface PackageCacheOptions {
+interface PackageCacheOptions {
   folder: string;
   /** Bytes kept; packages this process uses stay even beyond. */
   maxBytes: number;

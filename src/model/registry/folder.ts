@@ -37,7 +37,7 @@ const STATES = 'states.history.jsonl';
 const FRESH_MS = 500;
 const MAX_RESOLVED = 1000;
 
-export interface FolderOptions {
+interface FolderOptions {
   /** Only versions with an approval that counts are resolved. */
   approvals?: Approvals | null;
   /** Hears of a retired version that was asked for by its number. */

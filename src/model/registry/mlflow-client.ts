@@ -36,7 +36,7 @@ const RunSchema = Type.Object({ info: Type.Object({ run_id: Type.String(), artif
 
 export type MlflowModel = Static<typeof ModelSchema>;
 export type MlflowVersion = Static<typeof VersionSchema>;
-export type MlflowRun = Static<typeof RunSchema>['info'];
+type MlflowRun = Static<typeof RunSchema>['info'];
 
 /** Retries of setting an alias that was set concurrently. */
 const COLLISIONS = 5;
@@ -246,7 +246,7 @@ export class MlflowClient {
 }
 
 /** null for what does not exist. */
-export async function orNull<T>(call: Promise<T>): Promise<T | null> {
+async function orNull<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call;
   } catch (error) {

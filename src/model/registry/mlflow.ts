@@ -35,7 +35,7 @@ const MANIFEST = 'model.yaml';
 const STALE_UPLOAD_MS = 3600_000;
 const FILES_MAX = 1000;
 
-export interface MlflowStoreOptions extends MlflowClientOptions {
+interface MlflowStoreOptions extends MlflowClientOptions {
   /** Name of the experiment whose runs hold what is added. */
   experiment: string;
 }

@@ -12,7 +12,7 @@ import { RemoteRegistry, type Store } from './remote.ts';
 import { S3Store } from './s3.ts';
 import type { Approvals } from './state-journal.ts';
 
-export interface OpenRemoteOptions {
+interface OpenRemoteOptions {
   options: RegistryOptions;
   env: Record<string, string | undefined>;
   /** Serves ids the remote registry does not have. */

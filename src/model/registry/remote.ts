@@ -59,7 +59,7 @@ export interface Store {
   close(): void;
 }
 
-export interface RemoteRegistryOptions {
+interface RemoteRegistryOptions {
   cacheFolder: string;
   cacheMaxBytes: number;
   refreshMs: number;

@@ -4,14 +4,14 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 
-export interface KeptPackage {
+interface KeptPackage {
   stamp: string;
   /** Its key in the cache. */
   sha256: string;
 }
 
 /** Of one model. */
-export interface Resolution {
+interface Resolution {
   /** Reference → version; null: the store does not have the model, the registry behind it serves it. */
   references: Record<string, string | null>;
   packages: Record<string, KeptPackage>;

@@ -5,7 +5,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { chained, checkChain, isSignedBy, type JournalEntry, journalFields, type Mover, signerId } from './journal.ts';
 
 /** What an entry says of a version. */
-export type RecordedState = 'proposed' | 'approved' | 'retired' | 'removed';
+type RecordedState = 'proposed' | 'approved' | 'retired' | 'removed';
 
 /** The same, and `champion` for what the alias of that name means. */
 export type VersionState = RecordedState | 'champion';
@@ -35,7 +35,7 @@ const lastOf = (history: readonly StateEntry[], version: string): StateEntry | u
   history.findLast((e) => e.version === version);
 
 /** The entry in which a version was added, if somebody wrote it down. */
-export const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
+const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version && e.to === 'proposed');
 
 /**

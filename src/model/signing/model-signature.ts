@@ -41,7 +41,7 @@ export type ModelTrust =
 const MAX_CERTIFICATES = 16;
 
 /** SHA-256 of the public key in PEM, which is how bundles name it. */
-export const hintOf = (key: KeyObject): string =>
+const hintOf = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'pem' }))
     .digest('hex');

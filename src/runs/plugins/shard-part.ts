@@ -22,7 +22,7 @@ export interface StoredFile {
   sha256: string;
 }
 
-export interface PartDescription extends Omit<SavedTally, 'details'> {
+interface PartDescription extends Omit<SavedTally, 'details'> {
   kind: 'sluice-part';
   /** Name of the plan, and the piece of it. */
   plan: string;
@@ -37,7 +37,7 @@ export interface PartDescription extends Omit<SavedTally, 'details'> {
 }
 
 /** What made a part; all but the evaluator has to be the same for all parts. */
-export interface MadeBy {
+interface MadeBy {
   model: Predicate['model'];
   sluice: string;
   node: string;
@@ -47,14 +47,14 @@ export interface MadeBy {
   options: PartOptions;
 }
 
-export interface PartOptions {
+interface PartOptions {
   sink: { [key: string]: JsonValue | undefined };
   score: { passthrough?: readonly string[] | '*' };
   [key: string]: JsonValue | undefined;
 }
 
 /** Adds the description of an output to its set. @throws SluiceError output_* */
-export async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {
+async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {
   const sink = await set.open(`${output}${PART_ENDING}`, { beside: true });
   await sink.write(Buffer.from(`${JSON.stringify({ ...part, sha256: digestOfPart(part) })}\n`));
   await sink.commit();

@@ -47,13 +47,13 @@ const STOPPED = new SluiceError('cancelled', 'the run stopped while its model wa
 /** Whether the run ended because it was stopped during a pause; the records are read again by the next member. */
 export const isStoppedPause = (error: unknown): boolean => error === STOPPED;
 
-export interface AnsweredRecord {
+interface AnsweredRecord {
   readonly record: IncomingRecord;
   /** null: a tombstone that is forwarded. */
   readonly answer: RecordAnswer | null;
 }
 
-export interface RejectedRecord {
+interface RejectedRecord {
   readonly record: IncomingRecord;
   readonly error: RecordError;
 }
@@ -100,7 +100,7 @@ export class AnsweredBatch {
   }
 }
 
-export interface AnswerRecordsOptions {
+interface AnswerRecordsOptions {
   /** Called with the reason when the model becomes unavailable, and with null when it is available again. */
   onPause: (reason: string | null) => void;
   /** Members that the sink adds to answers, which no passthrough column may have. Default: none. */

@@ -36,7 +36,7 @@ export interface ScoredRecords {
   tallies: Tally[];
 }
 
-export interface RecordScorerOptions {
+interface RecordScorerOptions {
   host: ModelHost;
   /** Reference of the model; looked up again for every micro-batch. */
   model: string;

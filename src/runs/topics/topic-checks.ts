@@ -7,14 +7,14 @@ import { connectionOf } from './kafka-connection.ts';
 import { topicsOf } from './record-format.ts';
 import { type TopicsRead, topicsRead } from './topic-source.ts';
 
-export interface CheckedTopic {
+interface CheckedTopic {
   role: string;
   topic: string;
   partitions: number;
   maxBatchBytes: number;
 }
 
-export interface CheckedTopics {
+interface CheckedTopics {
   /** The topics of the source first. */
   topics: CheckedTopic[];
   /** Warnings for operators. */

@@ -24,7 +24,7 @@ export function retryPolicyOf(letters: DeadLetter | undefined): RetryPolicy | nu
 export const retryGroupOf = (letters: DeadLetter | undefined, group: string): string =>
   (letters?.type === 'kafka' ? letters.retry?.group : undefined) ?? `${group}-retry`;
 
-export interface TopicRetriesOptions {
+interface TopicRetriesOptions {
   policy: RetryPolicy;
   /** As for the pipeline's own topic, with the group of the attempts. */
   processor: ProcessorOptions;

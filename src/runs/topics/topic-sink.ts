@@ -13,7 +13,7 @@ import { TopicWriter } from '../../kafka/topic-writer.ts';
 import type { OpenSink } from '../endpoints.ts';
 import type { RecordFormat } from './record-format.ts';
 
-export interface TopicSinkOptions {
+interface TopicSinkOptions {
   connection: KafkaConnection;
   sink: KafkaSink;
   /** A prediction (JSON) in the format of the topic. */
@@ -54,7 +54,7 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
 }
 
 /** Splits chunks of bytes into whole lines. */
-export class LineSplitter {
+class LineSplitter {
   #rest = Buffer.alloc(0);
 
   /** Copies of the lines that are complete now, without line ends. */
@@ -90,7 +90,7 @@ export function recordOf(
   const key = found === undefined || found === null ? null : Buffer.from(String(found));
   return { key, value: encode(line, undefined, parsed) };
 }
-export interface UploadTopicSinkOptions extends TopicSinkOptions {
+interface UploadTopicSinkOptions extends TopicSinkOptions {
   /** Of the upload: no process with the same id writes a line twice. */
   id: string;
   transactionRows: number;

@@ -8,7 +8,7 @@ import type { KafkaConnection } from '../../kafka/client/connection.ts';
 import type { TopicAdmin } from '../../kafka/client/kafka-client.ts';
 import { type KafkaPlaces, LogThrottle, withAdvice } from './kafka-error-messages.ts';
 
-export interface TopicWatchOptions {
+interface TopicWatchOptions {
   connection: KafkaConnection;
   places: KafkaPlaces;
   log: Log;

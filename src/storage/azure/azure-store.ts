@@ -70,7 +70,7 @@ function addressOf(text: string): URL {
 }
 
 /** One container. Blocks that were sent but not committed are removed by the service after a week. */
-export class AzureStore implements ObjectStore {
+class AzureStore implements ObjectStore {
   readonly #container: string;
   readonly #account: Account;
   readonly #http: HttpClient;

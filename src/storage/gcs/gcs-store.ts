@@ -46,7 +46,7 @@ interface Upload {
   turn: Promise<void>;
 }
 
-export class GcsStore implements ObjectStore {
+class GcsStore implements ObjectStore {
   readonly #bucket: string;
   readonly #endpoint: URL;
   readonly #http: HttpClient;

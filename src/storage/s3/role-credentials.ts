@@ -9,7 +9,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { type OutageCode, readCa } from '../http-client.ts';
 import type { Lent } from './renewed-credentials.ts';
 
-export interface RoleOptions {
+interface RoleOptions {
   env: Record<string, string | undefined>;
   region: string;
   /** PEM file of the authorities trusted instead of the system's. */
@@ -18,7 +18,7 @@ export interface RoleOptions {
 }
 
 /** Who lends keys, as messages name it. */
-export type Lender = 'web identity' | 'container' | 'instance';
+type Lender = 'web identity' | 'container' | 'instance';
 
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 20_000;

@@ -6,7 +6,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { OutageCode } from '../http-client.ts';
 import { type CredentialSource, renewed, type S3Credentials } from './renewed-credentials.ts';
 
-export interface CredentialOptions {
+interface CredentialOptions {
   /** Of the service that lends keys by web identity. */
   region: string;
   /** PEM file of the authorities trusted instead of the system's. */

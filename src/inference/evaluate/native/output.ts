@@ -6,7 +6,7 @@ import { mlasLogistic } from './mlas.ts';
 
 type Values = Float32Array | Float64Array;
 /** Changes `rows` rows of `width` scores in place. */
-export type Apply = (values: Values, rows: number) => void;
+type Apply = (values: Values, rows: number) => void;
 
 export interface Output {
   /** Scores per row after the last step. */
