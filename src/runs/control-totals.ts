@@ -6,7 +6,7 @@ import { splitHeader } from '../io/decode/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import { WithoutLastLine } from '../io/source/trailer.ts';
-import { storedBytes, storedSize } from './stored.ts';
+import { storedBytes, storedSize } from './stored-bytes.ts';
 
 /** The keys of a source that say what the input has to be. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;

@@ -27,10 +27,9 @@ import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject } from '../storage/objects.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
-import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
-import { slicedAccess } from './random-access.ts';
-import type { PlannedInput } from './shard-plan.ts';
-import { openStored } from './stored.ts';
+import type { PlannedInput } from './shards/shard-plan.ts';
+import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';
+import { openStored, slicedAccess } from './stored-bytes.ts';
 import { arrowChunks, rowsOf, tableChunks } from './table-chunks.ts';
 
 /** The name that stands for standard input and standard output. */
@@ -211,7 +210,7 @@ export async function openSource(from: Endpoint, readBytes?: number, taps: Sourc
     await close();
     throw error;
   }
-  const place = planned ? (await import('./shard-source.ts')).placeOfPiece(planned) : null;
+  const place = planned ? (await import('./shards/shard-plan.ts')).placeOfPiece(planned) : null;
   const asStored = !planned && !isColumnar(format) && compression === 'none' && encoding === null && totals === null;
   return {
     chunks,
@@ -228,7 +227,7 @@ export async function openSource(from: Endpoint, readBytes?: number, taps: Sourc
 }
 
 async function openBytes({ name, planned }: Endpoint, readBytes?: number): Promise<ByteSource> {
-  if (planned) return (await import('./shard-source.ts')).openPiece(planned, readBytes);
+  if (planned) return (await import('./shards/shard-plan.ts')).openPiece(planned, readBytes);
   if (name === STDIO) return fromStream(process.stdin);
   return openStored(name, readBytes);
 }

@@ -4,11 +4,11 @@ import { versionOf } from '../model/package/load-package.ts';
 import { CommitGroup } from './commit-group.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import type { OpenSource } from './endpoints.ts';
-import { type RunStep, sizeOfInputs } from './files-of-run.ts';
 import { canContinueAfter, failureOf, type InputFailure, inputFailure } from './input-failures.ts';
 import { RunEnds } from './open-ends.ts';
 import { type FileRunPlan, planFileRun } from './plan-file-run.ts';
 import { runStep } from './run-step.ts';
+import { type RunStep, sizeOfInputs } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
 /** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */

@@ -12,8 +12,9 @@ import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink, OpenSource } from './endpoints.ts';
-import type { RejectsPart } from './rejects-list.ts';
-import { type OneRun, runOnce, type Scoring } from './run-once.ts';
+import type { RejectsPart } from './rejects-file.ts';
+import { type OneRun, runOnce } from './run-once.ts';
+import type { Scoring } from './spec.ts';
 
 /** What rows of a batch have in common is explained once: more rows a micro-batch than are best without effects. */
 const EXPLAINED_BATCH_ROWS = 4096;

@@ -1,16 +1,17 @@
 // Plans a run of files: finds its inputs and outputs, rejects what cannot work before a byte is read, and opens the plugins.
+
 import { named, words } from '../core/log.ts';
 import { warnUnlocked } from '../engine/host-events.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { newResult, type RunContext } from './context.ts';
 import { inputsOf, isPattern, outputEndpoint } from './endpoints.ts';
-import { filesRead, filesWritten, type RunStep, shardInputs, sizeOfInputs } from './files-of-run.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { OpenStep, PlannedRun } from './plugin.ts';
 import { signKeyOf } from './plugins/output-manifest.ts';
 import { PLUGINS } from './plugins/plugin-list.ts';
-import { refuseSameFiles } from './same-files.ts';
-import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf } from './spec.ts';
+import { rejectsOf } from './rejects-file.ts';
+import { filesRead, filesWritten, type RunStep, refuseSameFiles, shardInputs, sizeOfInputs } from './same-files.ts';
+import { type FileRunSpec, type FilesOnlySpec, interpretationOf } from './spec.ts';
 
 export interface FileRunPlan {
   run: PlannedRun;

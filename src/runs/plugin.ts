@@ -8,9 +8,9 @@ import type { ProvenBlock } from '../proof/statement.ts';
 import type { Accumulator, SavedTally } from './accumulator.ts';
 import type { RunContext, RunResult } from './context.ts';
 import type { OpenSink, OpenSource, StoredBytes, TableRowsBytes } from './endpoints.ts';
-import type { RunStep } from './files-of-run.ts';
-import type { Interrupted } from './interrupted-run.ts';
-import type { RejectsList, RejectsPart } from './rejects-list.ts';
+import type { Interrupted } from './plugins/interrupted-run.ts';
+import type { RejectsList, RejectsPart } from './rejects-file.ts';
+import type { RunStep } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
 /** A run that is about to start: its model is resolved, and nothing has been read or written. */

@@ -1,26 +1,15 @@
 // One source, one scoring, one sink, one account: how every door runs an input.
 import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
-import { type InputFormat, type ScoreChunksOptions, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
+import { type InputFormat, type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
-import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink } from './endpoints.ts';
-import type { RejectsPart } from './rejects-list.ts';
-
-/** How applications are scored: the same words for a command, a pipeline, a request and a job. */
-export interface Scoring {
-  /** Columns outside the model to echo. */
-  passthrough: readonly string[] | '*';
-  /** Effects and reasons beside the predictions; null: predictions only. */
-  interpretation: InterpretationSpec | null;
-  limits: StreamLimits;
-  /** The first invalid row ends the run. */
-  failOnInvalid: boolean;
-}
+import type { RejectsPart } from './rejects-file.ts';
+import type { Scoring } from './spec.ts';
 
 export interface OneRun {
   model: ModelPackage;

@@ -3,10 +3,10 @@ import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
 import type { CommitGroup } from './commit-group.ts';
 import type { OpenSource } from './endpoints.ts';
-import type { RunStep } from './files-of-run.ts';
 import type { InputScorer } from './input-scorer.ts';
 import type { RunEnds } from './open-ends.ts';
 import { type ObservedAttempt, type OpenStep, type PlannedRun, type StepObserver, StepObservers } from './plugin.ts';
+import type { RunStep } from './same-files.ts';
 import { fileScoringOf } from './spec.ts';
 
 interface StepRunner {

@@ -1,16 +1,32 @@
 // The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
+import { declaredContradictions } from '../config/declared-contradictions.ts';
 import type {
   FileSink,
   FileSource,
   Pipeline,
   PostgresSource,
+  Source,
   StdioSink,
   StdioSource,
+  UploadSource,
 } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { FileFormat } from '../core/file-format.ts';
+import type { EncodingName, InputDeclaration } from '../core/input-declaration.ts';
+import type { StreamLimits } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { RejectsList } from './rejects-list.ts';
-import type { Scoring } from './run-once.ts';
-import type { ShardSpec } from './shard-plan.ts';
+import type { ShardSpec } from './shards/shard-plan.ts';
+
+/** How applications are scored, for a command, a pipeline, a request and a job alike. */
+export interface Scoring {
+  /** Columns outside the model that are echoed. */
+  passthrough: readonly string[] | '*';
+  /** Effects and reasons beside the predictions; null: predictions only. */
+  interpretation: InterpretationSpec | null;
+  limits: StreamLimits;
+  /** The first invalid row ends the run. */
+  failOnInvalid: boolean;
+}
 
 /** What to do about a run of the same that was interrupted. `asked`: go on, by `--resume`; `always`: go on, by a pipeline. */
 export type Resume = 'asked' | 'always' | 'restart' | 'no';
@@ -70,15 +86,45 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
 /** The scoring of a run of files: records of a topic carry all columns. */
 export const fileScoringOf = (spec: FileRunSpec): Scoring => scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
 
-/** The list that a run asks for. */
-export function rejectsOf(
-  { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
-  several: boolean,
-): RejectsList {
-  return new RejectsList({
-    path: dead_letter?.type === 'file' ? dead_letter.path : null,
-    several,
-    onlyIfAny: list_only_if_any === true,
-    columns: score.passthrough === '*' ? [] : (score.passthrough ?? []),
-  });
+/** The keys of a source that declare something. */
+export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands' | 'trim' | 'null_values'>> & {
+  columns?: UploadSource['columns'];
+  encoding?: EncodingName | undefined;
+};
+
+/** What a source of any type declares; a query declares nothing, because it can say everything itself. */
+export const declaredBy = (source: Source): InputDeclaration | null =>
+  source.type === 'postgres' ? null : declarationOf(source);
+
+/** null: nothing is declared. */
+export function declarationOf(source: DeclaringSource): InputDeclaration | null {
+  const { decimal = 'point', thousands = null, trim = false, null_values: nullValues = [], columns } = source;
+  const texts =
+    decimal === 'point' && thousands === null && !trim && nullValues.length === 0
+      ? null
+      : { decimal, thousands, trim, nullValues };
+  const encoding = source.encoding === undefined || source.encoding === 'utf-8' ? null : source.encoding;
+  if (texts === null && encoding === null && columns === undefined) return null;
+  const { rename = {}, ignore = [], constants = {} } = columns ?? {};
+  const names = columns?.names ?? null;
+  return { columns: columns === undefined ? null : { names, rename, ignore, constants }, texts, encoding };
+}
+
+/** Of a pattern only the name of a file tells its format. @throws SluiceError usage: what was declared is not for this one */
+export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
+  if (encoding !== null && format === 'parquet') throw new SluiceError('usage', 'encoding: a Parquet file is no text');
+  if (encoding !== null && format === 'arrow') throw new SluiceError('usage', 'encoding: Arrow is no text');
+  if (columns?.names && format !== 'csv' && format !== 'tsv') {
+    throw new SluiceError('usage', 'columns: names are for csv and tsv, where there may be no header row');
+  }
+}
+
+/** @throws SluiceError usage: declarations that contradict themselves */
+export function refuseContradictions(
+  source: Source,
+  format: FileFormat | null,
+  passthrough: readonly string[] | '*',
+): void {
+  const found = declaredContradictions(source, format, passthrough);
+  if (found.length > 0) throw new SluiceError('usage', found.map(({ message }) => message).join('\n'));
 }

@@ -1,4 +1,5 @@
 // A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
+
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,9 +12,11 @@ import type { ScoredPart } from '../engine/protocol.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import type { UnitAccount } from './account.ts';
 import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
-import { runOnce, type Scoring } from './run-once.ts';
-import { interpretationOf, type RunSpec, rejectsOf, scoringOf } from './spec.ts';
-import { storedBytes } from './stored.ts';
+import { rejectsOf } from './rejects-file.ts';
+import { runOnce } from './run-once.ts';
+import type { Scoring } from './spec.ts';
+import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
+import { storedBytes } from './stored-bytes.ts';
 import { connectionOf } from './topics/kafka-connection.ts';
 
 export interface UploadSpec extends RunSpec {

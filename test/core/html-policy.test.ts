@@ -7,7 +7,7 @@ import { waterfallPage } from '../../src/doors/commands/waterfall-page.ts';
 import { DOCS_POLICY, docsPage } from '../../src/doors/http/openapi/docs-page.ts';
 import type { OpenApiDocument } from '../../src/doors/http/openapi/openapi.ts';
 import { htmlPage } from '../../src/report/html-page.ts';
-import type { ExplainedRow } from '../../src/runs/explain-row.ts';
+import type { ExplainedRow } from '../../src/runs/checks/explain-row.ts';
 
 const DOCUMENT = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as OpenApiDocument;
 const ROW = {

@@ -9,7 +9,7 @@ import { canonicalJson, type JsonValue } from '../../src/proof/canonical-json.ts
 import { seal, unseal } from '../../src/proof/envelope.ts';
 import { merkleRoot } from '../../src/proof/merkle.ts';
 import type { Predicate } from '../../src/proof/statement.ts';
-import { readManifest, verifyOutput } from '../../src/runs/verify-output.ts';
+import { readManifest, verifyOutput } from '../../src/runs/checks/verify-output.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { times } from '../support/tiers.ts';

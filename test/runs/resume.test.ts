@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { sameData } from '../../src/core/same-data.ts';
-import { readCheckpoints } from '../../src/runs/checkpoint-journal.ts';
+import { readCheckpoints } from '../../src/runs/plugins/checkpoint-journal.ts';
 import { type Run, scratch, sluice, start } from '../support/cli.ts';
 import {
   argsOf,

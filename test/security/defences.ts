@@ -316,7 +316,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'an output of another day',
-    file: 'src/runs/verify-output.ts',
+    file: 'src/runs/checks/verify-output.ts',
     find: 'if (output.name !== name) {',
     replace: 'if (name === null) {',
     test: FOREIGN,

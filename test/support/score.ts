@@ -9,7 +9,7 @@ import { loadPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { type OpenSink, withOutput } from '../../src/runs/endpoints.ts';
 import { InputScorer, type InputScorerOptions } from '../../src/runs/input-scorer.ts';
-import type { RejectsPart } from '../../src/runs/rejects-list.ts';
+import type { RejectsPart } from '../../src/runs/rejects-file.ts';
 import { inChunks } from './blocks.ts';
 
 export const CREDIT_DEFAULT = path.resolve('src/bundled/credit-default/1');

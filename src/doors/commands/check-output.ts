@@ -8,8 +8,8 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { count } from '../../monitor/progress.ts';
 import { readKey } from '../../proof/envelope.ts';
 import type { Predicate } from '../../proof/statement.ts';
-import { type Replayed, replayRow } from '../../runs/replay-row.ts';
-import { readManifest, type Verified, verifyOutput } from '../../runs/verify-output.ts';
+import { type Replayed, replayRow } from '../../runs/checks/replay-row.ts';
+import { readManifest, type Verified, verifyOutput } from '../../runs/checks/verify-output.ts';
 import { COMMAND_TABLES, type ReplayFlags, type VerifyFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -82,7 +82,7 @@ async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWi
   if (flags.key !== undefined) throw new SluiceError('usage', '--key: a table has no manifest that could be signed');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
     import('../../config/pipeline-config.ts'),
-    import('../../runs/replay-table-row.ts'),
+    import('../../runs/checks/replay-table-row.ts'),
   ]);
   const pipeline = await readPipeline(file);
   const model =

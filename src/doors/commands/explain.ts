@@ -2,10 +2,10 @@
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
-import { refuseContradictions } from '../../runs/declared-source.ts';
+import { type ExplainedRow, explainRow } from '../../runs/checks/explain-row.ts';
 import { endpoint, openSource } from '../../runs/endpoints.ts';
-import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
+import { refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';
 import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';

@@ -4,21 +4,23 @@ import { gateSaid } from '../../config/gate-said.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';
+import { signKeyOf } from '../../runs/plugins/output-manifest.ts';
+import type { FoundPart } from '../../runs/plugins/shard-part.ts';
+import { refuseSameFiles } from '../../runs/same-files.ts';
 import {
   filesMerged,
   filesOfParts,
   findParts,
   joinParts,
+  judgeMerged,
   mergedFiles,
+  mergedSummary,
+  packageOfParts,
   partsList,
   refuseNothingIn,
-} from '../../runs/merge-parts.ts';
-import { judgeMerged, mergedSummary, packageOfParts } from '../../runs/merged-summary.ts';
-import { signKeyOf } from '../../runs/plugins/output-manifest.ts';
-import type { FoundPart } from '../../runs/plugins/shard-part.ts';
-import { refuseSameFiles } from '../../runs/same-files.ts';
-import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';
-import { putStored } from '../../runs/stored.ts';
+} from '../../runs/shards/merge-parts.ts';
+import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
+import { putStored } from '../../runs/stored-bytes.ts';
 import { equation } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type MergeFlags } from './flag-tables.ts';

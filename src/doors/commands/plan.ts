@@ -8,11 +8,11 @@ import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
 import { clock, count } from '../../monitor/progress.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
 import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
-import { type Foreseen, foresee, MARGIN, type Measured, measureSample } from '../../runs/foresee.ts';
-import { planShards } from '../../runs/plan-shards.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shard-plan.ts';
-import { putStored } from '../../runs/stored.ts';
+import { type Estimate, estimate, MARGIN, type Measured, measureSample } from '../../runs/shards/estimate.ts';
+import { planShards } from '../../runs/shards/plan-shards.ts';
+import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
+import { putStored } from '../../runs/stored-bytes.ts';
 import { COMMAND_TABLES, type PlanFlags } from './flag-tables.ts';
 import { addFlags, given } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -83,7 +83,7 @@ async function planned({ inputs, flags, signal }: Planning, shards: number): Pro
   return { plan: made, seconds: (monotonicMs() - began) / 1000 };
 }
 
-interface Night extends Measured, Foreseen {
+interface Night extends Measured, Estimate {
   by: string;
   /** ms since 1970. */
   deadline: number;
@@ -104,7 +104,7 @@ async function foreseen(
   const measured = await measureSample({ spec, plan: made, model: await registry.resolve(flags.model), signal });
   const leftSeconds = (deadline - epochMs()) / 1000;
   const bytes = bytesOfPlan(made);
-  const found = foresee(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
+  const found = estimate(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
   if (found.machines === null) {
     const alone = `one machine would take ${clock(found.seconds)}, ${clock(Math.max(0, leftSeconds))} are left`;
     throw new SluiceError('deadline_unreachable', `no number of shards ends by ${localTime(deadline)}: ${alone}`);

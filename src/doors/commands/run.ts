@@ -28,7 +28,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const name = path.basename(file).replace(/\.ya?ml$/i, '');
   if (flags.dryRun) {
     const pipeline = await readPipeline(file);
-    const { dryRun } = await import('../../runs/dry-run.ts');
+    const { dryRun } = await import('../../runs/checks/dry-run.ts');
     const context = await contextFor(pipeline, { name, registry: flags.registry }, null);
     try {
       await dryRun(pipeline, context, out);
@@ -88,7 +88,7 @@ async function declarationMisfit(
   { source, sink, score }: Awaited<ReturnType<typeof readPipeline>>,
   manifest: Manifest,
 ): Promise<string | null> {
-  const { declaredBy } = await import('../../runs/declared-source.ts');
+  const { declaredBy } = await import('../../runs/spec.ts');
   const declared = declaredBy(source);
   if (declared === null) return null;
   const { checkDeclaration } = await import('../../io/decode/declared-parts.ts');
@@ -125,7 +125,7 @@ async function printSchemas(files: readonly string[]): Promise<void> {
 }
 
 async function test(files: string[], flags: { registry?: string }): Promise<void> {
-  const { runPipelineTests } = await import('../../runs/pipeline-tests.ts');
+  const { runPipelineTests } = await import('../../runs/checks/pipeline-tests.ts');
   let failed = 0;
   let passed = 0;
   for (const file of files) {

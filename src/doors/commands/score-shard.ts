@@ -4,7 +4,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
-import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';
+import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import type { ScoreFlags } from './flag-tables.ts';
 

@@ -7,9 +7,8 @@ import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-for
 import { passthroughNames } from '../../core/input-declaration.ts';
 import { REJECTS_ENDING } from '../../core/sidecar-files.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
-import { refuseContradictions } from '../../runs/declared-source.ts';
 import { STDIO } from '../../runs/endpoints.ts';
-import type { Resume, RunSpec } from '../../runs/spec.ts';
+import { type Resume, type RunSpec, refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';
 import { driveRun } from './drive-run.ts';
 import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';

@@ -1,6 +1,6 @@
 // The waterfall as one HTML page with nothing to load: it can be filed, mailed and printed.
 import { styledHead } from '../../core/html-policy.ts';
-import type { ExplainedRow } from '../../runs/explain-row.ts';
+import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 import { headline, number, stepsOf } from './waterfall.ts';
 
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);

@@ -1,5 +1,5 @@
 // A prediction as a waterfall of bars: from the base, column by column, to where the score came out.
-import type { ExplainedRow } from '../../runs/explain-row.ts';
+import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 
 export interface Step {
   label: string;

@@ -9,10 +9,10 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { canonicalJson } from '../../proof/canonical-json.ts';
 import { keyIdOf, unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statement.ts';
-import type { RunStep } from '../files-of-run.ts';
 import type { RunPlugin } from '../plugin.ts';
+import type { RunStep } from '../same-files.ts';
 import type { FileRunSpec } from '../spec.ts';
-import { storedSize, storedText } from '../stored.ts';
+import { storedSize, storedText } from '../stored-bytes.ts';
 import { digestOf, isProven, optionsOf } from './output-manifest.ts';
 
 interface RunIntended {

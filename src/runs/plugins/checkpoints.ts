@@ -14,20 +14,22 @@ import { isRevocable } from '../../io/sink/file-sink.ts';
 import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/known-prefix.ts';
 import { isObject } from '../../storage/objects.ts';
 import { TallyAccumulator } from '../accumulator.ts';
-import { type IdentifiedRun, identityOf, type RunIdentity } from '../checkpoint-identity.ts';
-import { CheckpointWriter } from '../checkpoint-journal.ts';
 import { type Endpoint, type OpenSource, STDIO } from '../endpoints.ts';
+import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
+import type { Resume } from '../spec.ts';
+import { storedSize } from '../stored-bytes.ts';
+import { CheckpointWriter } from './checkpoint-journal.ts';
 import {
   type Checkpoint,
   type CheckpointHead,
   type Found,
   findInterrupted,
+  type IdentifiedRun,
   type Interrupted,
+  identityOf,
   mismatch,
-} from '../interrupted-run.ts';
-import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
-import type { Resume } from '../spec.ts';
-import { storedSize } from '../stored.ts';
+  type RunIdentity,
+} from './interrupted-run.ts';
 
 /** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
 const MAY_GO_ON = new Set<ErrorCode>([

@@ -33,7 +33,6 @@ import {
   type ProvenFile,
   statementOf,
 } from '../../proof/statement.ts';
-import { changedMeanwhile } from '../checkpoint-journal.ts';
 import {
   type Endpoint,
   type OpenSink,
@@ -43,9 +42,10 @@ import {
   type TableRowsBytes,
 } from '../endpoints.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
-import type { ListDigests, RejectsList } from '../rejects-list.ts';
+import type { ListDigests, RejectsList } from '../rejects-file.ts';
 import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
-import { storedBytes, storedText } from '../stored.ts';
+import { storedBytes, storedText } from '../stored-bytes.ts';
+import { changedMeanwhile } from './checkpoint-journal.ts';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set([

@@ -11,8 +11,8 @@ import type { JsonValue } from '../../proof/canonical-json.ts';
 import type { Predicate, ProvenBlocks } from '../../proof/statement.ts';
 import { type SavedTally, TallyAccumulator } from '../accumulator.ts';
 import type { RunPlugin } from '../plugin.ts';
-import type { ShardPlan, ShardSpec } from '../shard-plan.ts';
-import { namedText } from '../stored.ts';
+import type { ShardPlan, ShardSpec } from '../shards/shard-plan.ts';
+import { namedText } from '../stored-bytes.ts';
 import { modelOf, type ObservedStep, optionsOf, ProofObserver, RUNTIME } from './output-manifest.ts';
 
 /** A file as it is stored, beside the description. */

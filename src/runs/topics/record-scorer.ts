@@ -13,8 +13,7 @@ import { checkDeclaration, declaredParts } from '../../io/decode/declared-parts.
 import { rejectedJson } from '../../io/format/json.ts';
 import { ANSWER_KEYS, refuseHidden } from '../../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import { declaredBy } from '../declared-source.ts';
-import { interpretationOf } from '../spec.ts';
+import { declaredBy, interpretationOf } from '../spec.ts';
 
 export interface RecordError {
   code: ErrorCode;

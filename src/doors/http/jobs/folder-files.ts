@@ -10,7 +10,7 @@ import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { syncFolder } from '../../../io/sink/commit-journal.ts';
 import { openFileSink } from '../../../io/sink/file-sink.ts';
 import { writeAll } from '../../../io/sink/write-all.ts';
-import { storedBytes } from '../../../runs/stored.ts';
+import { storedBytes } from '../../../runs/stored-bytes.ts';
 import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';

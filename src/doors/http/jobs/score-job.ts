@@ -6,7 +6,7 @@ import type { UnitAccount } from '../../../runs/account.ts';
 import { withOutput } from '../../../runs/endpoints.ts';
 import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce } from '../../../runs/run-once.ts';
-import { openStored } from '../../../runs/stored.ts';
+import { openStored } from '../../../runs/stored-bytes.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
 import { refuseOutcome, runSettings, type ServiceContext, streamLimits } from '../wire/scoring-request.ts';
 import type { GrowFile } from './job-quota.ts';

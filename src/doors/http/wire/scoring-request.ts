@@ -15,7 +15,7 @@ import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
-import type { Scoring } from '../../../runs/run-once.ts';
+import type { Scoring } from '../../../runs/spec.ts';
 import type { Admission, Admitted } from './admission.ts';
 import { type BodyOptions, openBody, type RequestBody } from './request-body.ts';
 

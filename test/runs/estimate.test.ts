@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { foresee, MARGIN } from '../../src/runs/foresee.ts';
+import { estimate, MARGIN } from '../../src/runs/shards/estimate.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -14,7 +14,7 @@ test('the fewest machines that end in time, margin and merging included', () => 
     for (const bytes of [1e6, 1e8, 1e9, 3e9]) {
       const merging = (2 * bytes * 0.1) / 1e9;
       const takes = (n: number) => MARGIN * (2 + bytes / 1e6 / n + (n > 1 ? merging : 0));
-      const { machines, seconds, inShardsSeconds } = foresee(measured, bytes, left, 1e9);
+      const { machines, seconds, inShardsSeconds } = estimate(measured, bytes, left, 1e9);
       expect(seconds).toBeCloseTo(takes(1));
       if (machines === null) {
         expect(takes(10_000)).toBeGreaterThan(left);
@@ -29,7 +29,7 @@ test('the fewest machines that end in time, margin and merging included', () => 
 });
 
 test('a deadline that is over, or nearer than the start of the workers, has no number', () => {
-  for (const left of [-10, 0, 2]) expect(foresee(measured, 1e9, left, 1e9).machines).toBe(null);
+  for (const left of [-10, 0, 2]) expect(estimate(measured, 1e9, left, 1e9).machines).toBe(null);
 });
 
 checkTest('plan --by measures on samples, plans as many shards as it needs, and says what it takes', async () => {

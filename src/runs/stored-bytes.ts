@@ -1,10 +1,12 @@
 // What lies under the name of an input or an output, as it is stored: a file, or an object.
+
 import { randomBytes } from 'node:crypto';
 import { link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
 import { isPlainName } from '../core/plain-name.ts';
+import type { RandomAccess } from '../io/columns/parquet-pages.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { writeError } from '../io/sink/file-target.ts';
@@ -139,5 +141,36 @@ export async function putStored(name: string, text: string): Promise<void> {
     await set.publish();
   } finally {
     await set.abort();
+  }
+}
+
+/** Of what is no file of this machine. `byteLength`: of all of it. */
+export const slicedAccess = (
+  name: string,
+  byteLength: number,
+  slice: NonNullable<ByteSource['slice']>,
+): RandomAccess => ({
+  name,
+  byteLength,
+  read: async (target, position) => target.set(await slice(position, position + target.length)),
+});
+
+/** Opens it, lets it be used and closes it. @throws SluiceError input_not_found | storage_unavailable; what `use` throws */
+export async function withRandomAccess<T>(name: string, use: (file: RandomAccess) => Promise<T>): Promise<T> {
+  if (isObject(name)) {
+    const { openObject } = await import('../storage/object-source.ts');
+    const source = await openObject(name);
+    try {
+      return await use(slicedAccess(name, source.totalBytes, source.slice));
+    } finally {
+      await source.close();
+    }
+  }
+  const { openRandomAccess } = await import('../io/columns/parquet-file.ts');
+  const file = await openRandomAccess(name);
+  try {
+    return await use(file);
+  } finally {
+    await file.close();
   }
 }

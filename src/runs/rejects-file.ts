@@ -1,4 +1,5 @@
 // The list of rejected rows beside the outputs of a run: one for all inputs, or one an input where its path has `{name}`.
+
 import { neutralField } from '../io/format/delimited.ts';
 import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
@@ -6,8 +7,9 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import { ContentDigests } from '../proof/block-digests.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
-import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, outputName, STDIO } from './endpoints.ts';
+import { changedMeanwhile } from './plugins/checkpoint-journal.ts';
+import type { RunSpec } from './spec.ts';
 
 /** Digests of a rejects file, from its header on. */
 export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
@@ -197,4 +199,17 @@ function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
     start = quotes % 2 === 0;
   }
   return out;
+}
+
+/** The rejects file of a run. */
+export function rejectsOf(
+  { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
+  several: boolean,
+): RejectsList {
+  return new RejectsList({
+    path: dead_letter?.type === 'file' ? dead_letter.path : null,
+    several,
+    onlyIfAny: list_only_if_any === true,
+    columns: score.passthrough === '*' ? [] : (score.passthrough ?? []),
+  });
 }

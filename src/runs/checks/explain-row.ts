@@ -1,15 +1,15 @@
 // One row of a file through the engine with its interpretation: read up to the row, scored alone.
-import { recordsOf } from '../core/block.ts';
-import { sleep } from '../core/clock.ts';
-import { type ErrorCode, SluiceError } from '../core/errors.ts';
-import { SlabPool } from '../core/slabs.ts';
-import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
-import { WorkerPool } from '../engine/worker-pool.ts';
-import { cutBlocks } from '../io/source/block-cutter.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { RunAccount } from './account.ts';
-import type { OpenSource } from './endpoints.ts';
-import { runOnce } from './run-once.ts';
+import { recordsOf } from '../../core/block.ts';
+import { sleep } from '../../core/clock.ts';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { SlabPool } from '../../core/slabs.ts';
+import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../../engine/score-chunks.ts';
+import { WorkerPool } from '../../engine/worker-pool.ts';
+import { cutBlocks } from '../../io/source/block-cutter.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { RunAccount } from '../account.ts';
+import type { OpenSource } from '../endpoints.ts';
+import { runOnce } from '../run-once.ts';
 
 export interface ExplainedRow {
   row: number;

@@ -2,18 +2,18 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Pipeline, PostgresSource } from '../config/pipeline-schema.ts';
-import { SluiceError } from '../core/errors.ts';
-import { isColumnar } from '../core/file-format.ts';
-import { membersOf } from '../core/json-members.ts';
-import { CommitSet } from '../io/sink/commit-set.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import type { Predicate } from '../proof/statement.ts';
-import { type Endpoint, inputsOf, openSink, openSource } from './endpoints.ts';
+import type { Pipeline, PostgresSource } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import { membersOf } from '../../core/json-members.ts';
+import { CommitSet } from '../../io/sink/commit-set.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Predicate } from '../../proof/statement.ts';
+import { type Endpoint, inputsOf, openSink, openSource } from '../endpoints.ts';
+import { interpretationOf } from '../spec.ts';
+import { besideStored } from '../stored-bytes.ts';
 import { findRow } from './explain-row.ts';
 import { openInputRow, type SingleRowInput, scoreRow, scoreRowInto } from './score-row.ts';
-import { interpretationOf } from './spec.ts';
-import { besideStored } from './stored.ts';
 import { inputEnd, outputEnd } from './verify-output.ts';
 
 interface ReplayOptions {

@@ -1,4 +1,4 @@
-// What `boundGarbage` asks of V8 are flags that may mean nothing in another version: this would show it.
+// What `tuneGarbageCollector` asks of V8 are flags that may mean nothing in another version: this would show it.
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -13,8 +13,8 @@ function spacesAfter(bound: boolean): Spaces {
   const room = path.resolve(import.meta.dirname, '../../src/runs/bounded-garbage.ts');
   const script = `
 import v8 from 'node:v8';
-import { boundGarbage } from ${JSON.stringify(room)};
-if (${bound}) boundGarbage();
+import { tuneGarbageCollector } from ${JSON.stringify(room)};
+if (${bound}) tuneGarbageCollector();
 const held = [];
 let heap = 0;
 for (let i = 0; i < 1_200_000; i++) {

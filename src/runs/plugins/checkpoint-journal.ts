@@ -2,8 +2,8 @@
 // damaged, ends it there: whoever reads it gets the lines that are whole.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
-import { SluiceError } from '../core/errors.ts';
-import { writeAll } from '../io/sink/write-all.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { writeAll } from '../../io/sink/write-all.ts';
 
 const SUM = /^[0-9a-f]{16} /;
 const SUM_LENGTH = 16;

@@ -1,11 +1,11 @@
 // How long scoring files will take on machines like this one, measured on samples of them, and how many of them a deadline needs.
-import { monotonicMs, startTimer, stopTimer, type Timer } from '../core/clock.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { RunAccount } from './account.ts';
-import { type OpenSource, openSource, withOutput } from './endpoints.ts';
-import { InputScorer } from './input-scorer.ts';
+import { monotonicMs, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { RunAccount } from '../account.ts';
+import { type OpenSource, openSource, withOutput } from '../endpoints.ts';
+import { InputScorer } from '../input-scorer.ts';
+import { type RunSpec, scoringOf } from '../spec.ts';
 import type { PlannedInput, ShardPlan } from './shard-plan.ts';
-import { type RunSpec, scoringOf } from './spec.ts';
 
 /** More than measured, because a night is not a sample: other load, slower disks, a shard that is begun again late. */
 export const MARGIN = 1.25;
@@ -25,7 +25,7 @@ export interface Measured {
   outputShare: number;
 }
 
-export interface Foreseen {
+export interface Estimate {
   /** One machine alone, with the margin. */
   seconds: number;
   /** What `machines` take, with the margin and the merge. */
@@ -35,7 +35,7 @@ export interface Foreseen {
 }
 
 /** `planBytesPerSecond`: at which a file is read and hashed here; merging reads, hashes and writes what the parts are. */
-export function foresee(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Foreseen {
+export function estimate(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Estimate {
   const { startSeconds, bytesPerSecond, outputShare } = measured;
   const merging = (2 * bytes * outputShare) / planBytesPerSecond;
   const takes = (machines: number): number =>

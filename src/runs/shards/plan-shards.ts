@@ -1,12 +1,18 @@
 // Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
 import { createHash } from 'node:crypto';
-import { SluiceError } from '../core/errors.ts';
-import { isColumnar } from '../core/file-format.ts';
-import { blockBytesOf, hasHeader, scannerFor } from '../engine/score-chunks.ts';
-import { findMarks, hashesBetween, hashOfRange, type OpenRanges, type RecordMark } from '../io/source/record-marks.ts';
-import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import { blockBytesOf, hasHeader, scannerFor } from '../../engine/score-chunks.ts';
+import {
+  findMarks,
+  hashesBetween,
+  hashOfRange,
+  type OpenRanges,
+  type RecordMark,
+} from '../../io/source/record-marks.ts';
+import { type Endpoint, inputFormatOf, STDIO } from '../endpoints.ts';
+import { openStored } from '../stored-bytes.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
-import { openStored } from './stored.ts';
 
 interface ShardPlanOptions {
   inputs: readonly Endpoint[];
@@ -184,8 +190,8 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../io/columns/parquet-file.ts');
-  const { withRandomAccess } = await import('./random-access.ts');
+  const { rowGroups } = await import('../../io/columns/parquet-file.ts');
+  const { withRandomAccess } = await import('../stored-bytes.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
   for (const [group, { rows, byte }] of (await withRandomAccess(name, rowGroups)).entries()) {

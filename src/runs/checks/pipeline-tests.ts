@@ -1,12 +1,12 @@
 // `*.test.yaml` beside a pipeline: applications and what the pipeline must make of them.
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
-import type { Pipeline } from '../config/pipeline-schema.ts';
-import { parseYaml } from '../config/yaml-document.ts';
-import { formatProblem } from '../config/yaml-problem.ts';
-import { SluiceError } from '../core/errors.ts';
-import type { ModelHost } from '../engine/model-host.ts';
-import { recordScorer } from './topics/record-scorer.ts';
+import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { parseYaml } from '../../config/yaml-document.ts';
+import { formatProblem } from '../../config/yaml-problem.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { ModelHost } from '../../engine/model-host.ts';
+import { recordScorer } from '../topics/record-scorer.ts';
 
 const CaseSchema = Type.Object(
   {

@@ -1,20 +1,20 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
-import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
-import { SluiceError } from '../core/errors.ts';
-import { assertExplainable } from '../engine/score-chunks.ts';
-import { kafkaClient } from '../kafka/choose-client.ts';
-import type { KafkaConnection } from '../kafka/client/connection.ts';
-import type { PartitionScanner } from '../kafka/client/kafka-client.ts';
-import type { IncomingRecord } from '../kafka/client/records.ts';
-import type { TopicDirectory } from '../kafka/topic-directory.ts';
-import type { RunContext } from './context.ts';
-import { interpretationOf } from './spec.ts';
-import { connectionOf } from './topics/kafka-connection.ts';
-import { withAdvice } from './topics/kafka-error-messages.ts';
-import { recordFormat, topicsWritten } from './topics/record-format.ts';
-import { recordScorer } from './topics/record-scorer.ts';
-import { checkTopics } from './topics/topic-checks.ts';
-import { kafkaPlacesOf, namedTopics } from './topics/topic-source.ts';
+import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { assertExplainable } from '../../engine/score-chunks.ts';
+import { kafkaClient } from '../../kafka/choose-client.ts';
+import type { KafkaConnection } from '../../kafka/client/connection.ts';
+import type { PartitionScanner } from '../../kafka/client/kafka-client.ts';
+import type { IncomingRecord } from '../../kafka/client/records.ts';
+import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { RunContext } from '../context.ts';
+import { interpretationOf } from '../spec.ts';
+import { connectionOf } from '../topics/kafka-connection.ts';
+import { withAdvice } from '../topics/kafka-error-messages.ts';
+import { recordFormat, topicsWritten } from '../topics/record-format.ts';
+import { recordScorer } from '../topics/record-scorer.ts';
+import { checkTopics } from '../topics/topic-checks.ts';
+import { kafkaPlacesOf, namedTopics } from '../topics/topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;

@@ -2,26 +2,26 @@
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
-import type { FileSource } from '../config/pipeline-schema.ts';
-import { asSluiceError, SluiceError } from '../core/errors.ts';
-import { fileFault } from '../core/file-errors.ts';
-import { isColumnar } from '../core/file-format.ts';
-import { manifestNameOf } from '../core/sidecar-files.ts';
-import type { RowRange } from '../engine/score-chunks.ts';
-import type { DELIMITERS } from '../io/decode/header.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashedFiles, hashFolder } from '../model/package/package-hash.ts';
+import type { FileSource } from '../../config/pipeline-schema.ts';
+import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import { manifestNameOf } from '../../core/sidecar-files.ts';
+import type { RowRange } from '../../engine/score-chunks.ts';
+import type { DELIMITERS } from '../../io/decode/header.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { hashedFiles, hashFolder } from '../../model/package/package-hash.ts';
 import {
   type BlockRange,
   type ChangedBlocks,
   FileDigest,
   type Located,
   locateChanges,
-} from '../proof/block-digests.ts';
-import { unseal } from '../proof/envelope.ts';
-import { type Predicate, type ProvenName, predicateOf } from '../proof/statement.ts';
-import { type Endpoint, endpoint, openSource, plainOf } from './endpoints.ts';
-import { besideStored, storedBytes, storedText } from './stored.ts';
+} from '../../proof/block-digests.ts';
+import { unseal } from '../../proof/envelope.ts';
+import { type Predicate, type ProvenName, predicateOf } from '../../proof/statement.ts';
+import { type Endpoint, endpoint, openSource, plainOf } from '../endpoints.ts';
+import { besideStored, storedBytes, storedText } from '../stored-bytes.ts';
 
 interface VerifyOptions {
   output: string;
@@ -282,7 +282,7 @@ const differing = (rows: readonly number[]): string => {
 };
 
 async function modelIn(folder: string): Promise<ModelPackage> {
-  const { loadPackage } = await import('../model/package/load-package.ts');
+  const { loadPackage } = await import('../../model/package/load-package.ts');
   return loadPackage(folder);
 }
 

@@ -1,26 +1,33 @@
 // Joins the parts of a plan: all there once, made by the same, with all rows; then the outputs and lists that one run would have made.
-
 import type { KeyObject } from 'node:crypto';
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { SluiceError } from '../core/errors.ts';
-import { type Compression, namedFormat } from '../core/file-format.ts';
-import { manifestNameOf, REJECTS_ENDING } from '../core/sidecar-files.ts';
-import { rejectsHeader } from '../io/format/rejects.ts';
-import type { ByteSink } from '../io/sink/byte-sink.ts';
-import type { CommitSet } from '../io/sink/commit-set.ts';
-import type { Chunks } from '../io/source/byte-source.ts';
-import { checked } from '../io/source/checked.ts';
-import { FileDigest } from '../proof/block-digests.ts';
-import { isObject } from '../storage/objects.ts';
-import { outputName, packedSink, plainOf, seenSink } from './endpoints.ts';
+import type { GateLimits } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type Compression, namedFormat } from '../../core/file-format.ts';
+import { manifestNameOf, REJECTS_ENDING } from '../../core/sidecar-files.ts';
+import { driftDigests } from '../../drift/drift-monitor.ts';
+import { rejectsHeader } from '../../io/format/rejects.ts';
+import type { ByteSink } from '../../io/sink/byte-sink.ts';
+import type { CommitSet } from '../../io/sink/commit-set.ts';
+import type { Chunks } from '../../io/source/byte-source.ts';
+import { checked } from '../../io/source/checked.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Registry } from '../../model/registry/registry.ts';
+import { FileDigest } from '../../proof/block-digests.ts';
+import { isObject } from '../../storage/objects.ts';
+import { RunAccount } from '../account.ts';
+import { tallyOfSaved } from '../accumulator.ts';
+import { outputName, packedSink, plainOf, seenSink } from '../endpoints.ts';
+import { RunFindings } from '../gate.ts';
+import { addManifest } from '../plugins/output-manifest.ts';
+import { refuseNothingScored } from '../plugins/require-scored-rows.ts';
+import { type FoundPart, partsOf, type StoredFile } from '../plugins/shard-part.ts';
+import type { RunFile } from '../same-files.ts';
+import { besideStored, openStored } from '../stored-bytes.ts';
+import { type GateSummary, gateSummary, type Summary } from '../summary.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
-import { addManifest } from './plugins/output-manifest.ts';
-import { refuseNothingScored } from './plugins/require-scored-rows.ts';
-import { type FoundPart, partsOf, type StoredFile } from './plugins/shard-part.ts';
-import type { RunFile } from './same-files.ts';
 import type { ShardPlan } from './shard-plan.ts';
-import { besideStored, openStored } from './stored.ts';
 
 /** Pieces that are told; a plan may have thousands. */
 const TOLD = 10;
@@ -28,7 +35,8 @@ const TOLD = 10;
 /** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
   const names: string[] = [];
-  if (isObject(pattern)) names.push(...(await (await import('../storage/object-source.ts')).matchingObjects(pattern)));
+  if (isObject(pattern))
+    names.push(...(await (await import('../../storage/object-source.ts')).matchingObjects(pattern)));
   else for await (const name of glob(pattern)) names.push(name);
   return wholeParts(plan, await partsOf(names.sort(), plan));
 }
@@ -248,4 +256,67 @@ async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): Asy
     due = due.subarray(n);
     if (chunk.length > n) yield chunk.subarray(n);
   }
+}
+
+type MergedSummary = Pick<
+  Summary,
+  'rows' | 'scored' | 'rejected' | 'rejectedByCode' | 'interpreted' | 'inexact' | 'drift' | 'gate'
+> & { model: string; packageSha256: string; plan: string; shards: number };
+
+/** The package that the parts were made with; null: the registry has another one, or none. */
+export async function packageOfParts(
+  parts: readonly FoundPart[],
+  registry: Pick<Registry, 'resolve'>,
+): Promise<ModelPackage | null> {
+  const { ref, package_sha256: sha256 } = parts[0]!.made_by.model;
+  const model = await registry.resolve(ref).catch(() => null);
+  return model?.sha256 === sha256 ? model : null;
+}
+
+/**
+ * Every input as a whole, as one run judges it. No limits: nothing is judged.
+ * @throws SluiceError gate_stopped: one or several do not keep the limits; usage: the package is not at hand, or has not what they need
+ */
+export function judgeMerged(
+  files: readonly MergedFile[],
+  limits: GateLimits | null,
+  model: ModelPackage | null,
+): GateSummary | null {
+  if (limits === null) return null;
+  if (model === null) {
+    const why = 'a gate compares with the baseline of the package that the parts were made with';
+    throw new SluiceError('usage', `${why}, and the registry has another one, or none`);
+  }
+  const findings = new RunFindings();
+  findings.open({ gate: limits }, model);
+  const stopped: string[] = [];
+  for (const { file, parts } of files) {
+    findings.begin();
+    for (const part of parts) findings.current.add(tallyOfSaved(part, model?.manifest ?? null));
+    try {
+      findings.judge(file.name, sumOf(parts));
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.code !== 'gate_stopped') throw error;
+      stopped.push(error.message);
+    }
+  }
+  if (stopped.length > 0) throw new SluiceError('gate_stopped', stopped.join('\n'));
+  return gateSummary(limits, findings.inputs);
+}
+
+/** `model`: as `packageOfParts`; without it there is no drift: another baseline would be another one. */
+export function mergedSummary(
+  plan: ShardPlan,
+  parts: readonly FoundPart[],
+  model: ModelPackage | null,
+  gate: GateSummary | null,
+): MergedSummary {
+  const { ref, package_sha256: sha256 } = parts[0]!.made_by.model;
+  const account = new RunAccount();
+  const unit = account.unit();
+  for (const part of parts) unit.add(tallyOfSaved(part, model?.manifest ?? null), ref);
+  unit.settle();
+  const { details: _, ...counts } = account.totals;
+  const of = { plan: plan.sha256, shards: plan.shards };
+  return { ...of, model: ref, packageSha256: sha256, ...counts, drift: driftDigests(account.drift), gate };
 }

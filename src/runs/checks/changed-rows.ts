@@ -2,18 +2,18 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { LF, QUOTE } from '../core/ascii.ts';
-import { isColumnar } from '../core/file-format.ts';
-import type { RowRange } from '../engine/score-chunks.ts';
-import { WorkerPool } from '../engine/worker-pool.ts';
-import { CommitSet } from '../io/sink/commit-set.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
-import type { Predicate } from '../proof/statement.ts';
-import { RunAccount } from './account.ts';
-import { type Endpoint, openSink, openSource } from './endpoints.ts';
-import type { RejectsPart } from './rejects-list.ts';
-import { type OneRun, runOnce } from './run-once.ts';
-import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
+import { LF, QUOTE } from '../../core/ascii.ts';
+import { isColumnar } from '../../core/file-format.ts';
+import type { RowRange } from '../../engine/score-chunks.ts';
+import { WorkerPool } from '../../engine/worker-pool.ts';
+import { CommitSet } from '../../io/sink/commit-set.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Predicate } from '../../proof/statement.ts';
+import { RunAccount } from '../account.ts';
+import { type Endpoint, openSink, openSource } from '../endpoints.ts';
+import type { RejectsPart } from '../rejects-file.ts';
+import { type OneRun, runOnce } from '../run-once.ts';
+import { interpretationOf, type RunSpec, scoringOf } from '../spec.ts';
 
 interface RescoreOptions {
   predicate: Predicate;

@@ -7,15 +7,15 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { SluiceError } from '../core/errors.ts';
-import { PART_ENDING } from '../core/sidecar-files.ts';
-import { isObject, storeOf } from '../storage/objects.ts';
-import type { Endpoint } from './endpoints.ts';
-import { outputName } from './endpoints.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { PART_ENDING } from '../../core/sidecar-files.ts';
+import { isObject, storeOf } from '../../storage/objects.ts';
+import type { Endpoint } from '../endpoints.ts';
+import { outputName } from '../endpoints.ts';
+import { type FoundPart, partsOf } from '../plugins/shard-part.ts';
+import { putFirst, putStored, removeStored, storedSize, storedText } from '../stored-bytes.ts';
 import { filesOfParts, wholeParts } from './merge-parts.ts';
-import { type FoundPart, partsOf } from './plugins/shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
-import { putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
 
 const KIND = 'sluice-shared-run';
 

@@ -1,15 +1,15 @@
 // The manifest of an output that was joined from the parts of shards: what one run over the whole file leaves, made of what the shards saw.
 import type { KeyObject } from 'node:crypto';
-import { namedFormat } from '../core/file-format.ts';
-import { manifestNameOf } from '../core/sidecar-files.ts';
-import type { RunCounts } from '../engine/counts.ts';
-import { type BlockRange, ContentDigests, type Digest, type Mark } from '../proof/block-digests.ts';
-import { seal } from '../proof/envelope.ts';
-import { finishedNow, type ProvenBlocks, statementOf } from '../proof/statement.ts';
-import { addTo, newCounts, tallyOfSaved } from './accumulator.ts';
-import { endpoint } from './endpoints.ts';
-import { formatOf, listBlocks, previousOf, provenFile, provenRows } from './plugins/output-manifest.ts';
-import type { FoundPart } from './plugins/shard-part.ts';
+import { namedFormat } from '../../core/file-format.ts';
+import { manifestNameOf } from '../../core/sidecar-files.ts';
+import type { RunCounts } from '../../engine/counts.ts';
+import { type BlockRange, ContentDigests, type Digest, type Mark } from '../../proof/block-digests.ts';
+import { seal } from '../../proof/envelope.ts';
+import { finishedNow, type ProvenBlocks, statementOf } from '../../proof/statement.ts';
+import { addTo, newCounts, tallyOfSaved } from '../accumulator.ts';
+import { endpoint } from '../endpoints.ts';
+import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plugins/output-manifest.ts';
+import type { FoundPart } from '../plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
 /** What one input comes to. */
