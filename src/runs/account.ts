@@ -72,7 +72,7 @@ export class RunAccount {
   }
 
   /**
-   * `live`: parts are reported to the metrics at once; default: when the unit is settled. `sent`: whoever asked reads what is written at
+   * `live`: results are reported to the metrics at once; default: when the unit is settled. `sent`: the client reads written bytes at
    * once, so that rows are answered before the unit is settled; default: if it is live.
    */
   unit({ live = false, sent, pipeline = this.#pipeline, hear }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
@@ -101,7 +101,7 @@ export class RunAccount {
   }
 }
 
-/** The flow of one pipeline, and what of it the metrics have been told. */
+/** The flow of one pipeline, and how much of it the metrics have. */
 class PipelineFlow {
   readonly flow = new Flow();
   /** When the last row was answered, ms since 1970; 0: none was. */
@@ -133,7 +133,7 @@ interface UnitOptions {
   sent: boolean;
   pipeline: string;
   flow: Flow;
-  /** Is told of every part as it is counted, whether the unit is settled later or dropped. */
+  /** Receives every result as it is counted, whether the unit is later settled or dropped. */
   hear?: (tally: Tally) => void;
 }
 
@@ -235,7 +235,7 @@ export class UnitAccount implements Account {
   }
 }
 
-/** A copy without what a part has beside its numbers: its bytes must not be kept alive. */
+/** A copy of the counts alone, so that the bytes of the result can be freed. */
 function tallyOnly(tally: Tally): Tally {
   const { workMs, drift, rejectedByColumn } = tally;
   const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };

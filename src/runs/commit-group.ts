@@ -53,7 +53,7 @@ export class CommitGroup {
     for (const { observers } of this.#steps) await observers.published();
   }
 
-  /** Discards what was not published. Idempotent. */
+  /** Discards unpublished files. Idempotent. */
   async discard(): Promise<void> {
     await this.set.abort();
     for (const { unit } of this.#steps) unit.drop();

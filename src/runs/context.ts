@@ -15,18 +15,18 @@ export interface RunContext {
   /** Of the pipeline: its file without the ending; a label of metrics. */
   name: string;
   registry: Registry;
-  /** The models of a run that lasts: a moved alias takes effect while it goes on. Made when it is first asked for. */
+  /** Models of a long-running run, which follows moved aliases. Created on first use. */
   host: () => Promise<ModelHost>;
   account: RunAccount;
   /** null where none are served. */
   metrics: Metrics | null;
   /** Files that the door itself writes at the end: none of the run's may be one of them. */
   beside: readonly RunFile[];
-  /** What is found in inputs that end; absent: nobody asks, but for a gate. */
+  /** Findings about finite inputs; absent: only a gate needs them. */
   findings?: RunFindings;
-  /** Logs what an operator should know. */
+  /** Log for operators. */
   log: Log;
-  /** null: nobody collects traces. */
+  /** null: traces are off. */
   tracer: Tracer | null;
 }
 
@@ -45,13 +45,13 @@ export interface RunProgress {
   totalBytes: number | null;
   /** Records not yet committed; null for inputs that end. */
   lag: number | null;
-  /** What is done of the effects; absent or null: none are asked for, or nothing is known yet. */
+  /** Progress of the effects; absent or null: none are requested, or it is unknown yet. */
   explained?: ExplainedProgress | null;
 }
 
 export interface RunningPipeline {
   progress(): RunProgress;
-  /** Whether it gets on; a run without it does from its start to its end. */
+  /** Whether it makes progress; a run without it does from start to end. */
   ready?(): boolean;
   /** Resolves when the run is complete, rejects with the error that ended it. */
   readonly done: Promise<RunResult>;
@@ -60,7 +60,7 @@ export interface RunningPipeline {
 }
 
 export interface RunResult {
-  /** null for a run whose model may change while it goes on. */
+  /** null for a run whose model may change. */
   by: ScoredBy | null;
   bytesRead: number;
   bytesWritten: number;
@@ -73,7 +73,7 @@ export interface RunResult {
   rejectLists: string[];
 }
 
-/** Of a run that has just begun. */
+/** The result of a run at its start. */
 export const newResult = (): RunResult => ({
   by: null,
   bytesRead: 0,

@@ -1,4 +1,4 @@
-// Control totals: what the sender says an input is, compared with what was read before anything of it is published.
+// Control totals: the sender's row counts and sums, compared with the input before its output is published.
 import { createHash } from 'node:crypto';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -8,7 +8,7 @@ import { seenChunks } from '../io/source/seen-chunks.ts';
 import { WithoutLastLine } from '../io/source/trailer.ts';
 import { storedBytes, storedSize } from './stored-bytes.ts';
 
-/** The keys of a source that say what the input has to be. */
+/** The keys of a source with control totals. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;
 
 /** A control file is a line or two. */
@@ -16,7 +16,7 @@ const MOST_BYTES = 64 * 1024;
 const WHOLE = /^\d{1,15}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
-/** null: nothing was said. */
+/** null: none configured. */
 export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): TotalsSpec | null {
   if (!expect && !control && done_file === undefined && !trailer) return null;
   return {
@@ -30,13 +30,13 @@ export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): T
 const mismatch = (message: string, cause?: unknown): SluiceError =>
   new SluiceError('control_total_mismatch', message, { cause });
 
-/** A total and who says so. */
+/** A total and its origin. */
 interface Said<T> {
   value: T;
   by: string;
 }
 
-/** The totals of one input, and what is seen of it while it is read. */
+/** The totals of one input, and its running counts. */
 export class ControlTotals {
   readonly #rows: Said<number>[] = [];
   readonly #sha256: Said<string>[] = [];
@@ -56,8 +56,8 @@ export class ControlTotals {
   }
 
   /**
-   * Reads what lies beside the input `name`.
-   * @throws SluiceError control_total_mismatch where a file is not there or says nothing
+   * Reads the sidecar files of the input `name`.
+   * @throws SluiceError control_total_mismatch: a file is missing or has no totals
    */
   static async open(spec: TotalsSpec, name: string, delimiter: string): Promise<ControlTotals> {
     const totals = new ControlTotals(spec, delimiter);
@@ -89,7 +89,7 @@ export class ControlTotals {
     }
   }
 
-  /** The bytes as they are stored, digested on their way if that is asked for. */
+  /** The stored bytes, digested if requested. */
   stored(chunks: Chunks): Chunks {
     if (this.#sha256.length === 0) return chunks;
     return seenChunks(chunks, (bytes) => this.#hash.update(bytes));

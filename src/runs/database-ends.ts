@@ -1,4 +1,4 @@
-// Tables as ends of a run of files: a query is an input, a table takes what a file would. The client is loaded for those who use it.
+// PostgreSQL as source (a query) and sink (a table) of a run of files. The client is loaded on demand.
 import { createHash } from 'node:crypto';
 import type { PostgresSink, PostgresSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';

@@ -1,4 +1,4 @@
-// Whether a run ends before its deadline, told while something can still be done about it.
+// Warns early if a run will miss its deadline.
 import { epochMs, startInterval, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, named, words } from '../core/log.ts';
@@ -24,7 +24,7 @@ interface DeadlineWatchOptions {
   log: Log;
 }
 
-/** `look` while the run goes on, as often as wanted; says something only when what is foreseen changes. */
+/** Call `look` during the run; it logs only when the estimate changes its verdict. */
 export class DeadlineWatch {
   readonly #options: DeadlineWatchOptions;
   #late = false;
@@ -91,7 +91,7 @@ export function followDeadline(
   const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });
   const look = (): void => {
     const { bytesRead, totalBytes, explained } = progress() ?? { bytesRead: 0, totalBytes: null, explained: null };
-    // What is read says little where effects take their time.
+    // Bytes read are a poor measure if effects take most of the time.
     const done = explained ? { bytesRead: explained.share, totalBytes: 1 } : { bytesRead, totalBytes };
     metrics?.runSlack.set({ pipeline: name }, watch.look(done));
   };

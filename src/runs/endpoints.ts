@@ -32,7 +32,7 @@ import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';
 import { openStored, slicedAccess } from './stored-bytes.ts';
 import { arrowChunks, rowsOf, tableChunks } from './table-chunks.ts';
 
-/** The name that stands for standard input and standard output. */
+/** The name of standard input and standard output. */
 export const STDIO = '-';
 
 /** One input or output, resolved from its spec and its name. */
@@ -45,11 +45,11 @@ export interface Endpoint {
   delimiter: string;
   /** It is no file but what this database answers; `name` is what messages call it. */
   query?: PostgresSource;
-  /** Of an input: what was declared of it. Default: nothing. */
+  /** Declaration of an input. Default: none. */
   declared?: InputDeclaration;
   /** Only this piece of the file; default: all of it. */
   planned?: PlannedInput;
-  /** Of an input: what its sender says of it. Default: nothing. */
+  /** Control totals of an input. Default: none. */
   totals?: TotalsSpec;
   /** Of Parquet and Arrow: most bytes of the text of a row. Default: 64 MiB, for files that Sluice wrote itself. */
   recordBytes?: number | undefined;
@@ -77,7 +77,7 @@ export interface OpenSource {
   repeatable: boolean;
   /** As in `ByteSource`, where `chunks` are the bytes as they are stored. */
   again?: ByteSource['again'];
-  /** Compares what was read with what its sender says, once all was; `rows`: applications. @throws SluiceError control_total_mismatch */
+  /** Compares the input with the control totals at its end; `rows`: applications. @throws SluiceError control_total_mismatch */
   checkTotals?: (rows: number) => void;
   /** Idempotent. */
   close(): Promise<void>;
@@ -86,13 +86,13 @@ export interface OpenSource {
 export interface OpenSink extends ByteSink {
   /** The format in which predictions are written to it. */
   readonly output: RunOutput;
-  /** Bytes that were written to it, before anything packed them; where it is asked for. */
+  /** Uncompressed bytes written to it. */
   readonly plainBytes?: number;
 }
 
 /**
- * The inputs of a source in the order of their names: one, or those a pattern with `*`, `?` or `[` means. A path that is there as it
- * stands is no pattern. `choose`: which of the files that a pattern matches are inputs; default: all but sidecar files of others.
+ * The inputs of a source, sorted by name: one, or those that match a pattern with `*`, `?` or `[`. A path of an existing file
+ * is no pattern. `choose`: the inputs among the matching files; default: all but sidecar files.
  * @throws SluiceError input_not_found | usage: an ending that is no format
  */
 export async function inputsOf(
@@ -129,7 +129,7 @@ export function outputEndpoint(sink: FileSink | StdioSink, input: Endpoint): End
   return endpoint(outputName(sink.path, input), sink, 'csv');
 }
 
-/** A path in which `{name}` stands for the name of the input, without folder and endings. */
+/** A path in which `{name}` is replaced by the name of the input, without folder and endings. */
 export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
   pattern.replaceAll(
     '{name}',
@@ -144,7 +144,7 @@ interface FormatSpec extends DeclaringSource, TotalsSpec {
 
 /**
  * The spec takes precedence over the name; a name without any ending (a pipe, a device) is of the format `otherwise`.
- * @throws SluiceError usage: the name has an ending that is no format, and nobody names one
+ * @throws SluiceError usage: the ending of the name is no format, and no format is configured
  */
 export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {
   const named = namedFormat(name);
@@ -232,7 +232,7 @@ async function openBytes({ name, planned }: Endpoint, readBytes?: number): Promi
   return openStored(name, readBytes);
 }
 
-/** What the engine reads an input as. */
+/** The format in which the engine reads an input. */
 export const inputFormatOf = ({
   format,
   delimiter,
@@ -279,7 +279,7 @@ async function parquetOf(
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
-  // A shard reads some of the bytes, and what it reads of lies in all of them.
+  // A shard reads some of the bytes, at their places in the whole.
   const near = slice ? null : await openRandomAccess(name);
   const file = near ?? slicedAccess(name, planned?.file.bytes ?? totalBytes, slice!);
   const ignored = ignoredBy(declared);
@@ -304,7 +304,7 @@ const MOST_WRITTEN_ROW_BYTES = 64 * 1024 * 1024;
 
 const limitsOf = ({ recordBytes = MOST_WRITTEN_ROW_BYTES }: Endpoint): TableLimits => ({ recordBytes });
 
-/** Whether nobody looks at a column of this name. */
+/** Whether a column of this name is unused. */
 function ignoredBy(declared: InputDeclaration | undefined): (name: string) => boolean {
   const ignore = declared?.columns?.ignore ?? [];
   return (name) => ignore === '*' || ignore.includes(name);
@@ -314,19 +314,19 @@ interface SinkOptions {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
   interpretation: InterpretationSpec | null;
-  /** What a file becomes final with. */
+  /** The set that a file is published with. */
   set: CommitSet;
-  /** Where an earlier run is gone on with: its bytes as they are stored, and before anything packed them. */
+  /** For a resumed run: bytes of the earlier output, stored and uncompressed. */
   from?: { output: number; written: number } | null;
-  /** Sees what becomes of packed predictions. */
+  /** Receives the stored bytes of the predictions. */
   stored?: StoredBytes | undefined;
   /** Of Parquet and Arrow. */
   onRows?: TableRowsBytes | undefined;
-  /** Is given what an earlier run wrote, as it is stored, where it is gone on with. */
+  /** For a resumed run: receives the stored bytes of the earlier output. */
   goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }
 
-/** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
+/** Opens an output. `commit` completes a file, which is published with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
   if (isColumnar(format)) {
@@ -381,7 +381,7 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
   };
 }
 
-/** The same sink; `stored` sees what is written to it. */
+/** The same sink; `stored` receives the bytes written to it. */
 export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
   return {
     ...sink,

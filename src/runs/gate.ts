@@ -19,10 +19,10 @@ import { type RejectsByColumn, TallyAccumulator } from './accumulator.ts';
 import { STDIO } from './endpoints.ts';
 import type { RunSpec } from './spec.ts';
 
-/** Limits that are said by column. */
+/** Limits for single columns. */
 const OF_COLUMNS = ['max_missing', 'max_unseen', 'max_out_of_range', 'max_psi'] as const;
 type ColumnLimit = (typeof OF_COLUMNS)[number];
-/** What a row is rejected with that has too much of what is limited. */
+/** The code of a row that is rejected for a limit. */
 const REJECTED_WITH: Partial<Record<ColumnLimit, ErrorCode>> = {
   max_missing: 'missing_value',
   max_unseen: 'unseen_category',
@@ -61,7 +61,7 @@ export interface GateVerdict {
   tooFewRows: boolean;
 }
 
-/** What the gate wants of a package and does not find in it, in words. */
+/** Messages about parts that the gate needs and the package lacks. */
 export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
   const plan = DriftPlan.of(manifest);
   const said = (Object.keys(limits) as (keyof GateLimits)[]).filter(
@@ -91,7 +91,7 @@ function measurable(key: ColumnLimit, manifest: Manifest): (column: DriftPlan['c
     column >= 0 && binning.by === 'edges' && ((range !== null && sketch >= 0) || ranged.has(column));
 }
 
-/** @throws SluiceError usage: the package has not what the limits need */
+/** @throws SluiceError usage: the package lacks what the limits need */
 function refuseGate(limits: GateLimits, manifest: Manifest): void {
   const faults = gateFaults(limits, manifest);
   if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
@@ -202,7 +202,7 @@ export function exceededTable(exceeded: readonly ExceededLimit[]): string[][] {
   ];
 }
 
-/** @throws SluiceError gate_stopped, with what is exceeded by how much */
+/** @throws SluiceError gate_stopped: names the exceeded limits and values */
 export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict): void {
   if (verdict === 'passed') return;
   const limits = exceeded.length === 1 ? 'a limit is' : `${exceeded.length} limits are`;
@@ -231,7 +231,7 @@ export interface InputFinding {
 /** Inputs whose rejected rows are kept for a report. */
 const KEPT_DETAILS = 20;
 
-/** What a run finds in its inputs. One per run: `open`, then for each input `begin` and `judge`. */
+/** Findings of a run about its inputs: `open` once, then `begin` and `judge` for each input. */
 export class RunFindings {
   readonly inputs: InputFinding[] = [];
   readonly #reported: boolean;
@@ -258,7 +258,7 @@ export class RunFindings {
     return this.#current;
   }
 
-  /** @throws SluiceError usage: the package has not what the gate needs */
+  /** @throws SluiceError usage: the package lacks what the gate needs */
   open({ gate }: Pick<RunSpec, 'gate'>, model: ModelPackage): void {
     if (gate) refuseGate(gate, model.manifest);
     this.#limits = gate;

@@ -1,4 +1,4 @@
-// Inputs of a run that failed: whether the next one is tried, and what is said of them in the end.
+// Failed inputs of a run: whether the next input is tried, and the error at the end.
 import { type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 
 /** Faults of an input's files: they say nothing of the next input. */

@@ -19,7 +19,7 @@ import type { Scoring } from './spec.ts';
 /** What rows of a batch have in common is explained once: more rows a micro-batch than are best without effects. */
 const EXPLAINED_BATCH_ROWS = 4096;
 
-/** Workers used when nobody says otherwise: one a core. */
+/** Default number of workers: one for each core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
 
 export interface InputScorerOptions {
@@ -39,11 +39,11 @@ export interface InputScorerOptions {
 interface OpenEnds {
   source: OpenSource;
   sink: OpenSink;
-  /** As in `OneRun`; blocks that were written ahead of the verdict are told as well. */
+  /** As in `OneRun`; includes blocks written ahead of the verdict. */
   onBlock?: OneRun['onBlock'];
   onPart?: OneRun['onPart'];
   goesOn?: OneRun['goesOn'];
-  /** The verdict stands: what is written by this evaluator is valid. What goes on is told before it does; an error ends it then. */
+  /** The evaluator is confirmed: its output is valid. A resumed run is notified before it continues; an error ends it. */
   onVerdict?: (evaluator: string) => void;
   onConsumed?: OneRun['onConsumed'];
 }
@@ -72,9 +72,9 @@ interface AskedPool {
 }
 
 /**
- * Modes of its pool: not started → ahead (workers use our evaluator, the comparison with ONNX Runtime runs beside them) → confirmed, or
- * refuted: what was scored ahead is dropped and done again by a new pool. An input runs ahead only if it can be read again and
- * nobody sees its output before it is final; any other waits until the pool is confirmed.
+ * States of its pool: not started → ahead (workers use our evaluator while it is compared with ONNX Runtime) → confirmed, or
+ * rejected: output scored ahead is discarded, and a new pool scores again. An input runs ahead only if it can be read again and
+ * its output is invisible until it is published; any other waits for the confirmation.
  */
 export class InputScorer {
   readonly #options: InputScorerOptions;
@@ -182,7 +182,7 @@ export class InputScorer {
     }
   }
 
-  /** How long the rest of the input takes about, ms, by what it has taken so far. */
+  /** Estimated time for the rest of the input by its speed so far, ms. */
   #leftMs(): number {
     const { source, began } = this.#current ?? {};
     if (!source?.totalBytes) return Infinity;

@@ -1,4 +1,4 @@
-// What the metrics say of the ends of a pipeline: when its certificates expire, and how much space its output has.
+// Metrics of source and sink: expiry of certificates, free space for the output.
 import path from 'node:path';
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { measureCertificates } from '../monitor/certificates.ts';
@@ -8,7 +8,7 @@ import { isObject } from '../storage/objects.ts';
 
 type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;
 
-/** Of all pipelines of a process. */
+/** For all pipelines of a process. */
 export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metrics): void {
   const filesOf = (tls: Ends['kafka']['tls']): string[] =>
     typeof tls === 'object' && tls.certificate_file !== undefined ? [tls.certificate_file] : [];
@@ -24,7 +24,7 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
   );
 }
 
-/** Gives what ends it. The folder of a name with `{partition}` in it is that of what stands before. */
+/** Returns a function that ends it. For a name with `{partition}`, the folder before it is measured. */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
   if (sink.type !== 'file' || isObject(sink.path)) return () => {};
   const [fixed = ''] = sink.path.split('{');

@@ -1,4 +1,4 @@
-// The list of rejected rows beside the outputs of a run: one for all inputs, or one an input where its path has `{name}`.
+// The rejects file of a run: one for all inputs, or one for each input if its path has `{name}`.
 
 import { neutralField } from '../io/format/delimited.ts';
 import { rejectsHeader } from '../io/format/rejects.ts';
@@ -18,14 +18,14 @@ export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
 export interface RejectsPart {
   /** Takes lines of the list, without its header and without the input they are of. */
   write(lines: string): Promise<void>;
-  /** Whether what was written can be discarded. */
+  /** Whether written rows can be discarded. */
   revocable(): Promise<boolean>;
   /** The part is whole: it becomes final with the set it is in. */
   keep(): Promise<void>;
   drop(): Promise<void>;
   /** Bytes of the list so far; null: there is none yet. */
   bytes(): number | null;
-  /** What was written so far outlives a power cut once this resolves. @throws SluiceError output_* */
+  /** Rows written so far survive a power failure once this resolves. @throws SluiceError output_* */
   sync(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ interface RejectsSpec {
   path: string | null;
   /** The source is a pattern. */
   several: boolean;
-  /** Where no row was rejected there is no list, and one of an earlier run goes. Else the list is there, and says that none was. */
+  /** Without a rejected row, no file is written, and one of an earlier run is removed. Otherwise an empty file is written. */
   onlyIfAny: boolean;
   /** Passthrough columns, which say whose a rejected row is. */
   columns: readonly string[];
@@ -71,13 +71,13 @@ export class RejectsList {
     return this.#spec.path !== null && this.#spec.several && !this.each;
   }
 
-  /** The path of the list that an input's rejected rows stand in; null for none. */
+  /** The path of the rejects file of an input; null: none. */
   pathFor(input: Pick<Endpoint, 'name'>): string | null {
     return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }
 
   /**
-   * `set`: what the part becomes final with. `earlier`: a run is gone on with, and its list had so many bytes, and these blocks.
+   * `set`: publishes the part. `earlier`: the length and blocks of the file of the run that is resumed.
    * @throws SluiceError output_* | checkpoint_mismatch: its list is not what that run left
    */
   async part(

@@ -30,7 +30,7 @@ export interface OneRun {
   account: UnitAccount;
   /** Checks the counts before anything becomes final; an error it throws ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** Makes everything final at once; `later`: whoever runs it does, and settles the account then. */
+  /** Publishes all outputs at once; `later`: the caller does, and settles the account then. */
   publish?: (() => Promise<void>) | 'later';
   /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;

@@ -11,14 +11,14 @@ import { inputsOfShard, type ShardSpec } from './shards/shard-plan.ts';
 import type { FileRunSpec } from './spec.ts';
 import { storedSize } from './stored-bytes.ts';
 
-/** A file of a run: its name as it was given, and what it is to the run. */
+/** A file of a run: its name and its role. */
 export interface RunFile {
   name: string;
   /** In words: `the input`, `the output of in/a.csv`. */
   role: string;
 }
 
-/** Conflicts that are told; a pattern may have thousands. */
+/** Most conflicts in a message; a pattern may have thousands. */
 const TOLD = 20;
 
 /**
@@ -48,7 +48,7 @@ export async function refuseSameFiles(inputs: readonly RunFile[], targets: reado
 const overwrites = (file: RunFile, other: RunFile): string =>
   `${file.role} is ${other.role}: ${file.name}${file.name === other.name ? '' : `, the same file as ${other.name}`}`;
 
-/** What tells this file from others: two names with one of these in common are the same file. */
+/** Identities of a file: two names with a common identity are the same file. */
 async function identities(name: string): Promise<string[]> {
   const target = await behindLinks(name);
   const present = await stat(target).catch(() => null);
@@ -73,7 +73,7 @@ export interface RunStep {
   output: Endpoint | null;
 }
 
-/** Bytes of all inputs as they are stored. An input that vanishes says so when it is opened. */
+/** Stored bytes of all inputs. A missing input is an error only when it is opened. */
 export async function sizeOfInputs(inputs: readonly Endpoint[]): Promise<number> {
   const sizes = await Promise.all(inputs.map(({ name, query }) => (query ? null : storedSize(name).catch(() => null))));
   return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);

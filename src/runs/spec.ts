@@ -1,4 +1,4 @@
-// The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
+// The spec of a run: one source, one scoring, one sink, whether from a pipeline file, from flags, or from the pipeline of an upload.
 import { declaredContradictions } from '../config/declared-contradictions.ts';
 import type {
   FileSink,
@@ -21,21 +21,21 @@ import type { ShardSpec } from './shards/shard-plan.ts';
 export interface Scoring {
   /** Columns outside the model that are echoed. */
   passthrough: readonly string[] | '*';
-  /** Effects and reasons beside the predictions; null: predictions only. */
+  /** Effects and reason codes; null: predictions only. */
   interpretation: InterpretationSpec | null;
   limits: StreamLimits;
   /** The first invalid row ends the run. */
   failOnInvalid: boolean;
 }
 
-/** What to do about a run of the same that was interrupted. `asked`: go on, by `--resume`; `always`: go on, by a pipeline. */
+/** Whether to resume an interrupted identical run. `asked`: by `--resume`; `always`: by a pipeline. */
 export type Resume = 'asked' | 'always' | 'restart' | 'no';
 
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
   /** What to do about a run of the same that was interrupted; default: `no`. */
   resume?: Resume;
-  /** The list of rejected rows was not asked for by name: there is none where no row was rejected. */
+  /** No rejects file was named: none is written if no row is rejected. */
   list_only_if_any?: true;
   /** Only this shard of a plan. */
   shard?: ShardSpec;
@@ -73,7 +73,7 @@ export function interpretationOf({ score }: Pick<Pipeline, 'score'>): Interpreta
   };
 }
 
-/** `echo`: what is passed through where the spec says nothing. */
+/** `echo`: passthrough columns if the spec has none. */
 export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: readonly string[] | '*'): Scoring {
   return {
     passthrough: spec.score.passthrough ?? echo,
@@ -92,7 +92,7 @@ export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands'
   encoding?: EncodingName | undefined;
 };
 
-/** What a source of any type declares; a query declares nothing, because it can say everything itself. */
+/** The declaration of a source; a query has none, because SQL can express it. */
 export const declaredBy = (source: Source): InputDeclaration | null =>
   source.type === 'postgres' ? null : declarationOf(source);
 
@@ -110,7 +110,7 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
   return { columns: columns === undefined ? null : { names, rename, ignore, constants }, texts, encoding };
 }
 
-/** Of a pattern only the name of a file tells its format. @throws SluiceError usage: what was declared is not for this one */
+/** For a pattern, only the name of each file tells its format. @throws SluiceError usage: the declaration does not fit the format */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && format === 'parquet') throw new SluiceError('usage', 'encoding: a Parquet file is no text');
   if (encoding !== null && format === 'arrow') throw new SluiceError('usage', 'encoding: Arrow is no text');

@@ -1,4 +1,4 @@
-// Starts a run, whatever its ends are. Each kind is imported on demand: a run of files must not load the Kafka client.
+// Starts a run of any source and sink. Each kind is imported on demand: a run of files must not load the Kafka client.
 import { setFlagsFromString } from 'node:v8';
 import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -16,7 +16,7 @@ async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
 }
 
 /**
- * A topic waits for a model that cannot be had; pairs of columns that the one there is does not tell are a fault of the pipeline.
+ * A topic waits for a missing model; a model that cannot explain pairs of columns is an error of the pipeline.
  * @throws SluiceError interpretation_unavailable
  */
 async function refuseInteractions(spec: RunSpec, { registry }: RunContext): Promise<void> {

@@ -1,4 +1,4 @@
-// What lies under the name of an input or an output, as it is stored: a file, or an object.
+// Stored bytes of an input or output by name, whether a file or an object.
 
 import { randomBytes } from 'node:crypto';
 import { link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
@@ -31,7 +31,7 @@ export async function storedSize(name: string): Promise<number | null> {
   return objectSize(name);
 }
 
-/** Each chunk is valid until the next one is asked for. @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
+/** Each chunk is valid until the next one is requested. @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
 export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
   if (!isObject(name)) {
     yield* bytesOfFile(name);
@@ -57,7 +57,7 @@ async function* bytesOfFile(name: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The whole of what is small. null: there is no such file or object. @throws as `storedBytes` does otherwise */
+/** The text of a small file or object; null: it does not exist. @throws as `storedBytes` does otherwise */
 export async function storedText(name: string): Promise<string | null> {
   if (isObject(name)) {
     if ((await storedSize(name)) === null) return null;
@@ -95,7 +95,7 @@ export async function removeStored(name: string): Promise<void> {
   await removeObject(name);
 }
 
-/** The whole of what somebody named. @throws SluiceError input_not_found: it is not there, or cannot be read | storage_unavailable */
+/** The text of a file that the user named. @throws SluiceError input_not_found: it is missing or unreadable | storage_unavailable */
 export async function namedText(name: string): Promise<string> {
   let text: string | null;
   try {
@@ -109,7 +109,7 @@ export async function namedText(name: string): Promise<string> {
 }
 
 /**
- * What stands under the name from now on: `text`, if nothing did. Of several who try, all get that of one.
+ * Writes `text` if there is no such file, and returns the content. All of several writers get the same.
  * @throws SluiceError output_* | storage_unavailable
  */
 export async function putFirst(name: string, text: string): Promise<string> {
@@ -144,7 +144,7 @@ export async function putStored(name: string, text: string): Promise<void> {
   }
 }
 
-/** Of what is no file of this machine. `byteLength`: of all of it. */
+/** Random access to an object. `byteLength`: of the whole. */
 export const slicedAccess = (
   name: string,
   byteLength: number,

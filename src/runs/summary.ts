@@ -13,7 +13,7 @@ import { type GateVerdict, gateWords } from './gate.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {
-  /** File of the pipeline, where one says the run. */
+  /** File of the pipeline, if there is one. */
   pipeline?: string;
   input: string;
   output: string;
@@ -41,7 +41,7 @@ export interface Summary {
   bytesWritten: number;
   /** How the rows that were scored are distributed against the training, by reference of the model; without those that have no baseline. */
   drift: Record<string, DriftDigest>;
-  /** What the gate says of each input that was scored; null: there is none. */
+  /** Verdicts of the gate by input; null: no gate. */
   gate: GateSummary | null;
   seconds: number;
   rowsPerSecond: number;
@@ -152,7 +152,7 @@ export function summaryText(
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
   lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
-  // What stopped an input is told as what ended the run.
+  // The error of an input is reported as the error of the run.
   const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
   if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));
   return `${lines.join('\n')}\n`;

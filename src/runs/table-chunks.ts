@@ -1,4 +1,4 @@
-// Tables of columns as what the engine reads, or as lines for those who read text.
+// Columnar tables as chunks for the engine, or as lines of text.
 import type { ArrowOptions } from '../io/columns/arrow-table.ts';
 import type { ColumnSource } from '../io/columns/line-batch.ts';
 import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';

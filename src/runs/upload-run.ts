@@ -52,7 +52,7 @@ export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
   sink.type === 'kafka' ? `topic ${sink.topic}` : outputName((sink as FileSink).path, { name: id });
 
 /**
- * Scores an upload into the sink of its pipeline. Repeated after a crash or a failure it ends with the same file, or goes on in the
+ * Scores an upload into the sink of its pipeline. Repeated after a failure, it ends with the same file, or continues in the
  * topic where it was.
  * @throws SluiceError what ends the run
  */
@@ -128,7 +128,7 @@ async function openUploadSink(
   return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation, set });
 }
 
-/** What goes on behind lines that are written must be the same upload. @throws SluiceError digest_mismatch */
+/** A continued upload must be the same. @throws SluiceError digest_mismatch */
 export async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
   if (sha256 === null) return;
   const hash = createHash('sha256');

@@ -10,7 +10,7 @@ interface Spaces {
 
 /** Most bytes of the new space and of the heap while records go through, many of which outlive some collections. */
 function spacesAfter(bound: boolean): Spaces {
-  const room = path.resolve(import.meta.dirname, '../../src/runs/bounded-garbage.ts');
+  const room = path.resolve(import.meta.dirname, '../../src/runs/start-run.ts');
   const script = `
 import v8 from 'node:v8';
 import { tuneGarbageCollector } from ${JSON.stringify(room)};

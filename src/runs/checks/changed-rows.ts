@@ -129,7 +129,7 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   return changed.length === 0 && all.length === 1 ? all : changed;
 }
 
-/** What is in front of a record on its line; null: the record is not there. */
+/** The bytes before a record on its line; null: no such record. */
 function prefixOf(text: string, record: string): string | null {
   const at = text.indexOf(`,${record}`);
   return at < 0 ? null : text.slice(text.lastIndexOf('\n', at) + 1, at);
@@ -267,7 +267,7 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
   const { removed, added } = edits;
   const found = new Set(removed.map((i) => start + i));
   for (const { piece, before } of added) {
-    // A row that is there twice, or bytes that are not of the output: then the row behind them is named.
+    // A duplicated row, or foreign bytes: the next row is named.
     const same = written.indexOf(piece);
     if (same >= 0) found.add(same);
     else if (removed.length === 0) found.add(Math.min(start + before, written.length - 1));

@@ -18,12 +18,12 @@ import { kafkaPlacesOf, namedTopics } from '../topics/topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
-/** A transaction that is open for longer hides what is behind it from this run, ms. */
+/** Records behind a transaction that stays open for longer are not seen, ms. */
 const OPEN_TRANSACTION_MS = 3_000;
 
 type FromTopic = Pipeline & { source: KafkaSource };
 
-/** Tells what it found, a line each. @throws SluiceError with what stands in the way */
+/** Reports its findings, a line each. @throws SluiceError what would prevent the run */
 export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
   const host = await context.host();
   const hosted = await host.use(pipeline.model);

@@ -27,7 +27,7 @@ export interface ExplainedRow {
     standard_error?: number;
     reasons?: { code: string; column: string; text: string }[];
     error?: { code: ErrorCode; message: string };
-    /** The strongest pairs of columns, if they were asked for. */
+    /** The strongest pairs of columns, if requested. */
     interactions?: { columns: [string, string]; effect: number }[];
   };
   error?: { code: ErrorCode; column?: string; message: string };
@@ -38,7 +38,7 @@ interface ExplainRowOptions {
   source: OpenSource;
   /** Data row, from 1. */
   row: number;
-  /** Pairs of columns that are told. Default: none. */
+  /** Number of pairs of columns. Default: none. */
   interactions?: number;
   signal?: AbortSignal;
 }
@@ -63,7 +63,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
         input: source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' },
       },
       scoring: {
-        // Columns the model does not take are nobody's business here.
+        // Columns outside the model are ignored.
         passthrough: '*',
         interpretation,
         limits: {},
@@ -88,7 +88,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 
-/** @throws SluiceError input_not_found. The record of the row as it stands in the input, behind the header where there is one. */
+/** @throws SluiceError input_not_found. The record of the row in the input, preceded by the header if there is one. */
 export async function findRow({ source, row, signal }: Omit<ExplainRowOptions, 'model'>): Promise<Buffer> {
   const slabs = new SlabPool(2, DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();

@@ -1,4 +1,4 @@
-// `*.test.yaml` beside a pipeline: applications and what the pipeline must make of them.
+// Tests of a pipeline (`*.test.yaml`): applications and the expected predictions.
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
@@ -33,7 +33,7 @@ interface CaseResult {
 /** `x.yaml` → `x.test.yaml` */
 const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
 
-/** Runs the cases of the file beside a pipeline; its sources and sinks are not touched. @throws SluiceError usage | model_* */
+/** Runs the cases of a test file without the sources and sinks of its pipeline. @throws SluiceError usage | model_* */
 export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {
   const file = testFileOf(pipeline.file);
   let text: string;

@@ -1,4 +1,4 @@
-// Scores one row of an output again with the package that its manifest names, and compares it bit by bit with what was written.
+// Scores one row of an output again with the package that its manifest names, and compares it bit by bit with the output.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,7 +21,7 @@ interface ReplayOptions {
   predicate: Predicate;
   model: ModelPackage;
   row: number;
-  /** null: beside the output, under the name that the manifest has. */
+  /** null: in the folder of the output, under the name in the manifest. */
   input: string | null;
 }
 
@@ -59,7 +59,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   return { row, same: plain.written === plain.again, ...plain };
 }
 
-/** The input that a manifest names; a query is asked again. */
+/** The input that a manifest names; a query is executed again. */
 async function inputOf(predicate: Predicate, output: string, named: string | null): Promise<Endpoint> {
   const source = predicate.options.source as unknown as PostgresSource | { type: 'file' | 'stdio' };
   if (source.type !== 'postgres') return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));

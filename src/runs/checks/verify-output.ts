@@ -27,7 +27,7 @@ interface VerifyOptions {
   output: string;
   /** null: the input is not checked. */
   input: string | null;
-  /** Default: beside the output, under the name in the manifest. */
+  /** Default: in the folder of the output, under the name in the manifest. */
   list: string | null;
   /** Folder of the package; null: it is not checked. */
   package: string | null;
@@ -55,7 +55,7 @@ interface ProofFinding {
 export interface Verified {
   whole: boolean;
   findings: ProofFinding[];
-  /** What was checked. */
+  /** Checked items. */
   checked: ProofFinding['file'][];
   /** null: the manifest cannot be trusted. */
   predicate: Predicate | null;
@@ -80,7 +80,7 @@ export async function readManifest(
   }
 }
 
-/** Never throws for what is damaged or missing: that is what it finds. */
+/** Damaged or missing files are findings, not errors. */
 export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   let read: Awaited<ReturnType<typeof readManifest>>;
   try {
@@ -95,7 +95,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   const checked: ProofFinding['file'][] = ['manifest'];
   const { output, list } = predicate;
   const name = options.writtenAs ?? path.basename(options.output);
-  // Else what was signed for another day would pass for the output of this one.
+  // Otherwise an output that was signed for another day would pass as this one.
   if (output.name !== name) {
     const text = `output: the manifest is about ${output.name}, not ${name} (--written-as names what was renamed)`;
     findings.push(finding('output', 'name', text));
@@ -167,7 +167,7 @@ async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): 
   }
 }
 
-/** What the blocks of a file cover: its bytes, uncompressed and in UTF-8. */
+/** The content that blocks cover: uncompressed bytes in UTF-8. */
 async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   if (isColumnar(at.format)) {
     yield* await plainOf(storedBytes(at.name), at.compression);
@@ -181,7 +181,7 @@ async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** What is needed to score rows again. */
+/** Everything needed to score rows again. */
 interface Naming {
   folder: string;
   predicate: Predicate;
@@ -324,7 +324,7 @@ export function inputEnd({ options, input }: Predicate, name: string): Endpoint 
   return { ...endpoint(input.name, said, 'csv'), name };
 }
 
-/** Which files of a package are not what the manifest names. */
+/** Files of a package that differ from the manifest. */
 async function verifyPackageFiles(folder: string, { model }: Predicate): Promise<ProofFinding[]> {
   const make = (text: string): ProofFinding => finding('package', 'content', `package: ${text}`);
   let files: readonly { name: string; sha256: string }[];

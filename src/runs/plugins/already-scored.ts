@@ -23,8 +23,8 @@ interface RunIntended {
 }
 
 /**
- * The manifest beside the output is what tells: it names the same package, versions, options and signer, and the input as it is now.
- * Output and list have to be there in the size they had; what was done to them since is for `sluice verify`.
+ * The manifest of the output decides: it must name the same package, versions, options and signer, and the current input.
+ * Output and rejects file must exist with the recorded size; `sluice verify` finds later changes.
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;

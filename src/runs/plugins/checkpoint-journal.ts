@@ -1,5 +1,5 @@
-// The journal of checkpoints: lines of JSON, each sealed by a sum over itself and the line before. What a power cut tore off, or
-// damaged, ends it there: whoever reads it gets the lines that are whole.
+// The journal of checkpoints: lines of JSON, each with a checksum over itself and the line before. A torn or damaged line ends the
+// journal; readers get the complete lines before it.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -12,7 +12,7 @@ const LF = 0x0a;
 const sumOf = (before: string, text: string | Uint8Array): string =>
   createHash('sha256').update(before).update(text).digest('hex').slice(0, SUM_LENGTH);
 
-/** What a journal speaks of is not there as it was. */
+/** A file of the journal is missing or changed. */
 export const changedMeanwhile = (what: string): SluiceError =>
   new SluiceError(
     'checkpoint_mismatch',
@@ -26,11 +26,11 @@ export interface JournalRead {
   sum: string;
 }
 
-/** What is whole of a journal; null: it is not there, or of another user. */
+/** The complete lines of a journal; null: it is missing, or owned by another user. */
 export async function readCheckpoints(file: string): Promise<JournalRead | null> {
   let bytes: Buffer;
   try {
-    // A folder may be open to others, and a journal says what is written on.
+    // Others may write to the folder, and a journal decides where writing continues.
     if (process.getuid !== undefined && (await stat(file)).uid !== process.getuid()) return null;
     bytes = await readFile(file);
   } catch (cause) {
@@ -63,7 +63,7 @@ export class CheckpointWriter {
     this.#sum = sum;
   }
 
-  /** Goes on behind what is whole of a journal, or makes a new one. @throws Error of the file system */
+  /** Continues after the complete lines of a journal, or creates a new one. @throws Error of the file system */
   static async open(file: string, whole: JournalRead | null): Promise<CheckpointWriter> {
     const handle = await open(file, whole === null ? 'wx' : 'r+');
     await handle.truncate(whole?.end ?? 0);

@@ -1,5 +1,5 @@
-// Checkpoints of one input on its way into a file: every few seconds, what is written so far is brought to the disk, and then a
-// journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
+// Checkpoints of a run from one input into a file: every few seconds the output is flushed to the disk, then a
+// line is appended to a journal. A later run resumes after the last line of the journal of a process that has ended.
 
 import { stat } from 'node:fs/promises';
 import { monotonicMs } from '../../core/clock.ts';
@@ -31,7 +31,7 @@ import {
   type RunIdentity,
 } from './interrupted-run.ts';
 
-/** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
+/** Errors of the disk, the machine or an operator, after which the same run may succeed. */
 const MAY_GO_ON = new Set<ErrorCode>([
   'cancelled',
   'output_full',
@@ -57,9 +57,9 @@ interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
 }
 
 /**
- * Finds the run that this one goes on with, and takes it over; the files of `set` are opened afterwards.
+ * Finds the run that this one resumes, and takes it over; the files of `set` are opened afterwards.
  * @returns null: this run has no checkpoints
- * @throws SluiceError usage: `--resume` asks for what is not possible; checkpoint_mismatch; output_unwritable
+ * @throws SluiceError usage: `--resume` is not possible; checkpoint_mismatch; output_unwritable
  */
 async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
   const { spec, output, list, set, log } = options;
@@ -81,7 +81,7 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
   );
 }
 
-/** Why a run cannot be gone on with; `refused`: asking for it is a mistake, otherwise it begins from the start. */
+/** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
   if (input.planned) return { refused: true, why: 'a shard begins again from its start' };
@@ -100,7 +100,7 @@ async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   const away = [output.name, list].find((name) => name !== null && isObject(name));
   if (away !== undefined) return { refused: true, why: `${away} is in object storage, and is written as a whole` };
   const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
-  // That it is not there says who opens it.
+  // Opening it reports that it is missing.
   if (file?.isFile() === false) {
     return { refused: true, why: `${input.name} is no regular file, and cannot be read again` };
   }
@@ -123,7 +123,7 @@ interface Parts {
 }
 
 /**
- * Modes: ahead of the verdict (nothing is journaled) → due, when the interval is over → writing, beside the run → ended. The order of a
+ * States: ahead of the verdict (nothing is journaled) → due, after the interval → writing, concurrent with the run → ended. The order of a
  * checkpoint: 1. the sums are taken at the end of a block, 2. output and list are flushed, 3. their names say that they stay,
  * 4. the line is appended to the journal and flushed.
  */
@@ -140,7 +140,7 @@ class FileCheckpoints implements StepObserver {
   #rows = 0;
   #last = monotonicMs();
   #writing: Promise<void> | null = null;
-  /** There is a journal that speaks of what is on the disk. */
+  /** The journal describes the files on the disk. */
   #durable: boolean;
   /** No more checkpoints: the journal could not be written. */
   #off = false;
@@ -153,7 +153,7 @@ class FileCheckpoints implements StepObserver {
     this.#durable = found !== null;
   }
 
-  /** The input is read from its start; again, where what was ahead of the verdict is dropped. */
+  /** The input is read from its start; again, if output ahead of the verdict is discarded. */
   begin(): void {
     this.#sum.take();
     this.#blocks = this.resume?.last.blocks ?? 0;
@@ -166,7 +166,7 @@ class FileCheckpoints implements StepObserver {
     return { ...source, chunks: this.#input.chunks };
   }
 
-  /** From now on what is written is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored what there is */
+  /** Output is valid from now on. @throws SluiceError checkpoint_mismatch: another evaluator scored the earlier output */
   onVerdict(evaluator: string): void {
     const before = this.resume?.head.evaluator ?? evaluator;
     if (before !== evaluator) throw mismatch(this.#parts.output, this.resume!, ['the evaluator of this machine']);
@@ -177,7 +177,7 @@ class FileCheckpoints implements StepObserver {
     this.#sum.add(part);
   }
 
-  /** @throws SluiceError output_failed: what was written did not reach the disk */
+  /** @throws SluiceError output_failed: the output could not be flushed to the disk */
   onBlockEnd({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, proof }: Attempt): void {
     const input = this.#input!;
     this.#blocks++;
@@ -247,7 +247,7 @@ class FileCheckpoints implements StepObserver {
     this.#durable = false;
   }
 
-  /** Ends the set of a run that failed: what it wrote stays if going on may help. Never throws. */
+  /** Ends the set of a failed run: its files are kept if a resumed run may succeed. Never throws. */
   async failed(cause: unknown): Promise<void> {
     await this.beforeCommit().catch(() => {});
     const { set, log, output } = this.#parts;

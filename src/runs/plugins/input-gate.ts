@@ -2,7 +2,7 @@
 import { RunFindings, refuseVisible } from '../gate.ts';
 import type { RunPlugin } from '../plugin.ts';
 
-/** Judges every input before it is published, and collects what the report and the summary say about each. */
+/** Judges every input before it is published, and collects findings for report and summary. */
 export const gatePlugin: RunPlugin = {
   async plan({ spec, context, model, steps }) {
     const findings = context.findings ?? new RunFindings();

@@ -1,4 +1,4 @@
-// Finds the run that was interrupted on its way into an output, and says whether this one goes on with it.
+// Finds the interrupted run of an output, and decides whether this run can resume it.
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
@@ -25,12 +25,12 @@ export interface CheckpointHead {
   evaluator: string;
 }
 
-/** Any other line: all that had been written and was on the disk after so many blocks. */
+/** A line after the first: the durable state after a number of blocks. */
 export interface Checkpoint {
   blocks: number;
   rows: number;
   inputEnd: number;
-  /** The input up to where it had been read, which is not before `inputEnd`; null: `proof` tells. */
+  /** SHA-256 of the input up to `inputRead`, at least `inputEnd`; null: `proof` has it. */
   read: Prefix | null;
   /** Bytes before anything packs them. */
   written: number;
@@ -139,7 +139,7 @@ export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, di
   return new SluiceError('checkpoint_mismatch', `${what}: ${differences.join(', ')} changed; ${help}`);
 }
 
-/** Plain data, by what is told of a difference: "the input", "the package", the name of an option, "the version of Sluice". */
+/** Plain data by the name used in messages: "the input", "the package", the name of an option, "the version of Sluice". */
 export type RunIdentity = Record<string, unknown>;
 
 /** Keys of a spec that never change a byte of the output. */
@@ -160,7 +160,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
   const beside = list === null ? null : path.relative(path.dirname(path.resolve(output.name)), path.resolve(list));
   return {
     'the name of the input': input.name,
-    // What a query answers tells its content.
+    // The rows of a query identify its content.
     ...(input.query ? {} : { 'the size of the input': await storedSize(input.name) }),
     'the model': model.ref,
     'the content of its package': model.sha256,
@@ -171,7 +171,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
-    // They were cut, and told from others, as lines of text once.
+    // Earlier versions cut and identified them as lines of text.
     ...(isColumnar(input.format) ? { 'what tells a table from others': 'its cells' } : {}),
     'whether a manifest is left': spec.manifest !== false,
     'the version of Sluice': VERSION,
@@ -193,7 +193,7 @@ function flat(prefix: string, part: object): RunIdentity {
   return found;
 }
 
-/** What is not the same in two runs, by name. */
+/** Names of the differences between two runs. */
 export function differencesOf(before: RunIdentity, now: RunIdentity): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]));

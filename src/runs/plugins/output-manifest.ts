@@ -47,13 +47,13 @@ import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
 import { storedBytes, storedText } from '../stored-bytes.ts';
 import { changedMeanwhile } from './checkpoint-journal.ts';
 
-/** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
+/** Keys of a spec that never change a byte of the output, or that the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set([
   'path',
   'workers',
   'batch_rows',
   'batch_wait_ms',
-  // What a sender says of an input is compared, and changes nothing.
+  // Control totals are compared and change nothing.
   'expect',
   'control',
   'done_file',
@@ -124,13 +124,13 @@ class RunProof implements BlockProof {
     return digest && this.#of.input.format !== 'parquet' ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Digests the output as it is stored, where that is not what is written. */
+  /** Digests the stored output if it differs from the written bytes. */
   get sinkStored(): StoredBytes | undefined {
     const digest = this.#outputStored;
     return digest ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Bytes of an Arrow input, message by message. Small record batches are joined, so that a manifest is small beside its input. */
+  /** Bytes of an Arrow input, message by message. Small record batches are joined, so that a manifest is small compared with its input. */
   readonly onInputRows: TableRowsBytes = (bytes, rows) => {
     this.#input.add(bytes);
     this.#batchRows += rows;
@@ -202,7 +202,7 @@ class RunProof implements BlockProof {
     }
   }
 
-  /** Reads what the interrupted run wrote. @throws SluiceError checkpoint_mismatch: it changed */
+  /** Reads the output of the interrupted run. @throws SluiceError checkpoint_mismatch: it changed */
   readonly verifyWritten = async (stored: AsyncIterable<Uint8Array>): Promise<void> => {
     const digest = this.#outputStored;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
@@ -279,7 +279,7 @@ class RunProof implements BlockProof {
 
 /**
  * The blocks of a rejects file. Blocks without rejected rows have no bytes in it: their rows count for the next one that has. `start`,
- * `end`: bytes of the file before the first block, and of all of it; what is around belongs to other inputs.
+ * `end`: offsets of the first block and of the end; other bytes belong to other inputs.
  */
 export function listBlocks(
   blocks: readonly Pick<ProvenBlock, 'rows' | 'list'>[],
@@ -302,7 +302,7 @@ export function listBlocks(
 /** The files of a run and their blocks. */
 type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list'> & { blocks: ProvenBlocks };
 
-/** What is the same for all runs of this program. */
+/** Properties of this program. */
 export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
 
 export const provenRows = ({
@@ -331,7 +331,7 @@ async function* observed(chunks: AsyncIterable<Uint8Array>, see: StoredBytes): A
   }
 }
 
-/** Puts the manifest beside what it is about, with which it becomes final. @throws SluiceError output_* */
+/** Writes the manifest, which is published with its output. @throws SluiceError output_* */
 export async function addManifest(set: CommitSet, output: string, text: string): Promise<void> {
   const sink = await set.open(manifestNameOf(output), { beside: true });
   await sink.write(Buffer.from(text));
@@ -357,7 +357,7 @@ export const provenFile = (name: string, stored: ProvenFile['stored']): ProvenFi
   stored,
 });
 
-/** What of a run changes its output, in the words of a pipeline; what its files are is said in full. */
+/** Settings that change the output, as keys of a pipeline. */
 export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint): Predicate['options'] {
   const { source, sink, score, on_invalid, allow_empty } = spec as FilesOnlySpec;
   const plain = (part: object): { [key: string]: JsonValue | undefined } =>
@@ -389,7 +389,7 @@ export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   return digest.digest;
 }
 
-/** SHA-256 of the manifest that is there; null: none is. @throws SluiceError output_failed: it cannot be read */
+/** SHA-256 of the existing manifest; null: none. @throws SluiceError output_failed: it cannot be read */
 export async function previousOf(file: string): Promise<string | null> {
   const text = await storedText(file).catch((cause) => {
     if (cause instanceof SluiceError) throw cause;

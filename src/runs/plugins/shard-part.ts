@@ -1,4 +1,4 @@
-// What is said of a part, beside it: of which plan and shard it is, what made it, what is in it. Merging believes nothing else.
+// The description of a shard's part: plan, shard, package, settings, counts and digests. Merging trusts nothing else.
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
@@ -15,7 +15,7 @@ import type { ShardPlan, ShardSpec } from '../shards/shard-plan.ts';
 import { namedText } from '../stored-bytes.ts';
 import { modelOf, type ObservedStep, optionsOf, ProofObserver, RUNTIME } from './output-manifest.ts';
 
-/** A file as it is stored, beside the description. */
+/** A stored file of the part. */
 export interface StoredFile {
   name: string;
   bytes: number;
@@ -36,14 +36,14 @@ interface PartDescription extends Omit<SavedTally, 'details'> {
   blocks: ProvenBlocks;
 }
 
-/** What made a part; all but the evaluator has to be the same for all parts. */
+/** Package and settings of a part; all parts must agree in all but the evaluator. */
 interface MadeBy {
   model: Predicate['model'];
   sluice: string;
   node: string;
   onnxruntime: string;
   evaluator: string;
-  /** As the manifest of one run has them, but for what is said of its input. */
+  /** As in the manifest of a single run, except for its input. */
   options: PartOptions;
 }
 

@@ -7,7 +7,7 @@ import { InputScorer } from '../input-scorer.ts';
 import { type RunSpec, scoringOf } from '../spec.ts';
 import type { PlannedInput, ShardPlan } from './shard-plan.ts';
 
-/** More than measured, because a night is not a sample: other load, slower disks, a shard that is begun again late. */
+/** Added to measurements: nights have other load, slower disks and repeated shards. */
 export const MARGIN = 1.25;
 const MOST_MACHINES = 10_000;
 const PIECES = 3;
@@ -34,7 +34,7 @@ export interface Estimate {
   machines: number | null;
 }
 
-/** `planBytesPerSecond`: at which a file is read and hashed here; merging reads, hashes and writes what the parts are. */
+/** `planBytesPerSecond`: speed of reading and hashing here; merging reads, hashes and writes all parts. */
 export function estimate(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Estimate {
   const { startSeconds, bytesPerSecond, outputShare } = measured;
   const merging = (2 * bytes * outputShare) / planBytesPerSecond;
@@ -94,7 +94,7 @@ function spread({ pieces, files }: ShardPlan): PlannedInput[] {
   return [...new Set(at)].map((i) => ({ piece: pieces[i]!, file: files[pieces[i]!.file]! }));
 }
 
-/** What was done from the first part to the last; of a piece that has one part only: since it was opened. */
+/** Work from the first result to the last; for a single result: since opening. */
 class Sampled {
   first: number | null = null;
   rows = 0;
@@ -157,7 +157,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
           recordBytes: spec.score.record_bytes,
         });
         return {
-          // Not to be read twice: then the workers are ready, and nothing is compared beside them, before it is read.
+          // Not repeatable, so that workers are ready and the comparison has ended before it is read.
           source: { ...source, repeatable: false, chunks: begun(source) },
           sink: withOutput(nothing, { format: 'csv', delimiter: ',' }),
           onPart: ({ rows, length }) => ends.part(rows, length),
@@ -173,7 +173,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
     stopTimer(timer);
   }
 
-  /** The clock starts with the first byte that is asked for. */
+  /** The clock starts with the first requested byte. */
   function begun(source: OpenSource): OpenSource['chunks'] {
     const { chunks } = source;
     const start = () => {

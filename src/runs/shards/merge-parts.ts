@@ -29,7 +29,7 @@ import { type GateSummary, gateSummary, type Summary } from '../summary.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
 import type { ShardPlan } from './shard-plan.ts';
 
-/** Pieces that are told; a plan may have thousands. */
+/** Most pieces in a message; a plan may have thousands. */
 const TOLD = 10;
 
 /** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
@@ -87,7 +87,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
 
 interface MergeTargets {
   output: string;
-  /** null: beside each output, if any row was rejected. */
+  /** null: one for each output with a rejected row. */
   rejects: string | null;
 }
 
@@ -107,7 +107,7 @@ export function mergedFiles(
   });
 }
 
-/** The files of parts and those of the whole, by what they are. */
+/** Files of parts and of the merged whole, by role. */
 export const filesOfParts = (parts: readonly FoundPart[]): RunFile[] =>
   parts.flatMap(({ path, rejects }) =>
     [path, ...(rejects ? [besideStored(path, rejects.name)] : [])].map((name) => ({ name, role: 'a part' })),
@@ -143,7 +143,7 @@ export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): P
 interface JoinOptions {
   plan: ShardPlan;
   set: CommitSet;
-  /** The list is there where no row was rejected, too. */
+  /** The rejects file exists even without a rejected row. */
   always: boolean;
   allowEmpty: boolean;
   /** Whether manifests are left; `key` null: they are not signed. */
@@ -275,7 +275,7 @@ export async function packageOfParts(
 
 /**
  * Every input as a whole, as one run judges it. No limits: nothing is judged.
- * @throws SluiceError gate_stopped: one or several do not keep the limits; usage: the package is not at hand, or has not what they need
+ * @throws SluiceError gate_stopped: a limit is exceeded; usage: the package is missing or lacks what the limits need
  */
 export function judgeMerged(
   files: readonly MergedFile[],

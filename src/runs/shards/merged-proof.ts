@@ -1,4 +1,4 @@
-// The manifest of an output that was joined from the parts of shards: what one run over the whole file leaves, made of what the shards saw.
+// The manifest of a merged output, computed from the descriptions of its parts: the same as after a single run.
 import type { KeyObject } from 'node:crypto';
 import { namedFormat } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/sidecar-files.ts';
@@ -12,7 +12,7 @@ import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plu
 import type { FoundPart } from '../plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
-/** What one input comes to. */
+/** Totals of one input. */
 export interface MergedFile {
   file: PlannedFile;
   output: string;
@@ -21,7 +21,7 @@ export interface MergedFile {
   parts: readonly FoundPart[];
 }
 
-/** What was written of an output. */
+/** Totals of one output. */
 export interface JoinedOutput {
   stored: Digest;
   /** Uncompressed bytes of it before each part. */

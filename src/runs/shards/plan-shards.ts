@@ -21,12 +21,12 @@ interface ShardPlanOptions {
   recordBytes: number;
   /** Bytes a block. */
   blockBytes?: number;
-  /** Told how many bytes of all inputs have been looked at. */
+  /** Receives the number of bytes read of all inputs. */
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
 }
 
-/** A packed byte is worth so many plain ones. */
+/** Uncompressed bytes that a compressed byte counts as. */
 const PACKED = 4;
 
 /** One boundary between shards: the first byte of shard `shard` as a share of its file. */
@@ -44,7 +44,7 @@ interface CutFile {
   groups?: number;
 }
 
-/** Only whole files are pieces: where a record begins inside cannot be told without reading all before it. */
+/** Only whole files are pieces: finding a record inside would require reading everything before it. */
 const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
 
 /**
@@ -130,7 +130,7 @@ function piecesOf(
   for (const [i, mark] of cuts.entries()) {
     const next = cuts[i + 1];
     const to = next?.byte ?? bytes;
-    // An empty file has one piece all the same: the run says what is wrong with it.
+    // An empty file has one piece, so that the run reports the error.
     if (mark.byte === to && (bytes > 0 || i > 0)) continue;
     pieces.push({
       shard: i === 0 ? first : inside[i - 1]!.shard,

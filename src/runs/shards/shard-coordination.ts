@@ -32,7 +32,7 @@ export interface SharedRun {
   /** SHA-256 of the plan. */
   plan: string;
   shards: number;
-  /** As it was asked for, and the version that this meant when the run began: an alias may move meanwhile. */
+  /** The configured reference, and the version it resolved to at the start: an alias may move meanwhile. */
   asked: string;
   model: string;
   inputs: readonly SeenInput[];
@@ -135,7 +135,7 @@ export class SharedWork {
     return (await storedSize(this.#at('merged.json'))) !== null;
   }
 
-  /** What was joined is of no use any more. @throws SluiceError storage_unavailable; Error of the file system */
+  /** Removes the parts after merging. @throws SluiceError storage_unavailable; Error of the file system */
   async removeParts(parts: readonly FoundPart[]): Promise<void> {
     const descriptions = parts.map(({ path: name }) => `${name}${PART_ENDING}`);
     for (const name of [...filesOfParts(parts).map((file) => file.name), ...descriptions]) await removeStored(name);

@@ -1,4 +1,4 @@
-// The plan of a run in shards: which bytes of which files each shard scores, and where their rows stand in the whole.
+// The plan of a run in shards: which bytes of which files each shard scores, and the positions of their rows in the whole.
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -25,7 +25,7 @@ export interface Piece {
   /** From 1, counted through the file; the line is the physical one. */
   first_row: number;
   first_line: number;
-  /** null: only reading the file would tell (compressed files, JSON arrays). */
+  /** null: unknown without reading the file (compressed files, JSON arrays). */
   rows: number | null;
   /** Of Parquet: its row groups, `to` exclusive. */
   groups?: { from: number; to: number };
@@ -40,7 +40,7 @@ export interface PlannedFile {
   bytes: number;
   /** Of all of it. */
   sha256: string;
-  /** What stands before the first record, header and byte order mark: every shard reads it too. */
+  /** Bytes before the first record (header, byte order mark), which every shard reads. */
   head: { bytes: number; line: number; sha256: string };
 }
 
@@ -51,7 +51,7 @@ export interface ShardPlan {
   shards: number;
   /** A longer record is rejected: it decides where records end. */
   record_bytes: number;
-  /** Bytes a block, of all shards: what a manifest says of blocks is then what it says after one run. */
+  /** Bytes of a block in all shards, so that the merged manifest has the blocks of a single run. */
   block_bytes: number;
   files: PlannedFile[];
   pieces: Piece[];
@@ -122,7 +122,7 @@ export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
 export const bytesOfPlan = ({ files }: Pick<ShardPlan, 'files'>): number =>
   files.reduce((sum, file) => sum + file.bytes, 0);
 
-/** Of all pieces; null where only reading would tell. */
+/** Of all pieces; null: unknown without reading. */
 export const rowsOfPlan = ({ pieces }: Pick<ShardPlan, 'pieces'>): number | null =>
   pieces.reduce<number | null>((sum, { rows }) => (sum === null || rows === null ? null : sum + rows), 0);
 

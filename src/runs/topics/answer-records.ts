@@ -149,7 +149,7 @@ export class AnswerRecords {
   }
 
   /**
-   * Has no effects beside a pause, so that a batch can be answered again after a failure.
+   * Has no side effects except a pause, so that a batch can be answered again after a failure.
    * @throws SluiceError what scoring throws; `isStoppedPause`: the run was stopped while its model was unavailable
    */
   async answer(records: readonly IncomingRecord[], signal?: AbortSignal): Promise<AnsweredBatch> {

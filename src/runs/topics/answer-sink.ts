@@ -1,4 +1,4 @@
-// Where the answers of a topic go: what the run asks of its reading and of its sink, and the reading of sinks that take batches in order.
+// Interfaces of a topic run (reading and sink), and the reading for sinks that take batches in order.
 import type { Held } from '../../core/flow.ts';
 import type { KafkaObserver } from '../../kafka/observer.ts';
 import type { OffsetKeeper } from '../../kafka/reading-options.ts';
@@ -9,9 +9,9 @@ import { topicSource, totalLag } from './topic-source.ts';
 
 /** Reads the topics of a run and delivers their answers. `start` once, `stop` once. */
 export interface TopicReading {
-  /** Topics that are read; may grow while the run goes on. */
+  /** Topics that are read; may grow during the run. */
   readonly reads: readonly string[];
-  /** Resolves when reading has begun; `done` settles with its outcome. @throws SluiceError kafka_* */
+  /** Resolves when reading has started; `done` settles with its outcome. @throws SluiceError kafka_* */
   start(): Promise<{ done: Promise<void> }>;
   /** Records not yet committed. */
   lag(): number;
@@ -39,7 +39,7 @@ export interface AnswerSink {
   deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
   /** Publishes everything that was delivered, while the reader is still a member of the group. */
   finish(): Promise<void>;
-  /** Discards what was not published. */
+  /** Discards unpublished output. */
   close(): Promise<void>;
 }
 

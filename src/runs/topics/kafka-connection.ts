@@ -23,7 +23,7 @@ export function connectionOf(kafka: KafkaConfig): KafkaConnection {
 
 type SaslKeys = NonNullable<KafkaConfig['sasl']>;
 
-/** @throws SluiceError kafka_config: what a pipeline file may not leave out is not there */
+/** @throws SluiceError kafka_config: a required key is missing */
 function loginOf({ mechanism, username, password, token, token_endpoint, extensions }: SaslKeys): KafkaLogin {
   if (mechanism === 'oauthbearer') {
     return {

@@ -4,7 +4,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { type Log, words } from '../../core/log.ts';
 import { reasonOf } from '../../kafka/client/failures.ts';
 
-/** What a pipeline uses at its brokers. */
+/** Brokers, group and topics of a pipeline. */
 export interface KafkaPlaces {
   brokers: readonly string[];
   group: string | null;

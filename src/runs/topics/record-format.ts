@@ -76,7 +76,7 @@ export const topicsOf = ({ topic, routes = [] }: KafkaSink): string[] => [
   ...new Set([topic, ...routes.map((r) => r.topic)]),
 ];
 
-/** All topics that a pipeline writes: predictions, dead letters, and what is tried again. */
+/** All topics that a pipeline writes: predictions, dead letters and retries. */
 export const topicsWritten = ({ sink, dead_letter: letters }: Pick<Pipeline, 'sink' | 'dead_letter'>): string[] => [
   ...(sink.type === 'kafka' ? topicsOf(sink) : []),
   ...(letters?.type === 'kafka' ? [letters.topic, ...(letters.retry ? [letters.retry.topic] : [])] : []),
@@ -95,7 +95,7 @@ function openRegistryOf({ url, username, password, token, tls, timeout_ms }: Sch
   });
 }
 
-/** What the schema of predictions follows from. */
+/** The settings that determine the schema of predictions. */
 export const predictionSchemaOf = (
   { score, schema_registry: config }: Pick<Pipeline, 'score' | 'schema_registry'>,
   topic: string,

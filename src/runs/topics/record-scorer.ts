@@ -43,7 +43,7 @@ interface RecordScorerOptions {
   passthrough: readonly string[] | '*';
   maxRecordBytes: number;
   maxColumns?: number;
-  /** What was declared of the records. Default: nothing. */
+  /** Declaration of the records. Default: none. */
   declared?: InputDeclaration | null;
   /** Names of members that the sink adds to the answers. Default: none. */
   added?: readonly string[];

@@ -67,7 +67,7 @@ export const topicSource = (
   };
 };
 
-/** What the pipeline uses at its brokers. */
+/** Brokers, group and topics of a pipeline. */
 export const kafkaPlacesOf = (
   { source, kafka }: RunSpec & { source: KafkaSource },
   reads: readonly string[],

@@ -5,7 +5,7 @@ import { recordOf } from '../../../src/runs/topics/topic-sink.ts';
 test.each([
   ['"K-7"', 'K-7'],
   ['7', '7'],
-  ['1.50', '1.5'],
+  ['1.50', '1.50'],
   ['true', 'true'],
   ['9007199254740993', '9007199254740993'],
   ['-1234567890123456789012345', '-1234567890123456789012345'],
@@ -18,7 +18,7 @@ test.each([
     return json;
   });
   expect([record.key?.toString() ?? null, record.value]).toEqual([key, line]);
-  // Whoever encodes the value is given what was read for the key.
+  // The encoder of the value receives the parsed line.
   expect(read).toEqual([[undefined, 1]]);
 });
 
