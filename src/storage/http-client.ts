@@ -43,15 +43,15 @@ interface StreamedReply extends Reply {
 export interface HttpClientOptions {
   /** The server's name in messages; never with credentials. */
   name: string;
-  /** A small call must be answered within this; a transfer may not stand still for longer. Milliseconds. */
+  /** Time limit for the answer to a small call, and for a transfer without progress, ms. */
   timeoutMs: number;
   /** Retries after the first attempt. */
   retries: number;
   /** PEM file of the authorities trusted instead of the system's. */
   caFile?: string | undefined;
-  /** What a failure of the server is called. Default: registry_unavailable. */
+  /** Code of errors of the server. Default: registry_unavailable. */
   code?: OutageCode;
-  /** Authorization headers, computed anew for each attempt. */
+  /** Authorization headers, computed for each attempt. */
   authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 
@@ -68,7 +68,7 @@ const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREAC
 /** An untrusted certificate is not worth a retry. */
 const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
 
-/** An attempt that may be repeated. `unsent`: the server says that it did nothing. */
+/** An attempt that may be repeated. `unsent`: the server did nothing. */
 class Retry extends Error {
   readonly pauseMs: number | null;
   readonly unsent: boolean;
@@ -124,7 +124,7 @@ export class HttpClient {
   }
 
   /**
-   * The answer as it comes; its body is read by whoever asked, and may break off. A refusal (4xx) is read whole.
+   * The answer as a stream, whose body may break off. The body of a 4xx answer is read to its end.
    */
   async stream(call: HttpCall): Promise<StreamedReply> {
     return this.#tries(call, false, async (response) => {

@@ -1,4 +1,4 @@
-// Reads an object: where a connection breaks, the rest of the same version is asked for.
+// Reads an object; after a broken connection, requests the rest of the same version.
 
 import path from 'node:path';
 import { sleep } from '../core/clock.ts';
@@ -6,7 +6,7 @@ import { SluiceError } from '../core/errors.ts';
 import { objectAddress, storeOf } from './objects.ts';
 
 interface ObjectSource {
-  /** Each is valid until the next one is asked for. */
+  /** Each chunk is valid until the next one is requested. */
   chunks: AsyncIterable<Uint8Array>;
   /** Of `chunks`. */
   totalBytes: number;

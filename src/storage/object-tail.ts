@@ -1,4 +1,4 @@
-// An object that grows by parts over several processes: a multipart upload, and an object beside it for what is too small to be a part.
+// An object written in parts by several processes: a multipart upload, and a second object for bytes too few for a part.
 import { SluiceError } from '../core/errors.ts';
 import { openObject } from './object-source.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -8,9 +8,9 @@ import { objectAddress, storeOf } from './objects.ts';
 const LEAST_PART_BYTES = 8 * 1024 * 1024;
 const MOST_PARTS = 4000;
 
-/** What is needed to go on. */
+/** State needed to continue. */
 interface GrowingState {
-  /** Of the multipart upload; null: none was begun. */
+  /** Id of the multipart upload; null: none was started. */
   upload: string | null;
   parts: { part: number; etag: string; bytes: number }[];
   /** Number of the next part. */
@@ -21,7 +21,7 @@ interface GrowingState {
 
 const partBytes = (length: number): number => Math.max(LEAST_PART_BYTES, Math.ceil(length / MOST_PARTS));
 
-/** Numbers of parts that so many bytes take of an object of this length, at most. */
+/** Most part numbers used by this number of bytes of an object of this length. */
 export const partNumbersOf = (bytes: number, length: number): number => Math.ceil(bytes / partBytes(length)) + 2;
 
 const stateOf = (state: string | null): GrowingState =>
@@ -36,12 +36,12 @@ interface GrowingObject {
   state: string | null;
   /** Numbers of parts that another writer may still use. */
   skip: number;
-  /** Name of an object for what is too small for a part; nobody else writes to it. */
+  /** Name of an object for bytes too few for a part; no other writer uses it. */
   leftName: (offset: number) => string;
 }
 
 /**
- * Bytes behind those that are there. A writer that was cut off may send its parts long after another has gone on: numbers that it may use are
+ * Appends to an object. A writer that lost its lease may still send parts after another continued: numbers that it may use are
  * not used again, and a part that is in no state is not part of the object.
  */
 export class ObjectTail {
@@ -53,11 +53,11 @@ export class ObjectTail {
   #held: Buffer;
   #spare: Buffer | null = null;
   #filled = 0;
-  /** Something was written since what is left over was set aside. */
+  /** Bytes were written since the rest was saved. */
   #changed = false;
   #sending: Promise<void> = Promise.resolve();
   #failure: unknown = null;
-  /** Begun here, and in no state yet. */
+  /** Started here, and in no saved state yet. */
   #begun: string | null = null;
 
   private constructor(options: GrowingObject, state: GrowingState, store: ObjectStore) {
@@ -89,14 +89,14 @@ export class ObjectTail {
       try {
         await this.#send();
       } catch (error) {
-        // Some of these bytes are held, and nobody counts them.
+        // Some of these bytes are buffered but not counted.
         this.#failure ??= error;
         throw error;
       }
     }
   }
 
-  /** All that was written is there; gives what is needed to go on. @throws SluiceError storage_unavailable */
+  /** Makes all bytes durable; returns the state needed to continue. @throws SluiceError storage_unavailable */
   async sync(): Promise<string> {
     await this.#sent();
     const { left } = this.#state;
@@ -114,7 +114,7 @@ export class ObjectTail {
     return JSON.stringify(this.#state);
   }
 
-  /** What `sync` gave is kept somewhere: what it replaced is removed. Never throws. */
+  /** The state from `sync` was saved: removes what it replaced. Never throws. */
   async told(): Promise<void> {
     this.#begun = null;
     for (const name of this.#superseded.splice(0)) await this.#store.remove(name).catch(() => {});
@@ -126,7 +126,7 @@ export class ObjectTail {
     if (this.#begun !== null) await this.#store.abortParts(this.#key, this.#begun).catch(() => {});
   }
 
-  /** What was set aside is written again, with what comes behind it. */
+  /** Reads the saved rest back, to be written with the bytes that follow. */
   async #takeBack({ name, bytes }: { name: string; bytes: number }): Promise<void> {
     const { scheme, bucket } = objectAddress(this.#options.name);
     const source = await openObject(`${scheme}://${bucket}/${name}`);
@@ -181,7 +181,7 @@ export class ObjectTail {
   }
 }
 
-/** The object is there, whole. May be called again. @throws SluiceError storage_unavailable */
+/** Publishes the object; idempotent. @throws SluiceError storage_unavailable */
 export async function completeObject(
   name: string,
   { length, state }: Pick<GrowingObject, 'length' | 'state'>,
@@ -195,7 +195,7 @@ export async function completeObject(
   try {
     await store.completeParts(key, upload, parts);
   } catch (error) {
-    // It was completed before, by whoever did not come to say so.
+    // An earlier call completed it, and its answer was lost.
     if ((await store.head(key))?.bytes !== length) throw error;
   }
 }

@@ -1,4 +1,4 @@
-// Writes an object in parts, of which nobody sees anything before it is whole: a multipart upload, completed or aborted.
+// Writes an object in parts that are invisible until they are complete: a multipart upload, published or aborted.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 import { objectAddress, storeOf } from './objects.ts';
@@ -15,7 +15,7 @@ export async function removeObject(name: string): Promise<void> {
   await store.remove(key);
 }
 
-/** Modes: open → whole (all bytes are there, nobody sees them) → published, or aborted from any of them. */
+/** States: open → complete (all bytes are stored, but invisible) → published, or aborted from any of them. */
 export class ObjectUpload {
   readonly name: string;
   bytesWritten = 0;
@@ -75,7 +75,7 @@ export class ObjectUpload {
     this.#over = true;
   }
 
-  /** Leaves no part behind, where storage can be reached; what is left a lifecycle rule of the bucket removes. Never throws. */
+  /** Removes all parts; if storage is unreachable, a lifecycle rule of the bucket has to. Never throws. */
   async abort(): Promise<void> {
     if (this.#over) return;
     this.#over = true;

@@ -1,4 +1,4 @@
-// `sluice audit`: whether audit logs are what was written.
+// `sluice audit`: verifies that audit logs are unchanged.
 import type { Command } from 'commander';
 import { verifyChain } from '../../audit/verify-chain.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -103,7 +103,7 @@ async function packageFolder(output: string, flags: VerifyFlags): Promise<string
     const { predicate } = await readManifest(output, null);
     return (await registered(predicate, flags.registry)).folder;
   } catch (error) {
-    // What is wrong with the manifest is found by whoever verifies.
+    // Errors of the manifest are reported by the verification.
     if (error instanceof SluiceError && error.code === 'manifest_invalid') return null;
     throw error;
   }

@@ -12,7 +12,7 @@ interface LogFlags {
 const FORMATS: readonly string[] = ['auto', 'json', 'text'] satisfies LogSettings['format'][];
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies LogSettings['level'][];
 
-/** What flags say, else the environment; undefined: neither says anything. @throws SluiceError usage */
+/** From flags, otherwise from the environment; undefined: neither is set. @throws SluiceError usage */
 export function saidOfLog(flags: LogFlags, env: NodeJS.ProcessEnv): { format?: string; level?: string } {
   const format = flags.logFormat ?? checked('SLUICE_LOG_FORMAT', env, FORMATS);
   const level = flags.logLevel ?? checked('SLUICE_LOG_LEVEL', env, LEVELS);

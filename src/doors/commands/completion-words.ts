@@ -4,7 +4,7 @@ import type { CommandTable } from './flags.ts';
 
 export const TABLES: readonly (readonly [words: string, table: CommandTable])[] = Object.entries(COMMAND_TABLES);
 
-/** Words of the first place with what they mean; groups among them. */
+/** Commands and groups with their descriptions. */
 export const FIRST_WORDS: readonly (readonly [word: string, description: string])[] = [
   ...TABLES.filter(([words]) => !words.includes(' ')).map(([word, { description }]) => [word, description] as const),
   ...Object.entries(COMMAND_GROUPS_TABLE),

@@ -1,4 +1,4 @@
-// `sluice demo`: a whole run on a real file with the bundled model, and a look at what came out.
+// `sluice demo`: a complete run with the bundled model, and an excerpt of its output.
 import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';

@@ -34,7 +34,7 @@ import {
 } from './letter-words.ts';
 import { signalled } from './signals.ts';
 
-/** Waiting for an open transaction is told once it takes this long, ms. */
+/** A wait for an open transaction is reported after this time, ms. */
 const TOLD_AFTER_MS = 3_000;
 
 const out = (text: string): void => {
@@ -158,7 +158,7 @@ async function reading(file: string, read: (letters: LetterTopic) => Promise<voi
   try {
     await read(letters);
   } catch (error) {
-    // Whatever was being waited for says so in its own way.
+    // The interrupted operation reports the error itself.
     signal.throwIfAborted();
     throw error;
   } finally {

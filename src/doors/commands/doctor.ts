@@ -1,4 +1,4 @@
-// `sluice doctor`: is this machine able to do what is asked of it? One line a finding, exit 1 if something is wrong.
+// `sluice doctor`: checks this machine and its configuration. One line for each finding, exit code 1 if there is an error.
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
 import path from 'node:path';
@@ -37,7 +37,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   const say = (check: string, state: Finding['state'], message: string) => {
     findings.push({ check, state, message });
   };
-  /** Runs a check; what it throws is what is wrong. */
+  /** Runs a check; its error is the finding. */
   const look = async (check: string, work: () => Promise<string>) => {
     try {
       say(check, 'ok', await work());
@@ -149,7 +149,7 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     ['spill', config.spill.folder ?? tmpdir()] as const,
   ]) {
     await look(`${what} folder`, async () => {
-      // A folder that is not there yet is made by the service: its parent counts.
+      // The service creates a missing folder, so its parent counts.
       const there = await stat(folder).then(
         () => folder,
         () => path.dirname(path.resolve(folder)),

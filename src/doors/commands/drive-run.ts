@@ -33,19 +33,19 @@ interface DriveOptions {
   registry?: string | undefined;
   metricsPort?: number | undefined;
   metricsHost?: string | undefined;
-  /** Where the metrics are left when the run is over, as text for a collector of files. */
+  /** File for the metrics after the run, in the text format of Prometheus. */
   metricsFile?: string | undefined;
   /** Push gateway at which they are left. */
   pushGateway?: string | undefined;
-  /** After SIGTERM: what is in hand may finish within this, ms. */
+  /** Time for work in progress after SIGTERM, ms. */
   stopMs?: number | undefined;
   json?: boolean | undefined;
   quiet?: boolean | undefined;
-  /** Absent: words for whoever started it, and no faults are survived. */
+  /** Absent: messages for a person, and uncaught errors end the process. */
   logged?: OpenedLog | undefined;
 }
 
-/** Tells the person at the command line. */
+/** Prints a message for the person at the command line. */
 export const say = (text: string): void => {
   process.stderr.write(`sluice: ${text}\n`);
 };
@@ -121,7 +121,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
 
 type LeftReport = Omit<Parameters<typeof leaveReport>[1], 'spec' | 'began' | 'seconds' | 'progress'>;
 
-/** null: none is asked for. */
+/** null: none is requested. */
 async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, seconds: () => number) {
   const file = spec.report;
   if (file === undefined) return null;
@@ -131,7 +131,7 @@ async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, s
   return {
     async leave(run: LeftReport, log: Log): Promise<void> {
       const progress = watch.end();
-      // What was refused may have named anything as its report.
+      // The report of a refused run may be any file.
       if (running() !== null) await leaveReport(file, { ...run, spec, began, seconds: seconds(), progress }, log);
     },
   };
@@ -178,7 +178,7 @@ function fileProgress(running: RunningPipeline): { stop(): void } {
   });
 }
 
-/** Also of a run that failed: what is there of it is counted. */
+/** Includes failed runs: their counts are valid. */
 function tellSummary(
   spec: RunSpec,
   options: DriveOptions,
@@ -201,11 +201,11 @@ function tellSummary(
 
 async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics | null> {
   const { metricsPort, metricsFile, pushGateway } = options;
-  // A mistake in it must not come out when the run is over.
+  // An error in it must be reported before the run.
   if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
   const wanted = asked || spec.source.type === 'kafka';
-  // Loaded only where somebody can read them: a file must not pay for what nobody sees.
+  // Loaded only if metrics are served, because a run of files must not pay for them.
   if (!wanted) return null;
   const { Metrics } = await import('../../monitor/metrics.ts');
   return new Metrics(spec.source.type === 'kafka' ? 'topic_run' : 'batch_run');
@@ -241,7 +241,7 @@ interface DrivenContext extends RunContext {
   close(): Promise<void>;
 }
 
-/** What a run needs of this process. */
+/** Services of the process for a run. */
 export async function contextFor(
   spec: Pick<
     RunSpec,

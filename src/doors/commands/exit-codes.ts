@@ -5,9 +5,9 @@ export const EXIT = {
   done: 0,
   /** Something went wrong, and nothing new is visible under a final name; of several inputs: nothing of those that are named. */
   failed: 1,
-  /** The command line, a pipeline or a configuration is wrong: nothing was begun. */
+  /** The command line, a pipeline or a configuration is invalid: nothing was started. */
   usage: 2,
-  /** Done, but rows were rejected; their list is named. 0 where SLUICE_EXIT_REJECTED=0 says that it is a success, as a Job has to. */
+  /** Done, but rows were rejected; the rejects file is named. 0 with SLUICE_EXIT_REJECTED=0, for Kubernetes Jobs. */
   rejected: process.env.SLUICE_EXIT_REJECTED === '0' ? 0 : 3,
   /** Stopped by the gate, and nothing is published. */
   gate: 4,

@@ -18,7 +18,7 @@ export interface Flag {
   many?: true;
   default?: string | number | readonly string[];
   required?: true;
-  /** What a shell may offer. */
+  /** Values for shell completion. */
   complete?: 'file' | 'folder' | 'model';
 }
 

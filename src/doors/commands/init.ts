@@ -1,4 +1,4 @@
-// `sluice init`: a project to begin with, which passes `lint` and `test` and serves as it stands.
+// `sluice init`: creates a project that passes `lint` and `test` and can be served unchanged.
 import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { COMMAND_TABLES } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { BUNDLED_MODELS } from './open-registry.ts';
 
-/** The launcher beside `src` and `dist`, which an image has not. */
+/** The launcher of a checkout; images have none. */
 const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
 
 export function addInitCommand(program: Command): void {

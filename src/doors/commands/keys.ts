@@ -84,7 +84,7 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   return token;
 }
 
-/** A new token beside the old one, which ends after the grace; null: with none, at once. @throws SluiceError usage */
+/** Issues a new token; the old one expires after `grace`; null: at once. @throws SluiceError usage */
 export async function rotateKey(
   name: string,
   flags: KeysRotateFlags,
@@ -112,7 +112,7 @@ export async function rotateKey(
   return { token, until };
 }
 
-/** How long a key was made for; null: until revoked, NaN: nobody knows. */
+/** Lifetime of a key; null: until revoked, NaN: unknown. */
 const lifetimeMs = ({ created, expires }: { created?: string; expires?: string }): number | null =>
   expires === undefined ? null : Date.parse(expires) - Date.parse(created ?? '');
 

@@ -1,4 +1,4 @@
-// Leaves the metrics of a run where they outlast it: in a file, at a push gateway. A run is what it was, whether that can be done or not.
+// Writes the metrics of a run to a file or a push gateway. A failure to do so does not change the result of the run.
 import { open } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
@@ -10,7 +10,7 @@ interface LeavingPlaces {
   file: string | undefined;
   /** Address of a push gateway; undefined: none. */
   gateway: string | undefined;
-  /** Whether the run was begun, and its files told apart from this one. */
+  /** Whether the run started, so that this file is known to differ from its outputs. */
   begun: boolean;
   log: Log;
 }
@@ -53,7 +53,7 @@ async function leaveFile(metrics: Metrics, end: RunEnd, file: string, begun: boo
   await putFile(file, await leftText(metrics, end, lastSuccessIn(before ?? '', end.pipeline)));
 }
 
-/** null: there is no such file. What is too long is nothing that a run left. */
+/** null: no such file. A longer file was not written by a run. */
 async function textOf(file: string): Promise<string | null> {
   const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -68,7 +68,7 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-/** The group of the pipeline is replaced as a whole, so that nothing of an earlier run stands beside this one's. */
+/** Replaces the whole group of the pipeline, so that no metric of an earlier run remains. */
 async function push(metrics: Metrics, end: RunEnd, gateway: string): Promise<void> {
   const { address, headers } = gatewayOf(gateway);
   const before = end.success ? '' : await answerOf(`${address}/metrics`, { headers });

@@ -1,4 +1,4 @@
-// Leaves the report of a run, also of one that failed or was stopped. A run is what it was, whether that can be done or not.
+// Writes the report of a run, including failed and stopped ones. A failure to do so does not change the result of the run.
 import { readFile, stat } from 'node:fs/promises';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -74,7 +74,7 @@ async function previousIn(file: string): Promise<ReportedRun['previous']> {
   return compared;
 }
 
-/** Manifests that lie beside outputs. */
+/** Manifests of the outputs. */
 async function manifestsOf(outputs: readonly string[]): Promise<string[]> {
   const names = outputs.map((name) => `${name}.manifest.json`);
   const there = await Promise.all(names.map((name) => stat(name).catch(() => null)));

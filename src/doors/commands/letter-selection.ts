@@ -16,7 +16,7 @@ export interface SelectionFlags {
   offsets?: string;
 }
 
-/** A date, or a date and a time with its zone: what a clock in another zone reads differently is not guessed. */
+/** A date, or a date and time with its zone; a time without a zone is refused. */
 const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
 /** `now`: ms since 1970, from which the age of a letter counts. @throws SluiceError usage */

@@ -1,4 +1,4 @@
-// Dead letters as lines, blocks and JSON. Headers may come from foreign writers: what a terminal would obey is printed as text.
+// Dead letters as lines, blocks and JSON. Headers may come from foreign writers, so terminal control sequences are printed as text.
 
 import { whyUnusable } from '../../kafka/desk/letter.ts';
 import type { FoundLetter } from '../../kafka/desk/letter-topic.ts';

@@ -1,4 +1,4 @@
-// `sluice merge`: the parts of a plan in, what one run would have made out.
+// `sluice merge`: joins the parts of a plan into the outputs of a single run.
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-said.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
@@ -45,7 +45,7 @@ interface Whole {
   parts: FoundPart[];
 }
 
-/** What joining is told; `file` is where the plan lies. Returns the exit code. @throws SluiceError whatever ends it */
+/** Merges the parts; `file`: the path of the plan. Returns the exit code. @throws SluiceError */
 export async function mergeParts(
   file: string,
   { plan, parts }: Whole,

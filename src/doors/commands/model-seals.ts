@@ -1,4 +1,4 @@
-// `sluice model seal`, `sign` and `verify-signature`: what a package is, written beside its files, and who says so.
+// `sluice model seal`, `sign` and `verify-signature`: the lock file and the signatures of a package.
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,15 +15,15 @@ import { openRegistry } from './open-registry.ts';
 
 const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml'));
 
-/** A package folder, or what a reference means. */
+/** The folder of a package, given by path or reference. */
 export const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
   isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { inspects: true })).resolve(ref);
 
-/** The same to write beside its files: what a remote registry keeps is a copy here. @throws SluiceError usage */
+/** The same for writing: a package of a remote registry is a read-only copy. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
   const address = registry ?? process.env.SLUICE_REGISTRY;
   if (isFolder(ref) || address === undefined || !isRemote(address)) {
-    // What is not signed yet would not come out of a registry that asks for signatures.
+    // A registry that requires signatures would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);
   }
   throw new SluiceError('usage', `${address} keeps versions as they were added: sign with sluice model add --sign-key`);

@@ -1,4 +1,4 @@
-// `sluice model approve`, `retire`, `remove` and `history`: what becomes of versions, who said so and why.
+// `sluice model approve`, `retire`, `remove` and `history`: lifecycle states of versions, with author and reason.
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { SluiceError } from '../../core/errors.ts';

@@ -136,7 +136,7 @@ function delimiterIn(flags: ModelAddFlags): string | undefined {
   return delimiter;
 }
 
-/** What is said by files, and what belongs to it. @throws SluiceError input_not_found | usage */
+/** The files of a registration and their contents. @throws SluiceError input_not_found | usage */
 async function givenFiles(flags: ModelAddFlags) {
   const [{ readEncoding }, { readExpected }, { readPolicy }] = await Promise.all([
     import('../../onboarding/encoding-file.ts'),

@@ -1,4 +1,4 @@
-// Where the commands look for models: the registry named, else the folder beside, and the bundled models behind both.
+// The registry of a command: the configured one, otherwise ./models, with the bundled models as a fallback.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,16 +16,16 @@ export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.met
 /**
  * Where models are looked for: the registry named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. A folder,
  * `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two default to $SLUICE_REGISTRY_OPTIONS__….
- * Only packages that are trusted come out of it, if `trust` or the environment says so. @throws SluiceError usage
+ * Returns trusted packages only if `trust` or the environment requires it. @throws SluiceError usage
  */
 export async function openRegistry(
   address: string | undefined,
   options: {
     create?: boolean;
     remote?: RegistryOptions;
-    /** Beyond what the environment asks for; `nothing`: whatever it asks for. */
+    /** In addition to the environment; `nothing`: ignores the environment. */
     trust?: TrustPolicy | 'nothing';
-    /** What is not approved comes out, too: somebody looks at it. */
+    /** Includes unapproved versions, for inspection. */
     inspects?: boolean;
     log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
@@ -62,7 +62,7 @@ export async function openRegistry(
   return trusting(new FolderRegistry(folders, { approvals, onRetired }), trust);
 }
 
-/** Says once of each version that it is retired. */
+/** Logs once for each version that it is retired. */
 function tellOnce(log: Log): (ref: string) => void {
   const told = new Set<string>();
   return (ref) => {

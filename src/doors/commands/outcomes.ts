@@ -1,4 +1,4 @@
-// `sluice outcomes`: predictions beside what became of the applications, months later.
+// `sluice outcomes`: compares predictions with the outcomes of their applications.
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
@@ -56,7 +56,7 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
     });
     await hand(report, flags);
   } catch (error) {
-    // Whatever was being read says in its own way that it was stopped.
+    // The interrupted reader reports the error itself.
     signal.throwIfAborted();
     throw error;
   } finally {
@@ -172,5 +172,5 @@ async function topicSource(
   return { name: topic, rows: (columns, signal) => topicRows(table, columns, signal) };
 }
 
-/** Waiting for an open transaction is told once it takes this long, ms. */
+/** A wait for an open transaction is reported after this time, ms. */
 const TOLD_AFTER_MS = 3_000;

@@ -19,7 +19,7 @@ import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
 
-/** Pieces that samples are taken from, where the number of shards is not said. */
+/** Pieces that are sampled if the number of shards is not given. */
 const SAMPLED_SHARDS = 16;
 
 export function addPlanCommand(program: Command): void {

@@ -1,12 +1,12 @@
-// How an error is told at the command line: what is wrong on one line, what to do about it on the next.
+// Errors at the command line: the message on one line, the remedy on the next.
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 
 const TOLD_ROWS = 5;
 
 /**
- * Tells an error on standard error and returns its exit code. `command` is the command as it was called (`sluice model add`):
- * whoever mistyped an option is sent to its help, which would push the mistake off the screen if it were printed here.
+ * Prints an error to standard error and returns its exit code. `command` is the command line without flags (`sluice model add`):
+ * for a mistyped option the message refers to its help, which would scroll the error off the screen.
  */
 export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
@@ -18,7 +18,7 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first rows at fault, one a line, of an input that cannot be used for them: there is no list that says it. */
+/** The first invalid rows of an input that was refused, one a line, because there is no rejects file. */
 function rowsOf({ code, details }: SluiceError): string {
   if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';
   const lines = details
@@ -30,7 +30,7 @@ function rowsOf({ code, details }: SluiceError): string {
 
 export const helpLine = (command: string): string => `run \`${command} --help\``;
 
-/** What the parser of the command line has to say, as a SluiceError would be told: on one line, without "error:". */
+/** A message of the command-line parser in the format of a SluiceError: one line, without "error:". */
 export function parserMistake(text: string): string {
   const [first, ...more] = text.trim().split('\n');
   const hint = more.map((line) => line.replace(/^\(D/, '(d')).join(' ');

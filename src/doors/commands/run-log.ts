@@ -1,4 +1,4 @@
-// What a run says of itself in the log: its beginning, how it gets on, its end, and faults that nobody caught.
+// Log events of a run: start, progress, end, and uncaught errors.
 import { randomUUID } from 'node:crypto';
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import { onBackgroundFault } from '../../core/in-background.ts';
@@ -24,10 +24,10 @@ export interface RunLog {
   /** The exception that left the process in an unknown state; null while there was none. */
   readonly lost: Error | null;
   started(): void;
-  /** Tells how the run gets on, every ten seconds and once more at `stop`. */
+  /** Logs progress every ten seconds and at `stop`. */
   progress(running: RunningPipeline, seconds: () => number): { stop(): void };
   ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number): void;
-  /** Faults that nobody caught are survived, until the function it gives is called; `abort` stops the run in order. */
+  /** Survives uncaught errors until the returned function is called; `abort` stops the run gracefully. */
   survive(abort: (reason: Error) => void): () => void;
 }
 
@@ -37,14 +37,14 @@ export function runLog(
   metrics: Metrics | null,
 ): RunLog {
   const json = logged?.json ?? false;
-  // Whoever starts a run as a part of something else says so in the environment, as OpenTelemetry's tools do.
+  // A parent trace comes from the environment, as with OpenTelemetry's tools.
   const parent = parseTraceparent(process.env.TRACEPARENT);
   const span = tracer?.begin(words`run`, { kind: 'internal', parent }) ?? null;
   const trace = traceFields(span?.context ?? parent);
   const fixed = { run_id: named(randomUUID()), pipeline: named(name), ...trace };
   const opened = withFields(logged?.log ?? textLog(), fixed);
   const log = metrics ? counted(opened, metrics) : opened;
-  // What ends the run is told by whoever started it, as a line of the run.
+  // The caller logs the error that ends the run.
   if (logged) logged.log = log;
   let lost: Error | null = null;
   return {

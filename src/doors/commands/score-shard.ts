@@ -1,4 +1,4 @@
-// `sluice score --plan`: the run of one shard, of flags and plan. What decides where records end is said by the plan alone.
+// `sluice score --plan`: the run of one shard. The plan alone decides where records end.
 
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
@@ -64,11 +64,11 @@ export async function specOfShard(
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
     throw new SluiceError('usage', `parts of ${spec.sink.format} cannot be joined: write csv, tsv or ndjson`);
   }
-  // Whether anything was scored is asked of all shards together, when they are merged.
+  // Merging checks whether all shards together scored a row.
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
 }
 
-/** @throws SluiceError usage: nobody says which */
+/** @throws SluiceError usage: no shard is given */
 export function shardOf(
   { shard }: Pick<ScoreFlags, 'shard'>,
   env: Readonly<Record<string, string | undefined>>,

@@ -32,7 +32,7 @@ export async function score(file: string | undefined, options: ScoreOptions): Pr
 
 async function specOfScore(file: string | undefined, options: ScoreOptions): Promise<RunSpec> {
   if (options.plan !== undefined) {
-    // Loaded where it is asked for.
+    // Loaded on demand.
     const { specOfShard } = await import('./score-shard.ts');
     return specOfShard(file, { ...options, plan: options.plan }, process.env, specOf);
   }
@@ -47,7 +47,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   const from = endpointSaid('--input-format', file, {
     format: options.inputFormat,
     delimiter,
-    // Tab-delimited, as on HTTP, where nothing else says what it is.
+    // Tab-delimited by default, as over HTTP.
     otherwise: delimiter === undefined ? 'tsv' : 'csv',
   });
   const to = endpointSaid('--format', options.output, {
@@ -121,7 +121,7 @@ function resumeFlags({ resume, restart }: ScoreOptions): Resume {
   return restart ? 'restart' : resume ? 'asked' : 'no';
 }
 
-/** What the flags say that the input has to be, in the words of a pipeline. @throws SluiceError usage */
+/** Control totals from flags, with the keys of a pipeline. @throws SluiceError usage */
 function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: ScoreOptions) {
   if (sha256 !== undefined && !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
     throw new SluiceError('usage', '--expect-sha256 takes 64 hexadecimal digits');
@@ -147,7 +147,7 @@ interface Said {
 /** Format and delimiter of an end of the run, in the words of a pipeline. */
 function endpointSaid(flag: string, name: string, { format, delimiter, otherwise }: Said) {
   const named = namedFormat(name);
-  // Who names the delimiter of a file has said that it is delimited text.
+  // A delimiter implies delimited text.
   const found = format ?? named.format ?? (named.ending === '' || delimiter !== undefined ? otherwise : null);
   if (found === null) {
     const known = `known are ${KNOWN_ENDINGS}`;
@@ -156,7 +156,7 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
   return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
 }
 
-/** What goes to standard output, or to a name without an ending, is like what came in. */
+/** The format of standard output, or of a name without an ending, is that of the input. */
 function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
   if (format === 'parquet') return 'ndjson';
   if (format === 'arrow') return 'arrow';

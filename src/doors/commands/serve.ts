@@ -23,7 +23,7 @@ export function addServeCommand(program: Command): void {
 
 /** The settings that flags and environment say over those of the file. @throws SluiceError usage */
 function settingsOf(flags: ServeFlags): string[] {
-  // The environment comes before what the command line sets, and a flag of its own behind it.
+  // Flags take precedence over the environment, and a flag with its own name over both.
   const [environment, said] = [saidOfLog({}, process.env), saidOfLog(flags, {})].map((log) =>
     Object.entries(log).map(([name, value]) => `log.${name}=${value}`),
   );

@@ -29,7 +29,7 @@ export function addShardsCommand(program: Command): void {
   });
 }
 
-/** Does what is this shard's; returns the exit code. @throws SluiceError whatever ends it */
+/** Runs this shard; returns the exit code. @throws SluiceError */
 export async function shards(file: string, flags: ShardsFlags): Promise<number> {
   const index = shardOf(flags, process.env);
   if (index >= flags.shards) throw new SluiceError('usage', `there are shards 0 to ${flags.shards - 1}, no ${index}`);

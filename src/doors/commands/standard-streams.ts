@@ -2,10 +2,10 @@
 import { EXIT } from './exit-codes.ts';
 
 /**
- * Words nobody reads any more (`sluice model list | head -1`) are dropped, and the command goes on to its end with the exit
+ * Output to a closed pipe (`sluice model list | head -1`) is dropped, and the command continues to its end with the exit
  * code it would have had: ending it there, as SIGPIPE does, could leave half a run behind. Words that could not be written
- * for another reason are told, and the exit code is 1. Where standard output is the sink of predictions or of a portfolio,
- * all this is told by the sink (`openStreamSink`), which listens too: such a run has failed, with exit code 1.
+ * for another reason are reported, and the exit code is 1. If standard output is the sink of predictions or of a portfolio,
+ * the sink (`openStreamSink`) reports it: such a run fails with exit code 1.
  */
 export function watchStreams(streams: readonly NodeJS.WritableStream[]): void {
   for (const stream of streams) {

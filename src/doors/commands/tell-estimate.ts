@@ -1,4 +1,4 @@
-// How long a run with interpretation takes, said once, as soon as its first rows were measured: whoever started it may think better of it.
+// Logs the estimated duration of a run with interpretation once its first rows were measured, so that users can cancel it early.
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import type { ExplainedProgress } from '../../core/explained-work.ts';
 import { type Log, named, words } from '../../core/log.ts';

@@ -38,7 +38,7 @@ function withoutEndZeros(text: string): string {
   return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
 }
 
-/** What came out, in a line. */
+/** The result in a line. */
 export function headline(answer: ExplainedRow): string {
   const { prediction, probability, points, decision, value } = answer;
   return [

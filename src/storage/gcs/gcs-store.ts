@@ -175,7 +175,7 @@ class GcsStore implements ObjectStore {
       } catch (error) {
         if (++failures > RETRIES) throw error;
         await sleep(FIRST_WAIT_MS * 2 ** failures * (0.5 + Math.random()));
-        // Bytes whose answer was lost may be stored: the service says how many.
+        // Bytes whose answer was lost may be stored; the service returns their number.
         reply = await this.#put(session, null, stored, null);
       }
       if (reply.status !== INCOMPLETE) break;

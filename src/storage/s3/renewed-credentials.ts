@@ -1,4 +1,4 @@
-// Keys with an end: renewed ahead of it while calls go on with the old ones, and at once where a server says that they ended.
+// Temporary keys: renewed before they expire while calls use the old ones, and at once if a server reports them expired.
 import { epochMs } from '../../core/clock.ts';
 
 export interface S3Credentials {
@@ -7,7 +7,7 @@ export interface S3Credentials {
   sessionToken?: string | undefined;
 }
 
-/** Keys, and when they end; without an end they are asked for once. */
+/** Keys and their expiry; without one they are requested once. */
 export interface Lent extends S3Credentials {
   expiration?: Date | undefined;
 }
@@ -23,7 +23,7 @@ const AGAIN_MS = 10_000;
 const MARGIN_MS = 1_000;
 
 /**
- * Modes: none → fresh → ageing (one renewal on its way, nobody waits for it; a failure is tried again later) → ended (everybody waits
+ * States: none → fresh → ageing (one renewal in the background; a failure is retried later) → expired (all calls wait
  * for the renewal, and gets its failure).
  */
 export function renewed(lend: () => Promise<Lent>, now: () => number = epochMs): CredentialSource {

@@ -24,18 +24,18 @@ const CONNECT_MS = 5_000;
 const ANSWER_MS = 20_000;
 const ATTEMPTS = 4;
 
-/** Words of the libraries would go to the terminal; what fails is thrown, and told once. */
+/** Suppresses output of the libraries: errors are thrown and reported once. */
 const nothing = () => {};
 const SILENT = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** What the environment asks for, if it asks; `instance` where nothing else is said and it is not disabled. */
+/** The kind of role that the environment configures; `instance` by default, unless disabled. */
 export function lenderOf(env: RoleOptions['env']): Lender | null {
   if (env.AWS_WEB_IDENTITY_TOKEN_FILE) return 'web identity';
   if (env.AWS_CONTAINER_CREDENTIALS_RELATIVE_URI || env.AWS_CONTAINER_CREDENTIALS_FULL_URI) return 'container';
   return env.AWS_EC2_METADATA_DISABLED?.toLowerCase() === 'true' ? null : 'instance';
 }
 
-/** Asks once. @throws SluiceError `code`: the lender is not there or refuses; usage: the environment contradicts itself */
+/** Requests keys once. @throws SluiceError `code`: the provider is unreachable or refuses; usage: contradictory environment */
 export async function lend(lender: Lender, options: RoleOptions): Promise<Lent> {
   try {
     return await LENDERS[lender](options)();
@@ -111,7 +111,7 @@ interface Refusal extends Error {
   statusCode?: number;
 }
 
-/** In one line: what the lender called it, and its words. */
+/** Name and message of the error in one line. */
 function reason(error: unknown): string {
   const { name, message, Code, Message, code, statusCode } = error as Refusal;
   // The library would then ask without a session, which no instance has to answer.

@@ -129,7 +129,7 @@ export class S3Client implements ObjectStore {
     return { body, partial: status === 206, version: reply.headers.etag ?? null };
   }
 
-  /** Begins an object in parts, of which nobody sees anything before `complete`. Gives its name. */
+  /** Starts a multipart upload, which is invisible until it is completed. Returns its id. */
   async beginParts(key: string): Promise<string> {
     const url = this.#url(key);
     url.searchParams.set('uploads', '');
@@ -146,7 +146,7 @@ export class S3Client implements ObjectStore {
     return this.#expect(await this.#text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
   }
 
-  /** The object is there, whole, of these parts in their order. A failure may come with the status 200. */
+  /** Publishes the object, made of these parts in order. An error may come with status 200. */
   async completeParts(key: string, upload: string, made: readonly ObjectPart[]): Promise<void> {
     const before = (await this.head(key))?.version;
     const url = this.#url(key);
@@ -157,7 +157,7 @@ export class S3Client implements ObjectStore {
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#text({ method: 'POST', url, headers, body });
-    // Sent twice, because its first answer got lost: then the upload is over, and another object than before tells that it went well.
+    // Sent twice because the first answer was lost: the upload no longer exists, and a new version of the object shows success.
     const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.version : undefined;
     if (after !== undefined && after !== before) return;
     this.#expect(reply, [200]);

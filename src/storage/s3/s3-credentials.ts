@@ -37,7 +37,7 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
       throw new SluiceError(code, `${file} has no keys for the profile ${named}`);
     };
   }
-  // Loaded where they are needed: whoever has keys does not pay for them.
+  // Loaded on demand: static keys do not need them.
   const lent = renewed(async () => {
     const { lend, lenderOf } = await import('./role-credentials.ts');
     const lender = lenderOf(env);
