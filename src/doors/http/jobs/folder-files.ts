@@ -19,7 +19,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   readonly #folder: string;
   readonly #strangerMs: number;
 
-  /** `strangerMs`: a file that nobody knows and nobody wrote to for so long is removed. */
+  /** `strangerMs`: an unknown file without a write for this time is removed. */
   constructor(folder: string, strangerMs: number) {
     this.#folder = folder;
     this.#strangerMs = strangerMs;
@@ -46,7 +46,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
       },
       commit: async () => {
         await handle.sync();
-        // Its name, too, survives a power cut: the table says that it is there.
+        // Its name must survive a power failure, too, because the table refers to it.
         await syncFolder(this.#folder);
         await close();
       },
@@ -144,7 +144,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
     }
   }
 
-  /** One server at a time writes here, and one epoch of it: what an earlier one left is replaced. */
+  /** One server writes here, in one epoch: files of earlier epochs are replaced. */
   #result(id: string): string {
     return path.join(this.#folder, `${id}.result`);
   }

@@ -10,7 +10,7 @@ export interface ByteSpan {
   end: number;
 }
 
-/** What a sweep asks of the table. */
+/** The query of a sweep to the table. */
 export type KnownJobs = (
   ids: readonly string[],
 ) => Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
@@ -18,11 +18,11 @@ export type KnownJobs = (
 /** The end of an upload that grows by parts, perhaps over several starts of a server. */
 export interface UploadTail {
   write(bytes: Uint8Array): Promise<void>;
-  /** What was written is there for good; gives what `openTail` needs to go on behind it. `last`: nothing more is written. */
+  /** Makes written bytes durable; returns the state that `openTail` needs to continue. `last`: no more bytes follow. */
   sync(last: boolean): Promise<string | null>;
-  /** The table says so: what it said before is needed no more. Never throws. */
+  /** The state is in the table: earlier states are obsolete. Never throws. */
   told(): Promise<void>;
-  /** What was not synced is lost. */
+  /** Bytes that were not synced are lost. */
   close(): Promise<void>;
 }
 
@@ -36,13 +36,13 @@ export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
 
 /** Uploads that come in parts. */
 export interface ResumableFiles {
-  /** It is there for good, without a byte. */
+  /** Creates it, empty and durable. */
   beginUpload(id: string): Promise<void>;
-  /** What a part of so many bytes at most may use up, for `UploadStore.take`. */
+  /** Most part numbers that this number of bytes may use, for `UploadStore.take`. */
   usesOf(bytes: number, length: number): number;
-  /** For what comes behind `offset`; what lies there counts no more. @throws SluiceError upload_not_found: it is shorter, or gone */
+  /** Appends at `offset`, fencing off earlier writers. @throws SluiceError upload_not_found: it is shorter or missing */
   openTail(held: HeldJob, place: TailPlace): Promise<UploadTail>;
-  /** All of it is there: from now on it is what `uploadName` names. May be called again. */
+  /** Completes it under `uploadName`; idempotent. */
   completeUpload(upload: Upload): Promise<void>;
   /** Its bytes once more, where reading them costs little; null: it does not. */
   readBack(id: string): AsyncIterable<Uint8Array> | null;
@@ -52,12 +52,12 @@ export interface ResumableFiles {
 
 /** A result belongs to the epoch that wrote it: what another epoch writes is another file. */
 export interface JobFiles {
-  /** For the upload of a job; it is there for good once `commit` resolves. */
+  /** A sink for the upload of a job, durable once `commit` resolves. */
   newUpload(id: string): Promise<ByteSink>;
-  /** What a run calls the upload: a path, or an object. It can be read again. */
+  /** The name of the upload for a run: a path or an object that can be read repeatedly. */
   uploadName(id: string): string;
   newResult(held: HeldJob): Promise<ByteSink>;
-  /** Some bytes of a result, or all. @throws SluiceError job_not_found: it is not there any more | jobs_unavailable */
+  /** Some bytes of a result, or all. @throws SluiceError job_not_found: it was removed | jobs_unavailable */
   readResult(held: HeldJob, span: ByteSpan | null): Promise<Readable>;
   /** Never throws: what stays behind, a sweep removes. */
   removeUpload(id: string): Promise<void>;

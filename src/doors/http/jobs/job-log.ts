@@ -60,7 +60,7 @@ export class JobLog {
     this.#tell('info', 'upload_expired', job, words`abandoned while it was uploaded`, {});
   }
 
-  /** `fault`: a SluiceError with the code its owner is told, caused by what was thrown. */
+  /** `fault`: a SluiceError with the code for its owner, and the original error as its cause. */
   failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
     this.#end(running, job, fields, fault);

@@ -22,7 +22,7 @@ import type { UploadPipeline } from './score-job.ts';
 import type { UploadStore } from './upload-store.ts';
 
 const SWEEP_MS = 60_000;
-/** Where leases are shorter, what they leave behind is found sooner. */
+/** With shorter leases, abandoned jobs are found sooner. */
 const SWEEP_LEASES = 4;
 
 /** Where jobs are kept, and what ends that. */
@@ -36,7 +36,7 @@ export interface JobPlace {
   close(): Promise<void>;
 }
 
-/** What the routes ask of jobs; `JobRunner` runs them, and the store says which there are. */
+/** The operations on jobs for the routes; `JobRunner` runs jobs, and the store holds them. */
 export class JobManager {
   /** Those that come in parts. */
   readonly uploads: ResumableUploads;
@@ -49,7 +49,7 @@ export class JobManager {
   readonly #sweepMs: number;
   readonly #sweeper: Timer;
   readonly #unmeasure: () => void;
-  /** This server cleans up, and tells of the table what all see. */
+  /** This server cleans up, and reports the metrics of the shared table. */
   #sweeps = false;
   #closing: Promise<void> | null = null;
 
@@ -88,7 +88,7 @@ export class JobManager {
     });
   }
 
-  /** Cleans up and begins to run what is queued. */
+  /** Cleans up and starts to run queued jobs. */
   async start(): Promise<void> {
     // What several servers share need not be clean before this one takes requests.
     if (this.#place.store.leaseMs === null) await this.#sweep();
@@ -96,7 +96,7 @@ export class JobManager {
     this.#runner.wake();
   }
 
-  /** false: the table of jobs could not be asked the last time. */
+  /** false: the last call to the table of jobs failed. */
   get reachable(): boolean {
     return this.#place.store.reachable;
   }
@@ -104,7 +104,7 @@ export class JobManager {
   /**
    * Spools the body of a request and queues it. The same Idempotency-Key with the same body gives the same job again.
    * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | jobs_unavailable |
-   * what the body throws
+   * errors of the body
    */
   async create(request: FastifyRequest, spec: JobSpec): Promise<Job> {
     const { admission } = this.#services;
@@ -139,12 +139,12 @@ export class JobManager {
     const lease = this.#runner.reserve(id);
     let job: Job | null = null;
     try {
-      // A version is pinned now: what was asked for is what is scored, however long it waits.
+      // The version is pinned now, however long the job waits.
       const hosted = await this.#services.host.use(spec.query.modelId);
       const { model } = hosted;
       hosted.release();
       const { bytes, sha256 } = await spool(body, await files.newUpload(id), this.#quota.file({ id, epoch: 0 }, owner));
-      // Two requests with one Idempotency-Key may have been spooled side by side: the first one in the table stands.
+      // Two requests with one Idempotency-Key may be spooled concurrently: the first one in the table wins.
       const rival = await this.#sameKey(who);
       if (rival) return await this.#again(rival, sha256);
       refuseEmptyBody({ rows: bytes }, spec.format, request.headers);
@@ -173,12 +173,12 @@ export class JobManager {
     const answer = await store.enqueue(job);
     if (answer === 'lost') throw new SluiceError('job_lease_lost', 'the lease of the upload ended before it was whole');
     const there = answer === 'queued' ? await store.get(job.id) : await this.#sameKey(job);
-    // It was removed in between: whoever has its id deleted it.
+    // It was deleted in between.
     if (!there) throw new SluiceError('job_not_found', 'the job was deleted at once');
     return there;
   }
 
-  /** What came of an upload that became no job. */
+  /** Discards an upload that did not become a job. */
   async #discard(id: string): Promise<void> {
     const { store, files } = this.#place;
     try {
@@ -190,7 +190,7 @@ export class JobManager {
     if (store.leaseMs === null || (await this.#isUnknown(id))) await files.removeUpload(id);
   }
 
-  /** Whether a job was made of it after all is known only where the table can be asked. */
+  /** Only the table knows whether it became a job. */
   async #isUnknown(id: string): Promise<boolean> {
     try {
       return (await this.#place.store.known([id])).size === 0;
@@ -199,7 +199,7 @@ export class JobManager {
     }
   }
 
-  /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
+  /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
   async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
     if (idempotencyKey === null) return null;
     if (await this.uploads.hasKey(owner, idempotencyKey)) throw keyConflict();
@@ -208,7 +208,7 @@ export class JobManager {
     throw keyConflict();
   }
 
-  /** A job as it stands now, for a request that repeats it. @throws SluiceError idempotency_key_reused: with another body */
+  /** The current state of a job for a repeated request. @throws SluiceError idempotency_key_reused: with another body */
   async #again(job: Job, sha256: string | null): Promise<Job> {
     if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
       throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key belongs to a request with another body');
@@ -274,7 +274,7 @@ export class JobManager {
     const { store } = this.#place;
     metrics.jobTableUp.set(store.reachable ? 1 : 0);
     metrics.jobs.reset();
-    // Of what several servers see one tells, so that sums over them are right.
+    // One server reports shared metrics, so that sums over servers are right.
     if (!this.#sweeps || !store.reachable) return;
     try {
       metrics.resumableUploads.set(await this.uploads.open());
@@ -284,7 +284,7 @@ export class JobManager {
     }
   }
 
-  /** Removes what is too old, and files that belong to no job; one server does it for all. */
+  /** Removes expired jobs and files without a job; one server does it for all. */
   async #sweep(): Promise<void> {
     const { store, files } = this.#place;
     try {
@@ -297,7 +297,7 @@ export class JobManager {
       await this.uploads.sweep();
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
-      // It was told when it went away; the next sweep finds what this one left.
+      // It was logged when it became unreachable; the next sweep continues.
       if (!areUnavailable(error)) throw error;
     }
   }
@@ -305,7 +305,7 @@ export class JobManager {
 
 /**
  * Writes a body to an upload. It is on the disk when the promise resolves, and removed when it rejects. The hash is of the decoded body.
- * @throws what the body, the quota and the sink throw
+ * @throws errors of the body, the quota and the sink
  */
 async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256');
@@ -325,7 +325,7 @@ async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promi
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** Reads a body only for its SHA-256. @throws what the body throws */
+/** Reads a body only for its SHA-256. @throws errors of the body */
 async function hashOf(body: RequestBody): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of body.chunks()) hash.update(chunk);

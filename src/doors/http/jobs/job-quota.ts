@@ -1,17 +1,17 @@
-// What the jobs of one key may hold: a key that fills its share stops nobody else.
+// Storage quota of the jobs of one key, so that a key that fills its share does not block others.
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../core/exceeded-limit.ts';
 import type { HeldJob, JobStore } from './job-store.ts';
 
-/** Room is taken in steps of so many bytes, or of a hundredth of the quota where that is less. */
+/** Quota is reserved in steps of this size, or of a hundredth of the quota if that is less. */
 const STEP_BYTES = 1024 * 1024;
 
 /** Hears of bytes before they are written. @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost */
 export type GrowFile = (bytes: number) => Promise<void>;
 
 /**
- * Room is taken first and looked at then, so that two files that grow at the same time, on two servers perhaps, both see what the other
+ * Quota is reserved before it is checked, so that two files that grow at the same time, even on two servers, both see what the other
  * took: at the edge both may be refused, and the quota holds.
  */
 export class JobQuota {

@@ -10,7 +10,7 @@ import type { JobSpec } from '../wire/scoring-request.ts';
 import type { Job, NewJob } from './job-store.ts';
 import type { UploadPipeline } from './score-job.ts';
 
-/** What a repeated request has in common with the first one. */
+/** The parts of a request that a repetition must have in common. */
 export type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
 
 /** Gives null if the request has no Idempotency-Key. @throws SluiceError bad_request */

@@ -141,7 +141,7 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
 
 /**
  * A result with byte ranges (RFC 9110): one range a request. Ranges are those of the plain result; a whole one may be encoded and has an entity
- * tag of its own then, so that nobody goes on in the one with bytes of the other.
+ * ETag of its own, so that no client continues one with bytes of the other.
  */
 async function sendResult(
   request: FastifyRequest,
@@ -155,15 +155,15 @@ async function sendResult(
   const { range, 'if-range': ifRange } = request.headers;
   const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
   if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
-  // An object of no bytes has no range, and need not be asked for.
+  // An empty object has no range, and is not requested.
   const bytes = size === 0 ? Readable.from([]) : await read(asked);
   if (!asked) {
     const agreed = agreedCoding(request.headers['accept-encoding'], level);
     if (!agreed || size < agreed.leastBytes) return reply.header('content-length', size).send(bytes);
     reply.header('content-encoding', agreed.coding).header('etag', `"${id}-${agreed.coding}"`);
-    // Nobody reads what the answer to HEAD would be.
+    // The body of a HEAD request is not read.
     if (request.method === 'HEAD') return reply.send(bytes);
-    // What ends badly destroys the other, and the connection: fastify tells.
+    // An error destroys both streams and the connection; fastify logs it.
     return reply.send(pipeline(bytes, compressor(agreed), () => {}));
   }
   const { start, end } = asked;

@@ -1,4 +1,4 @@
-// Runs jobs: claims what is next, renews the leases of what it holds, and says how each ended, as long as it may.
+// Runs jobs: claims the next one, renews its leases, and records how each ended while it holds the lease.
 import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
@@ -11,7 +11,7 @@ import type { JobQuota } from './job-quota.ts';
 import { areUnavailable, type ClaimedJob, type HeldJob, type Job, type JobEnd, type JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
 
-/** Keys that have a job scored beside `jobs.concurrent` others, so that a short one does not wait for all of a long one. */
+/** Keys with a job in addition to `jobs.concurrent`, so that a short job does not wait for a long one. */
 const MOST_OTHER_KEYS = 16;
 const PROGRESS_MS = 500;
 /** How often a server that could run another job looks whether others queued one. */
@@ -25,7 +25,7 @@ const PAUSE_SLACK_MS = 20;
 const UNKNOWN_TOPIC_ATTEMPTS = 5;
 /** Between attempts to say how a job ended, while its lease lasts. */
 const SETTLE_PAUSE_MS = 200;
-/** A lease has so many beats; it is renewed at each, and given up one before its end. */
+/** Renewals within the lifetime of a lease; the job is aborted one interval before its end. */
 const BEATS = 5;
 
 interface JobParts {
@@ -40,10 +40,10 @@ interface JobParts {
 /** Something whose lease is renewed. */
 interface Lease extends HeldJob {
   owner: string;
-  /** A server ended while it ran this: nothing else runs beside it. */
+  /** A server ended while it ran this job: it runs alone. */
   suspect: boolean;
   controller: AbortController;
-  /** Until when this server may act on it, by its own monotonic clock: what the table says lasts longer. */
+  /** Until when this server may act on it, by its monotonic clock; the lease in the table lasts longer. */
   until: number;
 }
 
@@ -88,7 +88,7 @@ export class JobRunner {
           await this.#fill();
         }
       } catch (error) {
-        // The store has told of it, and of a shared table the next look tries again.
+        // The store has logged it; the next poll tries again.
         if (!areUnavailable(error)) throw error;
       } finally {
         this.#filling = false;
@@ -162,11 +162,11 @@ export class JobRunner {
     }
   }
 
-  /** What could not be renewed in time is given up while nobody else can have it yet. */
+  /** Aborts jobs whose lease was not renewed in time, before another server can claim them. */
   async #beat(): Promise<void> {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
-    // Of an upload the table alone says whether it is lost: nobody else goes on with it.
+    // Only the table decides whether the lease of an upload is lost: no other server continues it.
     for (const lease of this.#running.values()) if (monotonicMs() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
@@ -193,7 +193,7 @@ export class JobRunner {
   }
 
   #lose(lease: Lease): void {
-    // What has ended meanwhile is held no more.
+    // Jobs that ended meanwhile are no longer held.
     if (this.#running.get(lease.id) !== lease && this.#reserved.get(lease.id) !== lease) return;
     lease.controller.abort(new SluiceError('job_lease_lost', 'the lease could not be renewed in time'));
   }
@@ -243,9 +243,9 @@ export class JobRunner {
   async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
     const { log, files, store, services } = this.#parts;
     const { signal } = lease.controller;
-    // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
+    // The reason of the abort counts, not the error it caused, and a stop must not lose an upload.
     const thrown = signal.aborted ? signal.reason : systemFault(error);
-    // Nobody cancelled it: workers say so when they are closed, which a stopping server may do before it stops its jobs.
+    // Not a cancellation: workers report it when they are closed, which a stopping server may do before it stops its jobs.
     const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
     const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
     const e = withoutNames(asSluiceError(fault, 'internal_error'));
@@ -253,7 +253,7 @@ export class JobRunner {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
       await this.#settle(lease, () => store.putBack(lease, pause, why));
-      // Its pause began when the table had it: looking before it is over finds nothing, and nobody would look again.
+      // Its pause started in the table: a poll before its end would find nothing, and be the last.
       startTimer(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;
@@ -269,7 +269,7 @@ export class JobRunner {
     const message = e.entry.fault === 'bug' ? null : e.message;
     const end: JobEnd =
       e.code === 'cancelled' ? { state: 'cancelled' } : { state: 'failed', errorCode: e.code, errorMessage: message };
-    // Of one server the files go first: nobody is told of an end while they are still there.
+    // With one server, files are removed before the end is recorded.
     const remove = () => Promise.all([files.removeUpload(job.id), files.removeResult(lease)]);
     if (store.leaseMs === null) await remove();
     await this.#settle(lease, () => store.finish(lease, end));
@@ -304,7 +304,7 @@ export class JobRunner {
     return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
   }
 
-  /** Says how a job ended, as long as this server may. @throws SluiceError job_lease_lost | jobs_unavailable */
+  /** Records how a job ended, while this server holds it. @throws SluiceError job_lease_lost | jobs_unavailable */
   async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean>): Promise<void> {
     const { store } = this.#parts;
     for (;;) {
@@ -338,7 +338,7 @@ export class JobRunner {
         }
       });
     };
-    /** Nothing becomes final where somebody else may be at it. */
+    /** Publishes nothing once another server may hold the job. */
     const beforeCommit = (): void => {
       if (signal.aborted) throw signal.reason;
       if (monotonicMs() > lease.until) throw new SluiceError('job_lease_lost', 'the lease ended before the job did');
@@ -356,6 +356,6 @@ export class JobRunner {
 /** Faults of what keeps the jobs of several servers. */
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
 
-/** It says nothing about the job: only that this server cannot go on with it, or cannot say so. */
+/** Not an error of the job: this server cannot continue it, or cannot record its end. */
 const isOurs = (error: unknown): boolean =>
   ['job_lease_lost', 'jobs_unavailable'].includes((error as Partial<SluiceError>).code ?? '');

@@ -1,4 +1,4 @@
-// The table of asynchronous jobs, whoever keeps it: one server in a folder of its own, or several in one database.
+// The table of asynchronous jobs: kept by one server in a folder, or by several servers in one database.
 import type { SluiceError } from '../../../core/errors.ts';
 import type { BodyFormat, PredictQuery } from '../wire/scoring-request.ts';
 
@@ -7,13 +7,13 @@ export type JobState = (typeof JOB_STATES)[number];
 
 export interface Job {
   id: string;
-  /** Name of the API key that made it; nobody else sees it. */
+  /** Name of the API key that created it; invisible to other keys. */
   owner: string;
   idempotencyKey: string | null;
   format: BodyFormat;
   /** The query as it came, with modelId pinned to a version. */
   query: PredictQuery;
-  /** What the request asked for, to tell a repeated request from another one. */
+  /** The request, to distinguish a repetition from another request. */
   fingerprint: string;
   /** SHA-256 of the body, decoded; null: made by a version that did not keep it. */
   bodySha256: string | null;
@@ -25,7 +25,7 @@ export interface Job {
   target: string | null;
   state: JobState;
   /**
-   * How often it was begun: the fencing token of whoever runs it. Everything that is written for a job is written for one epoch, and
+   * Number of starts: the fencing token of the server that runs it. Every write for a job names its epoch, and
    * counts only while that is the newest.
    */
   epoch: number;
@@ -46,7 +46,7 @@ export interface Job {
   errorMessage: string | null;
 }
 
-/** A job as its upload makes it; the rest of it the table says. */
+/** A job as created by its upload; the table adds the rest. */
 export type NewJob = Pick<
   Job,
   | 'id'
@@ -63,19 +63,19 @@ export type NewJob = Pick<
   | 'uploadBytes'
 >;
 
-/** What was taken hold of: an upload that comes in (epoch 0), or a job that is run. */
+/** A held lease: of an upload in progress (epoch 0), or of a running job. */
 export type HeldJob = Pick<Job, 'id' | 'epoch'>;
 
 /** A job that this server runs from now on. */
 export interface ClaimedJob {
   job: Job;
-  /** It was running before: whoever ran it did not renew its lease. */
+  /** It was running before, and its lease was not renewed. */
   takenOver: boolean;
   /** Its owner cancelled it meanwhile. */
   cancelled: boolean;
 }
 
-/** What a job knows of its scoring so far. */
+/** Progress of a job. */
 export type JobProgress = Pick<Job, 'rows' | 'scored' | 'rejected' | 'bytesRead'>;
 
 /** How a job ended. */
@@ -93,20 +93,20 @@ export interface JobPage {
 }
 
 /**
- * Modes of a job: reserved (an upload that comes in) → queued → running → done | failed | cancelled → removed. What was running where
- * nobody is any more is claimed again, in a new epoch. Each method is one step that happens whole or not at all; those that say
+ * States of a job: reserved (an upload in progress) → queued → running → done | failed | cancelled → removed. A job whose server has ended
+ * is claimed again, in a new epoch. Each method is atomic; those that say
  * whether they held change nothing where the epoch is another one by now.
  *
  * Every method may throw SluiceError jobs_unavailable.
  */
 export interface JobStore {
-  /** A lease that is not renewed ends after so many ms; null: one server has the table to itself, and no lease ends. */
+  /** Lifetime of a lease without renewal, ms; null: one server owns the table, and leases never end. */
   readonly leaseMs: number | null;
-  /** false: the last that was asked of the table was not answered. */
+  /** false: the last call to the table failed. */
   readonly reachable: boolean;
-  /** From now on it counts for the quota of its owner, and nobody can ask for it. */
+  /** Reserves a job: it counts for the quota of its owner, and is invisible. */
   reserve(id: string, owner: string): Promise<void>;
-  /** The upload (epoch 0) or the result will have so many bytes: they count for the quota from now on. false: not held. */
+  /** Counts the size of the upload (epoch 0) or of the result for the quota. false: not held. */
   grow(held: HeldJob, bytes: number): Promise<boolean>;
   /** Nothing becomes of a reservation. */
   drop(id: string): Promise<void>;
@@ -117,30 +117,30 @@ export interface JobStore {
   list(owner: string, page: JobPage): Promise<Job[]>;
   /** How many jobs a key has, and the bytes of their uploads and results, reservations included. */
   kept(owner: string): Promise<{ jobs: number; bytes: number }>;
-  /** A queued job ends; a running one is asked to, which whoever runs it hears when it renews its lease. null: neither. */
+  /** Cancels a queued job; requests it of a running one, which its server sees when it renews the lease. null: neither. */
   cancel(id: string): Promise<'cancelled' | 'asked' | null>;
   /** A finished job is gone. */
   remove(id: string): Promise<void>;
   /**
    * Takes the job whose turn it is, keys in turns. `pipelines`: jobs of others are left alone. `alone`: nothing else runs here; a job
-   * whose server ended is not claimed otherwise, so that a crash says which job it was. `busy`: jobs of these owners are left alone.
+   * whose server ended is not claimed otherwise, so that a crash identifies the job. `busy`: owners whose jobs are skipped.
    * null: there is none, or it is not for this server.
    */
   claim(pipelines: readonly string[], alone: boolean, busy?: readonly string[]): Promise<ClaimedJob | null>;
-  /** Renews the leases of what is held; those that are missing in the answer are lost. */
+  /** Renews held leases; those missing in the answer are lost. */
   renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
   progress(held: HeldJob, so: JobProgress): Promise<boolean>;
   finish(held: HeldJob, end: JobEnd): Promise<boolean>;
-  /** Back into the queue, for at least so long; `why`: what it waits for. */
+  /** Returns a job to the queue for at least this time; `why`: the reason. */
   putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
   /**
-   * This server lives and has given up what it held: the job is queued again where nobody has begun it since, and where somebody has,
+   * This server gave up a job: it is queued again unless another server has started it; in that case
    * that was no crash.
    */
   giveUp(held: HeldJob): Promise<void>;
-  /** Removes jobs that finished longer ago than that, and reservations whose server is gone. Gives what was removed. */
+  /** Removes jobs that finished before this time, and reservations of ended servers. Returns the removed ones. */
   expire(keepMs: number): Promise<HeldJob[]>;
-  /** Of these ids: what there is, reservations as epoch 0 of state null. */
+  /** The jobs with these ids; reservations have epoch 0 and state null. */
   known(ids: readonly string[]): Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
   /** true: this server cleans up for everybody, for the next `forMs` at least. */
   takeSweep(forMs: number): Promise<boolean>;
@@ -148,7 +148,7 @@ export interface JobStore {
   close(): Promise<void>;
 }
 
-/** What a job begins with. */
+/** Initial values of a job. */
 export const UNBEGUN = {
   rows: 0,
   scored: 0,
@@ -161,5 +161,5 @@ export const UNBEGUN = {
 
 export const noJobs = (): Record<JobState, number> => ({ queued: 0, running: 0, done: 0, failed: 0, cancelled: 0 });
 
-/** Whether the table or the files of jobs could not be reached: it is told where it happens, and tried again by whoever needs it. */
+/** Whether the table or the files of jobs were unreachable; logged where it happens, and retried by the callers. */
 export const areUnavailable = (error: unknown): boolean => (error as Partial<SluiceError>).code === 'jobs_unavailable';

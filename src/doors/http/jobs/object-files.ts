@@ -11,7 +11,7 @@ import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTa
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';
 
-/** Ids asked for at once. */
+/** Ids in one query. */
 const AT_ONCE = 500;
 
 export class ObjectFiles implements JobFiles, ResumableFiles {
@@ -79,7 +79,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
     });
     const bytes = async function* () {
       try {
-        // A chunk is valid until the next one is asked for, and a stream asks ahead.
+        // A chunk is valid until the next one is requested, and a stream reads ahead.
         for await (const chunk of source.chunks) yield Buffer.from(chunk);
       } finally {
         await source.close();
@@ -101,8 +101,8 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   /**
-   * Objects are listed first and the table is asked then: an upload has its reservation before its first byte, and a result its epoch, so
-   * that what the table does not know then, it will never know.
+   * Objects are listed before the table is queried: an upload has its reservation before its first byte, and a result its epoch, so
+   * that the table will never know an object that it does not know then.
    */
   async sweep(known: KnownJobs): Promise<void> {
     const { bucket } = objectAddress(`${this.#prefix}/x`);
@@ -138,7 +138,7 @@ function isNeeded(job: { epoch: number; state: string | null } | undefined, epoc
   return epoch === job.epoch && (job.state === 'done' || job.state === 'running');
 }
 
-/** An object that is there, whole, once it is committed. */
+/** An object that is visible once it is committed. */
 function objectSink(name: string): ByteSink {
   const upload = new ObjectUpload(name);
   return {
@@ -156,7 +156,7 @@ function objectSink(name: string): ByteSink {
   };
 }
 
-/** What storage refuses or cannot be asked is told without its address: jobs are asked for by strangers. */
+/** Errors of storage are reported without its address, because clients must not learn it. */
 async function reached<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -82,7 +82,7 @@ export async function reachShared(shared: SharedJobs): Promise<string> {
     await files.reach();
     return `${shared.table} and ${shared.files} can be reached, ${queued} jobs are queued and ${running} running`;
   } catch (error) {
-    // Whoever looks after the server is told more than its clients.
+    // Operators get more detail than clients.
     throw (error as SluiceError).cause ?? error;
   } finally {
     await close();

@@ -21,19 +21,19 @@ import { PostgresUploads, type UploadTables } from './postgres-uploads.ts';
 
 interface PostgresJobsOptions {
   database: DatabaseSettings;
-  /** `table` or `schema.table`; a second one beside it has `_meta` behind its name. */
+  /** `table` or `schema.table`; a second table has the suffix `_meta`. */
   table: string;
   leaseMs: number;
-  /** The table could not be asked, or can be again. */
+  /** Called when the table becomes unreachable or reachable. */
   onReach: (reached: boolean, error: unknown) => void;
 }
 
 /** Milliseconds since 1970 by the clock of the database. */
 const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
-/** What was begun and not finished where nobody renews the lease is as good as queued. */
+/** A started job whose lease is not renewed counts as queued. */
 const CLAIMABLE = "(state = 'queued' AND not_before <= now() OR state = 'running' AND lease_until < now())";
 const VISIBLE = "state <> 'reserved'";
-/** SQLSTATE of a unique key that is there already. */
+/** SQLSTATE unique_violation. */
 const UNIQUE = '23505';
 
 type Statement = (jobs: string, meta: string, tables: UploadTables) => string;
@@ -53,7 +53,7 @@ export class PostgresJobs implements JobStore {
   readonly #tables: JobTables;
   readonly #onReach: PostgresJobsOptions['onReach'];
 
-  /** Connects when something is asked. @throws SluiceError usage */
+  /** Connects on the first call. @throws SluiceError usage */
   constructor({ database, table, leaseMs, onReach }: PostgresJobsOptions) {
     this.leaseMs = leaseMs;
     this.#connections = new SharedConnections(database);
@@ -61,7 +61,7 @@ export class PostgresJobs implements JobStore {
     this.#onReach = onReach;
   }
 
-  /** Creates the tables where they are not there. @throws SluiceError database_refused | usage; a database that is away is waited for */
+  /** Creates missing tables; waits for an unreachable database. @throws SluiceError database_refused | usage */
   async prepare(): Promise<void> {
     try {
       await this.#tables.ensure();
@@ -265,7 +265,7 @@ export class PostgresJobs implements JobStore {
     await this.#connections.close();
   }
 
-  /** Whether what was sent twice was done the first time. */
+  /** Whether a statement that was sent twice succeeded the first time. */
   async #stands({ id, epoch }: HeldJob, state: JobState): Promise<boolean> {
     const job = await this.get(id);
     return job?.epoch === epoch && job.state === state;
@@ -304,7 +304,7 @@ const HELD = "id = $1 AND epoch = $2 AND state = CASE $2::bigint WHEN 0 THEN 're
 const until = (ms: string): string => `now() + ${ms}::float8 * interval '1 ms'`;
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
-/** What an upload says of its job. */
+/** The columns of a job that its upload determines. */
 const NEW_COLUMNS = (
   [
     'idempotencyKey',
@@ -322,7 +322,7 @@ const NEW_COLUMNS = (
 const toValue = (value: unknown): SqlValue =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as SqlValue);
 
-/** The state that PostgreSQL gave what was thrown here. */
+/** The SQLSTATE of an error. */
 function sqlStateBehind(error: unknown): string | null {
   for (let e = error as { code?: unknown; cause?: unknown } | undefined; e; e = e.cause as typeof e) {
     if (typeof e.code === 'string' && /^[0-9A-Z]{5}$/.test(e.code)) return e.code;

@@ -1,4 +1,4 @@
-// The table of resumable uploads that several servers share, beside that of jobs: what is reserved there for an upload never ends by itself.
+// The table of resumable uploads that several servers share. A reservation in the table of jobs for an upload does not expire.
 import type { SqlResult, SqlRow, SqlValue } from '../../../postgres/shared-connections.ts';
 import type { HeldJob } from './job-store.ts';
 import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
@@ -16,7 +16,7 @@ const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
 /** Of an upload `u`: its job is not made yet. */
 const open = (jobs: string): string => `EXISTS (SELECT 1 FROM ${jobs} r WHERE r.id = u.id AND r.state = 'reserved')`;
 
-/** Each method is one statement, or several of which any may be the last: what is left undone a sweep does. */
+/** Each method is one statement, or several of which any may be the last: a sweep completes the rest. */
 export class PostgresUploads implements UploadStore {
   readonly #ask: Ask;
 

@@ -17,7 +17,7 @@ import type { UploadPipeline } from './score-job.ts';
 import type { PartHead, UploadHead } from './tus-headers.ts';
 import type { Upload, UploadStore } from './upload-store.ts';
 
-/** What comes is brought to the disk for good after so many bytes, or so many ms. */
+/** Bytes are made durable after this number of bytes or ms. */
 const SYNC_BYTES = 64 * 1024 * 1024;
 const SYNC_MS = 5000;
 /** A request whose client has sent nothing for so long loses its upload to the next one that asks for it. */
@@ -31,7 +31,7 @@ interface UploadParts {
   quota: JobQuota;
   log: JobLog;
   pipelines: ReadonlyMap<string, UploadPipeline>;
-  /** Renews what is reserved for an upload until `release`. */
+  /** Renews the reservation of an upload until `release`. */
   reserve: (id: string) => { release: () => void };
   /** A job was queued. */
   wake: () => void;
@@ -41,30 +41,30 @@ interface UploadParts {
 interface Hold {
   /** Since when it waits for its client; null: it does not. */
   waitsSince: number | null;
-  /** Its client is gone, and what came is being kept: that takes as long as the disk. */
+  /** Its client disconnected, and its bytes are being made durable. */
   ending: boolean;
   /** Ends it where it waits. */
   cut: () => void;
   over: Promise<void>;
 }
 
-/** How a request that writes is asked to. */
+/** How a writing request is asked to stop. */
 interface Writing {
   request: FastifyRequest;
   reply: FastifyReply;
   part: PartHead;
-  /** Whether new work is taken: a server that stops keeps what has come and lets the client go on elsewhen. */
+  /** Whether new work is accepted: a stopping server keeps the received bytes, and the client continues later. */
   ready: () => boolean;
 }
 
 /**
- * The offset that is told counts bytes that are on the disk for good, and what lies behind it is cut off before anything is appended: a
- * server that is killed loses nothing that was told, and doubles nothing.
+ * The reported offset counts durable bytes, and bytes behind it are truncated before anything is appended: a
+ * killed server loses nothing that was reported, and duplicates nothing.
  */
 export class ResumableUploads {
   readonly #parts: UploadParts;
   readonly #holds = new Map<string, Hold>();
-  /** Of uploads that came to this process from their first byte on: the hash of what has come. */
+  /** Running hashes of uploads that this process received from their first byte. */
   readonly #hashes = new Map<string, { hash: Hash; bytes: number }>();
   /** Uploads whose last part was cut here. */
   readonly #known = new Map<string, 'whole' | 'cut'>();
@@ -124,7 +124,7 @@ export class ResumableUploads {
     return upload!;
   }
 
-  /** How far it is: whoever asks goes on with it, so that a request whose client is silent has to let go. @throws SluiceError upload_not_found */
+  /** The offset of an upload. A client that asks will continue, so a request with a silent client has to release it. @throws SluiceError upload_not_found */
   async resume(id: string, identity: Identity): Promise<Upload> {
     await this.find(id, identity);
     await this.#takeOver(id);
@@ -134,8 +134,8 @@ export class ResumableUploads {
   }
 
   /**
-   * Appends a part; what has come of one that was cut is kept.
-   * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large | upload_checksum_mismatch, what the body throws
+   * Appends a part; the received bytes of a broken part are kept.
+   * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large | upload_checksum_mismatch, errors of the body
    */
   async append(id: string, writing: Writing): Promise<Upload> {
     const { request, part } = writing;
@@ -155,7 +155,7 @@ export class ResumableUploads {
     });
   }
 
-  /** false: it is queued, and its job is what there is to remove. */
+  /** false: it is queued, so its job has to be removed. */
   async remove(id: string): Promise<boolean> {
     const { uploads, files, services } = this.#parts;
     const hold = this.#holds.get(id);
@@ -169,7 +169,7 @@ export class ResumableUploads {
     return true;
   }
 
-  /** Queues what is whole and was not queued: a server ended in between, or could not. */
+  /** Queues complete uploads that were not queued, because a server ended in between or failed. */
   async recover(): Promise<void> {
     for (const upload of await this.#parts.uploads.whole()) {
       const { id } = upload.job;
@@ -178,7 +178,7 @@ export class ResumableUploads {
     }
   }
 
-  /** Removes what was abandoned. */
+  /** Removes abandoned uploads. */
   async sweep(): Promise<void> {
     const { uploads, files, log, services } = this.#parts;
     await this.recover();
@@ -206,7 +206,7 @@ export class ResumableUploads {
     return this.#parts.uploads.open();
   }
 
-  /** Ends what writes, keeping what has come. */
+  /** Ends writing requests, keeping the received bytes. */
   async close(): Promise<void> {
     for (const hold of this.#holds.values()) hold.cut();
     await Promise.all(this.#holds.values().map((hold) => hold.over));
@@ -216,7 +216,7 @@ export class ResumableUploads {
     return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= epochMs();
   }
 
-  /** The upload that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
+  /** The upload that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
   async #sameKey({ owner, idempotencyKey: key, fingerprint }: Repeated): Promise<Upload | null> {
     if (key === null) return null;
     const { uploads, store } = this.#parts;
@@ -311,7 +311,7 @@ export class ResumableUploads {
     return kept;
   }
 
-  /** Why what came does not count. */
+  /** Why received bytes do not count. */
   async #overtaken(id: string): Promise<SluiceError> {
     const upload = await this.#parts.uploads.get(id);
     if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request goes on with the upload');
@@ -361,7 +361,7 @@ export class ResumableUploads {
   }
 }
 
-/** Says in `hold` while the client is waited for. */
+/** Marks in `hold` the time spent waiting for the client. */
 async function* heard(chunks: AsyncIterable<Uint8Array>, hold: Hold): AsyncGenerator<Uint8Array> {
   hold.waitsSince = monotonicMs();
   for await (const chunk of chunks) {

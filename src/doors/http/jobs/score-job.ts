@@ -1,4 +1,4 @@
-// What a job does with its spooled upload: into a result to be fetched, or into the sink of a pipeline.
+// Scores the spooled upload of a job into a result, or into the sink of a pipeline.
 import type { RunCounts } from '../../../engine/counts.ts';
 import type { ScoredPart } from '../../../engine/protocol.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -40,7 +40,7 @@ type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 interface JobWatch {
   signal: AbortSignal;
   onProgress: OnProgress;
-  /** Called before anything becomes final; what it throws ends the job. */
+  /** Called before publication; an error ends the job. */
   beforeCommit: () => void;
 }
 

@@ -1,12 +1,12 @@
-// The table of resumable uploads: what becomes of each when it is whole, and how far it is.
+// The table of resumable uploads: the future job and the offset of each.
 import type { HeldJob, NewJob } from './job-store.ts';
 
 export interface Upload {
-  /** What it becomes: `uploadBytes` is how long it will be, `bodySha256` is known when it is whole. */
+  /** The future job: `uploadBytes` is the final length, `bodySha256` is known at the end. */
   job: NewJob;
-  /** Upload-Metadata as it came; null: none did. Nobody but its owner reads it. */
+  /** The Upload-Metadata header; null: none. Only its owner can read it. */
   metadata: string | null;
-  /** So many bytes are on the disk for good. */
+  /** Number of durable bytes. */
   offset: number;
   /** What their files need to go on behind them; null: the offset says it all. */
   tail: string | null;
