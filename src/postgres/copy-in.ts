@@ -18,7 +18,7 @@ export function copyIn(client: Database, statement: string): CopyIn {
   const finished = new Promise<void>((resolve) => stream.on('finish', () => resolve()));
   return {
     async write(bytes) {
-      // Copied, because the socket keeps what it could not send at once.
+      // Copied, because the socket buffers unsent bytes.
       const copy = Buffer.from(bytes);
       await Promise.race([failed.promise, new Promise<void>((resolve) => stream.write(copy, () => resolve()))]);
     },

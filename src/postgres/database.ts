@@ -6,7 +6,7 @@ import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { databaseError, saysOfDatabase, sqlStateOf } from './faults.ts';
 
-/** The part of a source or sink that says which database it is. */
+/** The connection settings of a source or sink. */
 export interface DatabaseSettings {
   /** `postgresql://user@host:port/database?sslmode=…`, without a password. */
   url?: string | undefined;
@@ -39,7 +39,7 @@ export async function connectDatabase(settings: DatabaseSettings, signal?: Abort
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw new SluiceError('cancelled', 'the run was stopped');
     const client = new pg.Client(config);
-    // Whoever uses the connection hears of its end by the statement that fails; without a listener it would end the process.
+    // Users of the connection see its end as a failed statement; without a listener, the event would end the process.
     client.on('error', () => {});
     try {
       await client.connect();
@@ -58,7 +58,7 @@ export async function connectDatabase(settings: DatabaseSettings, signal?: Abort
   }
 }
 
-/** Ends a connection, however it stands. Never throws. */
+/** Closes a connection in any state. Never throws. */
 export async function disconnect(client: Database | null): Promise<void> {
   await client?.end().catch(() => {});
 }
@@ -76,7 +76,7 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
     intervalstyle: 'iso_8601',
     bytea_output: 'hex',
     extra_float_digits: '1',
-    // A table that nobody touches is read in the same order each time.
+    // An unchanged table is read in the same order each time.
     synchronize_seqscans: 'off',
   };
   return Object.entries(settings)
@@ -124,7 +124,7 @@ function addressOf({ url, url_env }: DatabaseSettings, env: NodeJS.ProcessEnv): 
   throw new SluiceError('usage', `${place} is not of the form postgresql://user@host:port/database`);
 }
 
-/** Said, or by where the server is: what crosses a network is encrypted, and the server proves its name. */
+/** Configured, or by the address: connections over a network are encrypted, and the server has to prove its name. */
 function sslModeOf(said: string | undefined, host: string | undefined): SslMode {
   if (said === undefined || said === '') return isLocal(host) ? 'disable' : 'verify-full';
   if ((SSL_MODES as readonly string[]).includes(said)) return said as SslMode;
@@ -156,7 +156,7 @@ function pem(file: string): Buffer {
   }
 }
 
-/** TLS or the login stands in the way: another attempt would meet the same. */
+/** TLS or the login failed: a retry would fail, too. */
 export const distrusted = (error: unknown): boolean =>
   /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/.test(String((error as { code?: unknown }).code ?? '')) ||
   /does not support SSL|wants a password|password must be a string/i.test(String((error as Error).message));

@@ -1,7 +1,7 @@
-// What PostgreSQL refused, in the codes of the house. Its own words are told only where they cannot hold a value of a row.
+// Maps errors of PostgreSQL to error codes. Its messages are passed on only if they cannot contain a value of a row.
 import { SluiceError } from '../core/errors.ts';
 
-/** What the protocol says of a refusal; a failure of the connection has none of it but a code of Node's. */
+/** Fields of an error of the server; a failed connection has only a code of Node. */
 interface Refusal {
   code?: unknown;
   message?: unknown;
@@ -12,7 +12,7 @@ interface Refusal {
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
-/** Classes of SQLSTATE whose messages name tables, columns and roles only, never what stands in a row. */
+/** Classes of SQLSTATE whose messages name tables, columns and roles only, never values of a row. */
 const SAFE_CLASSES = new Set(['0A', '25', '28', '3D', '3F', '42', '53', '54', '55', '57', '58']);
 
 /** Those another attempt may not meet: lost connections, sessions that slept, conflicts between transactions, resources, interventions. */
@@ -42,7 +42,7 @@ export const sqlStateOf = (error: unknown): string | null => {
 
 /**
  * Any failure of a database as an error of the house: `database_refused` where the same would be refused again, `database_failed`
- * where another attempt may go well. `doing`: what was being done, with the name of the table or server.
+ * if a retry may succeed. `doing`: the operation, with the name of the table or server.
  */
 export function databaseError(error: unknown, doing: string): SluiceError {
   if (error instanceof SluiceError) return error;

@@ -12,7 +12,7 @@ export interface TableName {
   table: string;
 }
 
-/** Most bytes of a name: PostgreSQL would cut off what is longer, and two names become one. */
+/** Longest name, bytes: PostgreSQL truncates longer ones, so that two names could become one. */
 const NAME_BYTES = 63;
 
 /** `table` or `schema.table`, as it is written: case counts. @throws SluiceError usage */
@@ -28,5 +28,5 @@ export function tableName(said: string): TableName {
 export const sqlName = ({ schema, table }: TableName): string =>
   schema === null ? sqlIdentifier(table) : `${sqlIdentifier(schema)}.${sqlIdentifier(table)}`;
 
-/** Another table beside it. */
+/** Another table in the same schema. */
 export const beside = ({ schema }: TableName, table: string): string => sqlName({ schema, table });

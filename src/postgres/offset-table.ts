@@ -1,4 +1,4 @@
-// Offsets of a topic beside the rows they are of: what moves in the same transaction cannot disagree.
+// Offsets of a topic in the database of its rows: changed in the same transaction, they cannot disagree.
 import { SluiceError } from '../core/errors.ts';
 import type { Database } from './database.ts';
 import { beside, type TableName } from './names.ts';
@@ -7,7 +7,7 @@ import { ensureTable } from './own-table.ts';
 /** Table of the offsets of all pipelines into tables of a schema. */
 const OFFSETS = 'sluice_offsets';
 
-/** Somebody else has written rows of these records, or rows behind them: this member's time with the partition is over. */
+/** Another member has written rows of these records or later ones: this member no longer owns the partition. */
 export class Overtaken extends SluiceError {
   constructor(partition: number) {
     super('database_failed', `partition ${partition} was written by another member meanwhile`);
@@ -51,7 +51,7 @@ export class OffsetTable {
 
   /**
    * Moves a partition from where this member believes it to be, and holds its row until the transaction ends: who believes something
-   * else is refused, whoever comes meanwhile waits and is refused then.
+   * else is refused; concurrent writers wait and are refused then.
    * @throws Overtaken
    */
   async advance(client: Database, partition: number, from: bigint | null, to: bigint): Promise<void> {

@@ -1,8 +1,8 @@
 // A table or a query as an input: one snapshot of it, as a stream of CSV in the words of the model.
 //
-// The server writes CSV (COPY … TO STDOUT), because that is what the engine reads fastest. What CSV cannot say is said by the
+// The server writes CSV (COPY … TO STDOUT), because the engine reads it fastest. What CSV cannot express is in the
 // query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
-// and what is passed through are tokens of JSON, in which NULL is not an empty text.
+// and passthrough columns are tokens of JSON, in which NULL is not an empty text.
 import { to as copyTo } from 'pg-copy-streams';
 import type { ValueKind } from '../core/block-columns.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -28,7 +28,7 @@ export interface QueryOptions {
 const BOOL = 16;
 const NUMERIC = 1700;
 const TEXTS = new Set([25, 1042, 1043, 18, 19]);
-/** What the values of other types are; those that are not here are read as the text that the server writes. */
+/** Kinds of values by type; other types are read as the text of the server. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
   [NUMERIC]: 'decimal',
@@ -49,7 +49,7 @@ const KINDS: Readonly<Record<number, ValueKind>> = {
 
 /**
  * Opens a transaction that sees one state of the database and writes nothing, and begins to read in it. Memory is that of a few
- * blocks: the server waits while nobody reads.
+ * blocks: the server waits for the reader.
  * @throws SluiceError database_unreachable | database_refused | usage; while reading: database_failed
  */
 export async function openQuery(settings: QuerySettings, options: QueryOptions): Promise<ByteSource> {
@@ -97,7 +97,7 @@ interface Field {
 
 async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
   const { table, query, key } = settings;
-  // A comment at the end of a query must not swallow what stands behind it.
+  // A comment at the end of a query must not swallow the text behind it.
   const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
   const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
   const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
@@ -114,7 +114,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   });
   const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
-  // No expression at all is a table without any column wanted: the header check says what is missing.
+  // Without expressions, no column was requested: the header check reports what is missing.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
 }
 
@@ -146,14 +146,14 @@ function withoutEnd(query: string): string {
 const isPassed = (name: string, { passthrough }: QueryOptions): boolean =>
   passthrough === '*' || passthrough.includes(name);
 
-/** Of a table: what the model and the pipeline name; never the outcome, which a training table has. */
+/** For a table: the columns of the model and the pipeline; never the outcome, which a training table has. */
 const isWanted = (name: string, options: QueryOptions): boolean =>
   name !== options.manifest.outcome &&
   (isPassed(name, options) || options.manifest.columns.some((column) => column.name === name));
 
 const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier(name)})::text, 'null')`;
 
-/** @throws SluiceError database_refused: the model has no text for what NULL says */
+/** @throws SluiceError database_refused: the model has no text for NULL */
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
   // The zeros that a numeric writes behind its point are no part of a category.
   const isWord = column.kind === 'category' || column.kind === 'text';

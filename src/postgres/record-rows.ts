@@ -47,7 +47,7 @@ export interface RecordLayout {
   rejectedRow(place: RecordPlace, answer: Buffer, error: RejectionReason): string;
 }
 
-/** Topic, partition and offset of the record, what is passed through, the version of the model, and the columns of a prediction but its row. */
+/** Topic, partition and offset of the record, passthrough columns, the version of the model, and the columns of a prediction except its row. */
 export function recordLayout(
   manifest: Manifest,
   passthrough: readonly string[],

@@ -15,7 +15,7 @@ export interface SqlResult {
   rows: SqlRow[];
   /** Rows that were changed or read. */
   count: number;
-  /** It was sent more than once, so that an earlier one may have done what was asked. */
+  /** Sent more than once: an earlier statement may have succeeded. */
   repeated: boolean;
 }
 
@@ -24,7 +24,7 @@ export class SharedConnections {
   readonly name: string;
   readonly #pool: pg.Pool;
 
-  /** Connects when something is asked. @throws SluiceError usage */
+  /** Connects on the first query. @throws SluiceError usage */
   constructor(settings: DatabaseSettings) {
     const config = clientConfig(settings);
     const limit = settings.statement_timeout_ms;
@@ -32,11 +32,11 @@ export class SharedConnections {
     this.#pool = new pg.Pool({
       ...config,
       max: CONNECTIONS,
-      // A statement whose answer does not come fails, too, where the network swallows what is sent.
+      // A statement without an answer fails, too, if the network drops packets.
       ...(limit > 0 ? { statement_timeout: limit, query_timeout: limit + settings.connect_timeout_ms } : {}),
       idleTimeoutMillis: 30_000,
     });
-    // Of a connection that ends while it is idle nobody has to hear.
+    // An idle connection that ends is not an error.
     this.#pool.on('error', () => {});
   }
 
@@ -68,7 +68,7 @@ export class SharedConnections {
   }
 }
 
-/** The connection is at fault, not what was asked; what did not answer in time is not asked again. */
+/** An error of the connection, not of the statement; statements that timed out are not repeated. */
 function mayPass(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state !== null) return NOT_NOW.test(state) || state === '40001' || state === '40P01';

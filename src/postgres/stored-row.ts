@@ -1,4 +1,4 @@
-// A row of predictions in a table, beside the same row made again: both as PostgreSQL stores them in the types of the table.
+// Compares a stored row of predictions with the same row scored again, both in the types of the table.
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
 import { databaseError } from './faults.ts';

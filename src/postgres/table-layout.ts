@@ -1,4 +1,4 @@
-// The columns predictions have in a table: what they are called, which types take them, and whether a table that is there fits.
+// The columns of predictions in a table: names, types, and whether an existing table fits.
 import { SluiceError } from '../core/errors.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
@@ -46,13 +46,13 @@ export interface Target {
   name: TableName;
   exists: boolean;
   columns: readonly StoredColumn[];
-  /** Type of each column, without what is in brackets behind it. */
+  /** Type of each column, without modifiers in brackets. */
   types: readonly string[];
-  /** Columns that tell rows apart; none: rows are only ever added. */
+  /** Key columns; none: rows are only added. */
   key: readonly string[];
 }
 
-/** What is done to a table: the rights it takes. */
+/** Operations on a table, which determine the required privileges. */
 const RIGHTS = {
   append: ['SELECT', 'INSERT'],
   merge: ['SELECT', 'INSERT', 'UPDATE'],
@@ -66,7 +66,7 @@ interface TargetOptions {
   mode: TableMode;
 }
 
-/** @throws SluiceError database_refused: the table is there and does not fit, or the role may not write to it */
+/** @throws SluiceError database_refused: the table exists and does not fit, or the role may not write to it */
 export async function inspectTarget(
   client: Database,
   name: TableName,
@@ -175,7 +175,7 @@ async function hasUniqueIndex(client: Database, oid: string, key: readonly strin
 const definitions = ({ columns, types }: Target): string =>
   columns.map(({ name }, i) => `${sqlIdentifier(name)} ${types[i]}`).join(', ');
 
-/** Name of the table of this session that rows are collected in. Nobody else sees it, and it goes with the session. */
+/** Name of the temporary table that collects rows; private to the session and removed with it. */
 export const STAGING = 'pg_temp.sluice_staging';
 
 /** `emptied`: at the end of each transaction. */
@@ -191,7 +191,7 @@ export function createTarget(target: Target): string {
   return `CREATE TABLE ${sqlName(target.name)} (${definitions(target)}${key})`;
 }
 
-/** Reads rows of CSV with a header into a table; what is nothing between two delimiters is NULL, and `""` is an empty text. */
+/** Reads rows of CSV with a header into a table; an unquoted empty field is NULL, and `""` is an empty text. */
 export function copyInto(table: string, { columns, types }: Target, header: boolean): string {
   const others = columns.filter((_, i) => !TEXTS.includes(types[i]!)).map((c) => c.name);
   const force = others.length === 0 ? '' : `, FORCE_NULL (${listOf(others)})`;
@@ -199,7 +199,7 @@ export function copyInto(table: string, { columns, types }: Target, header: bool
   return `COPY ${table} (${names}) FROM STDIN WITH (FORMAT csv, HEADER ${header}, NULL ''${force})`;
 }
 
-/** Adds what is collected to the target; a row whose key is there replaces it, where anything differs. `from`: what is read. */
+/** Adds collected rows to the target; an existing row with the same key is replaced if it differs. `from`: the source of rows. */
 export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
   const { columns, types, key, name } = target;
   const insert = `INSERT INTO ${sqlName(name)} AS t (${listOf(columns.map((c) => c.name))}) ${from}`;

@@ -1,9 +1,9 @@
-// Predictions of a file as rows of a table: collected where nobody sees them, then added, merged or swapped in one transaction.
+// Predictions of a file as rows of a table: collected in a temporary table, then added, merged or swapped in one transaction.
 //
 //  1. The table is looked at before the first row is scored: what does not fit is refused then.
 //  2. Rows go by COPY into a temporary table of the session. It has no log and no name for others, and vanishes with the session,
 //     so a run that is killed, or whose connection breaks, leaves nothing.
-//  3. `commit` ends the transfer, and in one transaction creates the table where it is not there, removes what was there (replace),
+//  3. `commit` ends the transfer, and in one transaction creates a missing table, removes earlier rows (replace),
 //     and inserts (append, merge). Readers see the rows of before until then.
 //  4. A run that is repeated changes nothing: what is replaced or merged is the same, and what is appended stands in
 //     `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
@@ -35,13 +35,13 @@ export interface TableSinkSettings extends DatabaseSettings {
 
 interface TableSinkOptions {
   columns: readonly StoredColumn[];
-  /** SHA-256 of the input, asked for when all of it was read. */
+  /** SHA-256 of the input, requested after its end. */
   inputDigest: () => string;
   /** This very run was appended before: nothing is added. */
   onRepeated?: (() => void) | undefined;
 }
 
-/** Table that says which runs were appended; it lies beside the target. */
+/** Table of appended runs, in the schema of the target. */
 const RUNS = 'sluice_runs';
 
 /**
@@ -128,7 +128,7 @@ async function publish(
     return false;
   }
   if (!target.exists) await client.query(createTarget(target));
-  // Two runs that replace go one after the other; readers go on with what was there.
+  // Two replacing runs are serialised; readers see the earlier rows meanwhile.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
   if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
   await client.query(insertFrom(target));
@@ -136,7 +136,7 @@ async function publish(
   return true;
 }
 
-/** @throws SluiceError database_failed: with what to do where nobody knows whether it was committed */
+/** @throws SluiceError database_failed: with the remedy if the outcome of the commit is unknown */
 async function commit(client: Database, table: string): Promise<void> {
   try {
     await client.query('COMMIT');
@@ -158,7 +158,7 @@ async function enterRun(client: Database, name: TableName, { run, rows }: Made):
   return entered.rowCount === 1;
 }
 
-/** A key that is NULL matches nothing, so that each repetition would add it again; one that is there twice names no row. */
+/** A NULL key matches nothing, so each repetition would add it again; a duplicate key is ambiguous. */
 async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Promise<void> {
   const columns = key.map(sqlIdentifier);
   const none = columns.map((c) => `${c} IS NULL`).join(' OR ');

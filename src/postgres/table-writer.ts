@@ -1,11 +1,11 @@
 // Rows of a topic into a table, each micro-batch with its offset in one transaction, exactly once.
 //
 // The protocol:
-//  1. Where a partition goes on says `sluice_offsets`, nobody else. It is read when the partition is assigned, and after every failure.
+//  1. `sluice_offsets` alone holds the next offset of a partition. It is read when the partition is assigned, and after every failure.
 //  2. A transaction first moves the row of the partition from where this member believes it to be (compare and set). That holds the
-//     row, so another member waits; and whoever was overtaken while it was asleep moves nothing and rolls back. No clock and no
+//     row, so another member waits; and a member that was overtaken while it was stalled changes nothing and rolls back. No clock and no
 //     session of the group has a part in it.
-//  3. Rows and dead letters follow by COPY, then COMMIT. A lost connection leaves either all of it or nothing; which of them says 1.
+//  3. Rows and dead letters follow by COPY, then COMMIT. A lost connection leaves either all or nothing; step 1 finds out which.
 //  4. A member that stops in the middle holds the row no longer than `transactionTimeoutMs`: the server ends its session then.
 import { SluiceError } from '../core/errors.ts';
 import { copyIn } from './copy-in.ts';
@@ -26,13 +26,13 @@ interface TableWriterOptions {
   letters: string | null;
   group: string;
   topic: string;
-  /** A transaction that stands still for longer is ended by the server, ms. */
+  /** The server ends a transaction that is idle for longer, ms. */
   transactionTimeoutMs: number;
 }
 
 interface TableBatch {
   partition: number;
-  /** What `sluice_offsets` says of the partition as far as this member knows. */
+  /** The offset in `sluice_offsets` as known to this member. */
   from: bigint | null;
   /** Offset behind the last record. */
   to: bigint;
@@ -61,7 +61,7 @@ export class TableWriter {
     this.#offsets = new OffsetTable({ target: this.#name, group: options.group, topic: options.topic });
   }
 
-  /** Where the partition goes on; null: nothing of it was written. @throws SluiceError database_* */
+  /** The next offset of the partition; null: nothing was written. @throws SluiceError database_* */
   committed(partition: number): Promise<bigint | null> {
     return this.#attempt((client) => this.#offsets.read(client, partition));
   }
@@ -71,7 +71,7 @@ export class TableWriter {
     return this.#attempt((client) => this.#offsets.advance(client, partition, stored, at));
   }
 
-  /** @throws SluiceError database_* | Overtaken; then nothing of the batch is there, or all of it, as `committed` says */
+  /** @throws SluiceError database_* | Overtaken; then nothing or all of the batch is written, as `committed` returns */
   write(batch: TableBatch): Promise<void> {
     return this.#attempt(async (client) => {
       // Outside of the transaction, because two members may make the same table, and a refusal would end it.
@@ -116,7 +116,7 @@ export class TableWriter {
     this.#lettersTarget = null;
   }
 
-  /** The table, made where it is not there; looked at again where another version of the model has other columns. */
+  /** The table, created if missing; checked again if another version of the model has other columns. */
   async #targetOf(client: Database, columns: readonly StoredColumn[]): Promise<Target> {
     const known = this.#target;
     if (known && known.columns.map((c) => c.name).join('\0') === columns.map((c) => c.name).join('\0')) return known;

@@ -49,13 +49,13 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Scope an identity must have; absent: none is needed. */
     scope?: Scope;
-    /** Of the process: answered to whoever asks, also where everything else has to come through a proxy. */
+    /** Of the process: answered to all clients, even if other requests must come through a proxy. */
     health?: boolean;
-    /** Of the Open Inference Protocol, whose clients look for `error` in what is refused. */
+    /** Of the Open Inference Protocol, whose clients expect `error` in refusals. */
     openInference?: boolean;
     /** Methods that a header may put in place of the one of the request. */
     override?: readonly string[];
-    /** Takes requests of tus, whose clients look for its version in what they are answered. */
+    /** Handles tus requests, whose clients expect its version in answers. */
     tus?: boolean;
   }
 }
@@ -76,9 +76,9 @@ interface ServerOptions {
 }
 
 interface ServerState {
-  /** false: /readyz says 503 and no new predict request is taken. */
+  /** false: /readyz answers 503 and new predict requests are refused. */
   ready: boolean;
-  /** While not all of them are loaded, /readyz says 503; requests are taken, and wait for theirs. */
+  /** Until all are loaded, /readyz answers 503; requests wait for their model. */
   kept: Pick<KeptModels, 'ready'>;
 }
 
@@ -171,7 +171,7 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
   audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
-  // Bodies are streams: nobody parses them before the operation that knows what they are.
+  // Bodies are streams, parsed by the operation that knows their format.
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   return app;
 }
@@ -194,14 +194,14 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
     const method = String(request.headers['x-http-method-override'] ?? '').toUpperCase();
     if (override?.includes(method)) request.story.method = named(method);
     if (tus && request.headers['tus-resumable'] !== undefined) reply.header('tus-resumable', TUS_VERSION);
-    // Whoever asks for the health asks the process itself, not through the proxy.
+    // Health checks reach the process directly, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
     // A browser asks without a key whether it may show one.
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined && (health || !needsKey(request))) return;
     request.identity = await gatekeeper.identify(request);
-    // An unknown path, or another method: only who has a key is told.
+    // An unknown path or method: only clients with a key learn it.
     if (scope === undefined) return;
     assertScope(request, scope);
     if (scope !== 'metrics') audit?.assertReady();
@@ -256,7 +256,7 @@ function checkFraming(raw: IncomingMessage): void {
   }
 }
 
-/** A known path with another method is 405 with what it allows, not 404. */
+/** A known path with another method is 405 with its allowed methods, not 404. */
 function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, ReadonlySet<string>>): void {
   for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method, { overrideExisting: true });
   const all = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'QUERY'];

@@ -42,7 +42,7 @@ export interface ServeOptions {
   dev?: boolean;
   /** Set by the service: receives the outcome of every lookup in a remote registry. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** Set by the service: counts an error that nobody caught. */
+  /** Set by the service: counts uncaught errors. */
   faults?: { hear: (kind: FaultKind) => void };
   log?: Log;
   tracer?: Tracer | null;
@@ -81,7 +81,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     throw new SluiceError('usage', 'tls.client_crl says what tls.client_ca has revoked, and there is none');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
-  /** What was begun ends in the opposite order if the start fails. */
+  /** Started parts, ended in reverse order if the start fails. */
   const undo: (() => unknown)[] = [];
   try {
     return await start(options, undo);
@@ -165,7 +165,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   };
 }
 
-/** Tells the metrics when it expires, and follows its files where there are any; gives what ends that. */
+/** Reports the expiry of the certificate and reloads its files, if any; returns a function that ends both. */
 function useCertificate(
   certificate: Certificate,
   { config: { tls }, dev = false, log = SILENT }: ServeOptions,

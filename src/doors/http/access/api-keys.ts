@@ -1,4 +1,4 @@
-// Those who may call, as the file of keys says: tokens are compared in constant time, and the file is read again when it changes.
+// API keys from the keys file: tokens are compared in constant time, and the file is read again when it changes.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { epochMs, startTimer } from '../../../core/clock.ts';
 import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
-/** Who shows a valid token, or why nobody does; `name`: of the key that is no longer valid. */
+/** The owner of a valid token, or why it is invalid; `name`: the key that is no longer valid. */
 type KeyFound =
   | { identity: Identity; key: ApiKey /** The token is one that a rotation has replaced. */; previous: boolean }
   | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
@@ -57,7 +57,7 @@ export class KeyRing {
   }
 
   /**
-   * Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. `onChange`: what the file says
+   * Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. `onChange`: the keys of the file
    * now, after it was taken.
    */
   async follow(
@@ -77,7 +77,7 @@ export class KeyRing {
     take(await readKeysFile(file));
     let waiting = false;
     this.#watcher = watch(path.dirname(path.resolve(file)), () => {
-      // Any change in the folder counts: a mounted secret changes by a link beside the file, not by the file's name.
+      // Watches the folder: a mounted secret changes through another link, not through the name of the file.
       // Not put off by the next one: where something writes all the time, the file would never be read.
       if (waiting) return;
       waiting = true;
@@ -136,7 +136,7 @@ export class KeyRing {
     return this.#certificates.length > 0;
   }
 
-  /** When keys expire, ms since 1970, by name; those that do not are not there. */
+  /** Expiry of keys by name, ms since 1970; keys without expiry are absent. */
   get expiries(): ReadonlyMap<string, number> {
     const known = this.#keys.map(({ name, expires }) => [name, Date.parse(expires ?? '')] as const);
     return new Map(known.filter(([, at]) => !Number.isNaN(at)));

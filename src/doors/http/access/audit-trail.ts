@@ -1,4 +1,4 @@
-// What of the service goes into the audit log: who asked what of which model, who was refused, what became of jobs, whose keys changed.
+// Audit records of the service: requests with their model, refusals, ends of jobs, changes of keys.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditLog } from '../../../audit/audit-log.ts';
 import type { AuditFields } from '../../../audit/audit-record.ts';
@@ -51,7 +51,7 @@ export class AuditTrail {
   }
 
   /**
-   * Every request that needs a key leaves a record when it is over; of those for metrics only what was refused does. An unknown path has one,
+   * Every request that needs a key leaves a record at its end; requests for metrics only if refused. An unknown path leaves one,
    * too: a guessed key could be tried there unseen.
    */
   follow(app: FastifyInstance): void {
@@ -77,7 +77,7 @@ export class AuditTrail {
     };
   }
 
-  /** The file of keys says something else. Names only: neither tokens nor their sums. */
+  /** The keys file changed. Names only: neither tokens nor their hashes. */
   keysChanged(before: readonly ApiKey[], { keys, certificates }: KeysFile): void {
     const old = new Map(before.map((key) => [key.name, JSON.stringify(key)]));
     const names = keys.map(({ name }) => name);
@@ -93,7 +93,7 @@ export class AuditTrail {
     const { identity, story } = request;
     const { fault } = story;
     const login = fault instanceof LoginRefused ? fault : null;
-    // Whoever showed nothing asked nothing of anybody, and could fill the disk; so could a flood of guesses.
+    // Requests without credentials, or a flood of failed attempts, could fill the disk.
     if (login?.limited) {
       if (login.first) this.#log.append('logins_limited', this.#address(request));
       return;
@@ -177,7 +177,7 @@ export async function noteRefusedTarget(
     request.story.model = named(isListed(entry, asked) ? reference : asked.id);
     if (alias !== undefined && Object.hasOwn(entry.aliases, alias)) request.story.alias = named(alias);
   } catch {
-    // No reference, or a registry that cannot be asked: the refusal is recorded without it.
+    // Without a reference, or with an unreachable registry, the refusal is recorded without the model.
   }
 }
 

@@ -1,4 +1,4 @@
-// The address a request came from: that of the connection, or what a proxy that is known says of it.
+// The client address of a request: from the connection, or from a trusted proxy.
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
@@ -25,8 +25,8 @@ export const peerOf = (request: FastifyRequest): string =>
   (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
 
 /**
- * What a request's address is taken from. `proxies`: those whose X-Forwarded-For is read, from its end: what stands before the first
- * address that is none of them was written by whoever sent it, and may say anything.
+ * Source of client addresses. `proxies`: trusted proxies, whose X-Forwarded-For is read from its end: entries before the first
+ * other address were written by the client, and cannot be trusted.
  */
 export function clientAddress(proxies: BlockList | null): (request: FastifyRequest) => string {
   return (request) => {

@@ -1,4 +1,4 @@
-// The certificate that a client showed in the TLS handshake, and whether it is still worth what it was then.
+// The certificate of a client, and whether it is still valid.
 import { hash, type X509Certificate } from 'node:crypto';
 import type net from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -24,7 +24,7 @@ export class ClientCertificates {
   readonly #known = new WeakMap<net.Socket, { shown: ClientCertificate; generation: number }>();
   #generation = 0;
 
-  /** Authorities or the list of revoked certificates have changed: what was checked with the old ones has to be shown again. */
+  /** Authorities or the revocation list changed: certificates have to be presented again. */
   checkAnew(): void {
     this.#generation++;
   }

@@ -3,7 +3,7 @@ import { isIPv4, isIPv6 } from 'node:net';
 import { monotonicMs } from '../../../core/clock.ts';
 
 const MINUTE_MS = 60_000;
-/** Addresses that are told apart; whoever comes on top shares one bucket. */
+/** Distinct addresses; all further ones share one bucket. */
 const MOST_ADDRESSES = 4096;
 
 interface Bucket {
@@ -11,11 +11,11 @@ interface Bucket {
   left: number;
   /** ms of `now` at which `left` was true. */
   at: number;
-  /** Whether it was empty when it was last asked. */
+  /** Whether it was empty at the last check. */
   limited: boolean;
 }
 
-/** What came of one failure. */
+/** The effect of one failure. */
 interface Failure {
   /** Seconds after which the next one is free; null: this one was. */
   retryAfter: number | null;
@@ -69,13 +69,13 @@ export class FailedLogins {
     return bucket;
   }
 
-  /** A bucket that nobody took from for a minute is full: as good as none. They are in the order of their first failure. */
+  /** A bucket is full again after a minute without failures, and is then removed. Ordered by first failure. */
   #forget(now: number): void {
     for (const [name, { at }] of this.#buckets) if (now - at >= MINUTE_MS) this.#buckets.delete(name);
   }
 }
 
-/** What one client is taken to have: an IPv4 address, or the 64 bits of an IPv6 network, in which it may choose any address. */
+/** The address of one client: an IPv4 address, or the 64-bit network of an IPv6 address, in which a client can choose freely. */
 export function neighbourhoodOf(address: string): string {
   if (isIPv4(address) || !isIPv6(address)) return address;
   const groups = expanded(address.split('%')[0]!);
@@ -84,7 +84,7 @@ export function neighbourhoodOf(address: string): string {
 
 /** The eight groups of an IPv6 address, without leading zeros. */
 function expanded(address: string): string[] {
-  // An IPv4 part at the end stands for two groups, which are not among the first four.
+  // A trailing IPv4 part covers two groups, which are not among the first four.
   const plain = address.replace(/[.\d]{7,15}$/, '0:0');
   const [head = '', tail] = plain.split('::');
   const front = head === '' ? [] : head.split(':');

@@ -1,4 +1,4 @@
-// Who a request is of: what it shows is looked at in one place, and wrong guesses are counted by address.
+// Authenticates requests in one place, and limits failed attempts by address.
 import type { FastifyRequest } from 'fastify';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { KeyRing } from './api-keys.ts';
@@ -14,7 +14,7 @@ interface GatekeeperOptions {
   /** Wrong keys of one address that are looked at in a minute. */
   failuresPerMinute: number;
   addressOf: (request: FastifyRequest) => string;
-  /** What the client of a request showed of itself in the TLS handshake. */
+  /** The client certificate of a request. */
   certificateOf?: (request: FastifyRequest) => ClientCertificate;
   /** Identity providers whose tokens are taken; absent: none. */
   issuers?: TokenIssuers;
@@ -32,7 +32,7 @@ export class Gatekeeper {
   readonly addressOf: GatekeeperOptions['addressOf'];
   readonly #certificateOf: (request: FastifyRequest) => ClientCertificate;
   readonly #issuers: TokenIssuers | null;
-  /** What whoever shows nothing is asked for. */
+  /** The challenge for requests without credentials. */
   readonly #challenge: string;
 
   constructor(options: GatekeeperOptions) {
@@ -48,8 +48,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Who a request is of. Whoever is nobody learns nothing of why, but of a token, which says all of it itself. A valid key is never refused
-   * for what others behind the same address did: a limit of guesses that locks out its neighbours would be a weapon.
+   * Authenticates a request. Failures give no reason, except for JWTs, whose claims the caller can read anyway. A valid key is never refused
+   * for failures of others with the same address: such a limit could be used to lock out neighbours.
    * @throws LoginRefused | SluiceError identity_provider_unavailable
    */
   identify(request: FastifyRequest): Identity | Promise<Identity> {
@@ -65,7 +65,7 @@ export class Gatekeeper {
     throw this.#refusal(request, found.refused, { label: found.name });
   }
 
-  /** Whoever sends an Authorization is judged by that alone. @throws LoginRefused */
+  /** An Authorization header alone decides, if there is one. @throws LoginRefused */
   #ofCertificate(request: FastifyRequest): Identity {
     const shown = this.#certificateOf(request);
     if (!shown) throw this.#refusal(request, 'none', { label: null });

@@ -1,4 +1,4 @@
-// Who a request is of, however that was shown, and what it permits.
+// The identity of a request and its permissions.
 import type { Scope } from '../../../config/scopes.ts';
 
 /** Scopes that come together with the models they are for. */
@@ -20,13 +20,13 @@ export interface Identity {
 /** What other kinds of identity begin with, which no key may. */
 export const RESERVED_PREFIXES = ['oidc:', 'certificate:'] as const;
 
-/** true if one grant has the scope, and the model where one is asked for: grants do not lend each other models. */
+/** Whether one grant has the scope, and the model if one is requested: grants do not combine. */
 export const permits = ({ grants }: Identity, scope: Scope, model?: string): boolean =>
   grants.some(
     ({ scopes, models }) =>
       scopes.includes(scope) && (model === undefined || models === undefined || models.includes(model)),
   );
 
-/** The label of whoever has a name: without the subject of a token. */
+/** The label of an identity: without the subject of a token. */
 export const labelOf = (name: string): string =>
   name.startsWith('oidc:') ? name.split(':').slice(0, 2).join(':') : name;

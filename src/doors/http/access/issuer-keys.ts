@@ -19,7 +19,7 @@ const PEACE_MS = 1_000;
 
 interface IssuerKeysOptions {
   issuer: string;
-  /** null: where the provider says. */
+  /** null: as published by the provider. */
   jwksUrl: string | null;
   /** Authorities in PEM; null: those of Node. */
   ca: string | null;
@@ -33,7 +33,7 @@ interface IssuerKeysOptions {
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 /**
- * Modes: none (a token has to wait for the first reading) → fresh → old (they serve, and are read again beside) → too old (a token has to
+ * States: none (tokens wait for the first fetch) → fresh → old (in use while they are fetched again) → too old (tokens have to
  * wait, and is refused with 503 while the provider is away). However many tokens come, there is one reading at a time, and none sooner
  * after the last than the cooldown.
  */
@@ -150,7 +150,7 @@ const isHttps = (url: string): boolean => URL.canParse(url) && new URL(url).prot
 const unavailable = (cause?: unknown): SluiceError =>
   new SluiceError('identity_provider_unavailable', 'the keys of the identity provider cannot be read', { cause });
 
-/** Public keys that sign. A secret among them would let whoever can read the address sign tokens. */
+/** Public signing keys. With a symmetric key among them, every reader of the address could sign tokens. */
 function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
   if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('there is no list of keys');
   const usable = (keys as unknown[]).filter(

@@ -61,7 +61,7 @@ export interface KeysFile {
   certificates: readonly NamedCertificate[];
 }
 
-/** Reads a keys file; a file that is not there holds nothing. @throws SluiceError usage */
+/** Reads a keys file; a missing file has no keys. @throws SluiceError usage */
 export async function readKeysFile(file: string): Promise<KeysFile> {
   let text: string;
   try {
@@ -124,7 +124,7 @@ async function writeSecret(file: string, text: string): Promise<void> {
   }
 }
 
-/** The same key with another token beside the one it has, which ends at `until` (ms since 1970) if it does not end before. */
+/** The key with a second token; the first one expires at `until` (ms since 1970), or earlier. */
 export function rotated(key: ApiKey, sha256: string, { now, until }: { now: number; until: number }): ApiKey {
   const { expires, previous = [], ...same } = key;
   const old = { sha256: key.sha256, expires: earlier(expires, until) };

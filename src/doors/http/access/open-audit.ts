@@ -1,4 +1,4 @@
-// Opens the audit log of a service, has it measured, and says in the log how far it is.
+// Opens the audit log of a service, registers its metrics, and logs its position.
 import { AuditLog } from '../../../audit/audit-log.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { startInterval, stopTimer } from '../../../core/clock.ts';
@@ -40,7 +40,7 @@ export async function openAudit(
     },
   });
   let told = 0;
-  /** Kept where the log goes, the sum tells whether the end of the file was cut off. */
+  /** With the hash in the log, a truncation of the file can be detected. */
   const tell = (): void => {
     const { seq, sum } = audit.end;
     if (seq === told) return;

@@ -48,7 +48,7 @@ export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig
   return clientAddress(addressList('behind_tls_proxy', behind_tls_proxy));
 }
 
-/** @throws SluiceError usage: certificates have names that nobody can show */
+/** @throws SluiceError usage: names of certificates that no client can have */
 function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: KeyRing): void {
   if (!keys.namesCertificates || tls?.client_ca !== undefined) return;
   const why = behind_tls_proxy
@@ -57,7 +57,7 @@ function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: 
   throw new SluiceError('usage', `keys_file names certificates of clients, but ${why}`);
 }
 
-/** Its keys are read at once, and nobody waits for them: a service starts while a provider is away. */
+/** Fetches its keys in the background: a service starts while a provider is unreachable. */
 async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Promise<TokenIssuer> {
   const name = named(config.name);
   let away = false;

@@ -6,7 +6,7 @@ import { parseReference } from '../../../model/registry/registry.ts';
 import { type Identity, permits } from './identity.ts';
 import type { TokenFault } from './token-issuers.ts';
 
-/** What a request without a key is asked for (RFC 9110). */
+/** The challenge for a request without a key (RFC 9110). */
 export const KEY_CHALLENGE = 'API-Key realm="sluice"';
 export const TOKEN_CHALLENGE = 'Bearer realm="sluice"';
 
@@ -17,15 +17,15 @@ export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope
 export class LoginRefused extends SluiceError {
   readonly label: string | null;
   readonly reason: LoginFault;
-  /** The address has failed too often: told apart, so that a flood of them leaves no flood of lines. */
+  /** The address has failed too often; marked, so that a flood of failures is not a flood of log lines. */
   readonly limited: boolean;
-  /** The first that is told apart so: the address has just come to the limit. */
+  /** The failure with which the address reached the limit. */
   readonly first: boolean;
   /** Of WWW-Authenticate, where it is not the one for keys. */
   readonly challenge: string | null;
-  /** The model that was asked for, as the request names it; null: its address says. */
+  /** The requested model; null: in the path. */
   readonly asked: string | null;
-  /** Id of the job that was asked for, where it exists. */
+  /** Id of the requested job, if it exists. */
   readonly job: string | null;
 
   constructor(
@@ -62,11 +62,11 @@ export function assertScope(request: FastifyRequest, scope: Scope): void {
   throw new LoginRefused('scope', identity.label, `the key lacks the scope ${scope}`, challenge);
 }
 
-/** What RFC 6750 has a client with a token told. */
+/** The challenge for a client with a token (RFC 6750). */
 const tokenChallenge = ({ kind }: Identity, scope: Scope): { challenge?: string } =>
   kind === 'oidc' ? { challenge: `${TOKEN_CHALLENGE}, error="insufficient_scope", scope="${scope}"` } : {};
 
-/** Who may not see a model learns nothing about whether it is there. @throws LoginRefused */
+/** A request must not learn whether a forbidden model exists. @throws LoginRefused */
 export function assertMayUse(request: FastifyRequest, reference: string): void {
   const identity = request.identity!;
   if (permits(identity, request.routeOptions.config.scope!, parseReference(reference).id)) return;

@@ -1,4 +1,4 @@
-// Tokens of identity providers (JWT, RFC 7519): who signed one, whether it is for this service and valid now, and what it permits.
+// Tokens of identity providers (JWT, RFC 7519): signature, audience, validity, permissions.
 import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { IssuerConfig } from '../../../config/oidc-options.ts';
@@ -8,7 +8,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import type { Grant, Identity } from './identity.ts';
 import type { IssuerKeys } from './issuer-keys.ts';
 
-/** Why a token is not taken, as metrics and the log name it → what its owner is told. */
+/** Reasons for refusing a token, as in metrics and log → the message for its owner. */
 export const TOKEN_FAULTS = {
   token_malformed: 'the token is malformed',
   token_issuer: 'the token is of an issuer that is not known here',
@@ -23,7 +23,7 @@ export const TOKEN_FAULTS = {
 } as const;
 export type TokenFault = keyof typeof TOKEN_FAULTS;
 
-/** A token that is not taken. `issuer`: the name of the one it is said to be of, if that is known. */
+/** A refused token. `issuer`: the claimed issuer, if it is configured. */
 export class TokenRefused extends Error {
   readonly fault: TokenFault;
   readonly issuer: string | null;
@@ -40,7 +40,7 @@ export class TokenRefused extends Error {
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 export const looksLikeToken = (text: string): boolean => JWT.test(text);
 
-/** A name that can stand in a log and in a table. */
+/** A name that is safe in logs and tables. */
 const SUBJECT = /^[^\p{Cc}]{1,256}$/u;
 /** Keys without a name that are tried for one token. */
 const MOST_TRIALS = 8;
@@ -59,8 +59,8 @@ interface Known {
 const ANY_TYPE = 'any';
 
 /**
- * Whether claims show an ID token, which names whoever logged in at some client and permits nothing: `typ` of Keycloak, `token_use` of Cognito,
- * else hashes of what was issued beside it and the nonce of a login (OpenID Connect Core, 2 and 3.3.2.11).
+ * Whether claims show an ID token, which identifies a user to a client and permits nothing: `typ` of Keycloak, `token_use` of Cognito,
+ * otherwise hashes of tokens issued with it and the nonce of a login (OpenID Connect Core, 2 and 3.3.2.11).
  */
 const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>
   typ === 'ID' ||
@@ -101,7 +101,7 @@ export class TokenIssuer {
       throw new TokenRefused('token_claims', this.config.name);
     this.#assertBound(claims, thumbprint);
     const identity = this.#identityOf(claims);
-    // What is bound to a certificate has to be compared with it every time.
+    // A token bound to a certificate has to be compared with it every time.
     if (claims.cnf === undefined) this.#remember(name, identity, claims.exp!);
     return identity;
   }
@@ -157,7 +157,7 @@ export class TokenIssuer {
 export class TokenIssuers {
   readonly #issuers: ReadonlyMap<string, TokenIssuer>;
 
-  /** @throws SluiceError usage: a name or an issuer is there twice */
+  /** @throws SluiceError usage: a name or an issuer is duplicated */
   constructor(issuers: readonly TokenIssuer[]) {
     for (const part of ['name', 'issuer'] as const) {
       const said = issuers.map(({ config }) => config[part]);
@@ -178,7 +178,7 @@ export class TokenIssuers {
   }
 }
 
-/** Who a token says it is of, before anybody has looked whether that is true. @throws TokenRefused */
+/** The unverified claims of a token. @throws TokenRefused */
 function issuerOf(token: string): string {
   try {
     const { iss } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { iss?: unknown };

@@ -58,7 +58,7 @@ export class JobTables {
   async #ensure(): Promise<void> {
     const sql = 'SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS there';
     const there = await this.#connections.query(sql, [this.meta, this.uploads]);
-    // Whoever may not create tables can be given them.
+    // An administrator can create the tables for a role that may not.
     if (!there.rows[0]!.there) await this.#connections.script(this.#script);
     const { rows } = await this.#connections.query(`SELECT value FROM ${this.meta} WHERE name = 'version'`);
     const found = Number(rows[0]?.value);

@@ -51,7 +51,7 @@ const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
 
 type Row = Record<string, string | number | null>;
 
-/** What is held needs no row: it ends with the process, which has the folder to itself. */
+/** Leases need no rows: they end with the process, which owns the folder. */
 interface Growing {
   owner: string;
   bytes: number;
@@ -73,7 +73,7 @@ export class SqliteJobs implements JobStore {
   /** Until when jobs stay in the queue. */
   readonly #waiting = new Map<string, number>();
 
-  /** Opens `jobs.sqlite` in a folder that nobody else works in. @throws SluiceError folder_unusable */
+  /** Opens `jobs.sqlite` in a folder of its own. @throws SluiceError folder_unusable */
   constructor(folder: string) {
     const file = path.join(folder, 'jobs.sqlite');
     try {
@@ -96,7 +96,7 @@ export class SqliteJobs implements JobStore {
     for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
   }
 
-  /** What was running when the server before this one ended is queued again. */
+  /** Queues jobs again that were running when the previous server ended. */
   requeueRunning(): Job[] {
     const cutOff = this.#rows("SELECT * FROM jobs WHERE state = 'running' ORDER BY created, id").map(toJob);
     this.#run("UPDATE jobs SET state = 'queued', crashes = crashes + 1 WHERE state = 'running'");

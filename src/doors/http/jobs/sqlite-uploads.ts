@@ -1,4 +1,4 @@
-// The table of resumable uploads beside that of jobs, in the embedded database of one server.
+// The table of resumable uploads in the embedded database of one server.
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import { epochMs } from '../../../core/clock.ts';
 import type { HeldJob } from './job-store.ts';
@@ -16,7 +16,7 @@ export class SqliteUploads implements UploadStore {
   readonly #db: DatabaseSync;
   readonly #onBegun: (id: string) => void;
 
-  /** `onBegun`: what was reserved for it is held here from now on. */
+  /** `onBegun`: this server holds the reservation from now on. */
   constructor(db: DatabaseSync, onBegun: (id: string) => void) {
     this.#db = db;
     this.#onBegun = onBegun;

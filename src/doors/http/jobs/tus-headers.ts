@@ -8,7 +8,7 @@ export const TUS_VERSION = '1.0.0';
 const ALGORITHMS = ['sha1', 'sha256', 'sha512'];
 const PART_TYPE = 'application/offset+octet-stream';
 
-/** What the service can do; `maxBytes`: of one upload. */
+/** Capabilities of the service; `maxBytes`: of one upload. */
 export const tusAbilities = (maxBytes: number): Record<string, string> => ({
   'tus-resumable': TUS_VERSION,
   'tus-version': TUS_VERSION,
@@ -17,7 +17,7 @@ export const tusAbilities = (maxBytes: number): Record<string, string> => ({
   'tus-checksum-algorithm': ALGORITHMS.join(','),
 });
 
-/** What a request that makes an upload says of it. */
+/** The headers of a request that creates an upload. */
 export interface UploadHead {
   length: number;
   metadata: string | null;
@@ -43,12 +43,12 @@ export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
   };
 }
 
-/** What a request says of the part in its body. */
+/** The headers of a request with a part. */
 export interface PartHead {
   offset: number;
-  /** Behind its last byte the part has to be what this says; null: nothing was promised. */
+  /** The checksum that the part must have; null: none was sent. */
   check: PartCheck | null;
-  /** Nothing of the part counts before all of it is there and checked. */
+  /** The part counts only after it is complete and checked. */
   whole: boolean;
 }
 

@@ -8,17 +8,17 @@ export interface Upload {
   metadata: string | null;
   /** Number of durable bytes. */
   offset: number;
-  /** What their files need to go on behind them; null: the offset says it all. */
+  /** State that the files need to continue; null: the offset is enough. */
   tail: string | null;
   /** When something came last, in milliseconds since 1970. */
   touched: number;
-  /** The job is in its table: the upload is over, and told of as long as the job is there. */
+  /** The job is in its table: the upload is complete, and reported while the job exists. */
   queued: boolean;
 }
 
-/** What a part is written with. */
+/** The lease for writing a part. */
 export interface TakenUpload extends HeldJob {
-  /** What whoever had it last, and did not say that it was done, may have used for itself: as it said in `take`. */
+  /** Part numbers that the previous holder may have used without releasing them, as announced in `take`. */
   left: number;
 }
 
@@ -33,11 +33,11 @@ export interface UploadStore {
   /** An open one. */
   byIdempotencyKey(owner: string, key: string): Promise<Upload | null>;
   /**
-   * From now on what others write to it counts no more: a part begins at this offset. `uses`: what it may use up of whatever its files
+   * Claims the upload at this offset and fences off earlier writers. `uses`: part numbers that it may use, if its files
    * number. null: it is not open, or has another offset.
    */
   take(id: string, offset: number, uses: number): Promise<TakenUpload | null>;
-  /** So many bytes are there for good from now on. `done`: the part is over. false: it is not open any more, or somebody else's. */
+  /** Records durable bytes. `done`: the part has ended. false: the upload was closed, or another writer holds it. */
   advance(held: HeldJob, so: Pick<Upload, 'offset' | 'tail'> & { done: boolean }): Promise<boolean>;
   /** An open one is gone. */
   remove(id: string): Promise<boolean>;

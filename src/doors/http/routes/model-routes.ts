@@ -153,7 +153,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
     { config: { scope: 'models:write' }, schema: REGISTER },
     async (request, reply) => {
       const { modelId } = request.query;
-      // Before a byte of the body is read: what a package is of is known only once it is read.
+      // Before the body is read: the model of a package is known only afterwards.
       if (modelId !== undefined) assertMayUse(request, modelId);
       else assertMayUseAll(request);
       const { description, entry } = await trials.admit(request, reply, async (place, signal, inTurn) => {
@@ -223,7 +223,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
   );
 }
 
-/** Who moves an alias, and why if that is said. */
+/** Who moves an alias, and the reason if given. */
 const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
   who: identity!.name,
   ...(reason === undefined ? {} : { why: reason }),

@@ -217,7 +217,7 @@ async function answerBody(services: ServiceContext, asking: Asking): Promise<voi
     },
     async commit() {
       reply.hijack();
-      // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
+      // Requests of one turn of the event loop are answered together: waking clients one by one costs twice as much.
       if (whole) await nextTurn();
       place.finish();
       await held.end();

@@ -24,7 +24,7 @@ interface Waiter {
 }
 
 /**
- * What one request has of the service. Modes: inside (counted, no slot) → waiting → at work (holds a slot) ⇄ idle (waits for its
+ * The admission of one request. States: inside (counted, no slot) → waiting → at work (holds a slot) ⇄ idle (waits for its
  * client; the slot is anybody's who wants it) → left.
  */
 export interface Admitted {
@@ -32,9 +32,9 @@ export interface Admitted {
   begin(signal: AbortSignal): Promise<void>;
   /** Waits for the client, then for a turn again if the slot was wanted meanwhile. */
   idle(wait: () => Promise<void>): Promise<void>;
-  /** Gives the slot up for good: what is left to do takes nothing but the client's time. Idempotent. */
+  /** Releases the slot: the rest takes only the client's time. Idempotent. */
   finish(): void;
-  /** The request is over. Idempotent. */
+  /** The request has ended. Idempotent. */
   leave(): void;
 }
 
@@ -44,7 +44,7 @@ const MOST_KEYS = 10_000;
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #keys = new Map<string, KeyState>();
-  /** Waiters by key; the key whose turn is next stands first. */
+  /** Waiters by key; the next key is first. */
   readonly #queues = new Map<string, Waiter[]>();
   /** Those that hold a slot and wait for their client → what takes the slot from them; the longest first. */
   readonly #idle = new Map<object, () => void>();
@@ -82,7 +82,7 @@ export class Admission {
     const turn = async (again: boolean) => {
       await this.#turn(key, signal!, again);
       slot = true;
-      // Whoever left while the turn came takes none.
+      // A request that left meanwhile takes no slot.
       if (left) giveUp();
     };
     const place: Admitted = {
@@ -118,7 +118,7 @@ export class Admission {
     return place;
   }
 
-  /** Whoever was not here for a second has a full bucket: as good as unknown. */
+  /** After a second without requests, a key has a full bucket and is removed. */
   #forget(now: number): void {
     for (const [key, { inside, refilled }] of this.#keys) {
       if (inside === 0 && now - refilled > 1000) this.#keys.delete(key);
@@ -150,7 +150,7 @@ export class Admission {
     return state;
   }
 
-  /** `again`: the request was at work already, so it is never refused, and stands first among those of its key. */
+  /** `again`: the request was at work before, so it is never refused, and comes first for its key. */
   async #turn(key: string, signal: AbortSignal, again: boolean): Promise<void> {
     signal.throwIfAborted();
     if (this.#running < this.#limits.concurrent_requests) {
@@ -188,7 +188,7 @@ export class Admission {
     }
   }
 
-  /** Hands a slot on: to the key whose turn it is, which stands last then. */
+  /** Passes a slot to the next key, which then becomes the last. */
   #release(): void {
     const [first] = this.#queues;
     if (!first) {

@@ -21,14 +21,14 @@ export interface AnswerOptions extends SpillOptions {
   /** How it is encoded, unless it is too short. Limits of the hold are those of plain bytes, the digest is that of encoded ones. */
   encoding?: Agreed | null;
   trailers?: boolean;
-  /** Wraps waits for a client that reads slowly, once nothing else goes on. */
+  /** Wraps waits for a slow client, when no other work remains. */
   whileIdle?: (wait: () => Promise<void>) => Promise<void>;
   onWritten?: (bytes: number) => void;
 }
 
-/** Held back until so many bytes are ready. */
+/** The response head is held until this number of bytes is ready. */
 const HOLD_BYTES = 1024 * 1024;
-/** … or so many rows are. */
+/** … or this number of rows. */
 export const HOLD_ROWS = 10_000;
 const COPY_BYTES = 256 * 1024;
 
@@ -76,7 +76,7 @@ export class Answer {
     else await this.release();
   }
 
-  /** Enough is ready for a status: sends the head and what was held, unless the answer must be whole. */
+  /** The status is certain: sends the head and the held bytes, unless the answer must be complete. */
   async release(): Promise<void> {
     const held = this.#held;
     if (!held || this.#options.whole) return;

@@ -132,7 +132,7 @@ function textsOf(bytes: Uint8Array, rows: number): Elements {
   return { length: rows, at };
 }
 
-/** The bytes of an output; null: it holds what they cannot say (a missing value). */
+/** The bytes of an output; null: a missing value has no binary form. */
 export function bytesOfTensor(datatype: string, data: readonly unknown[]): Buffer | null {
   if (datatype === 'BYTES') return data.every((v) => typeof v === 'string') ? bytesOfTexts(data) : null;
   if (datatype === 'BOOL') {

@@ -32,7 +32,7 @@ export function loopStalls(): number {
 }
 
 /**
- * Calls `onTimeout` after `ms`, or gives a fresh interval if the event loop stood still meanwhile: what the client sent then is not read
+ * Calls `onTimeout` after `ms`, or starts a new interval if the event loop stalled meanwhile: bytes that the client sent are not read
  * yet. Gives what ends it.
  */
 export function clientTimer(ms: number, onTimeout: () => void): () => void {

@@ -11,7 +11,7 @@ export type ContentCoding = 'gzip' | 'zstd';
 const LEAST_BYTES = 1024;
 const WEIGHT = /^q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/;
 
-/** What a client takes of what there is. */
+/** The coding for a client, by its Accept-Encoding. */
 export interface Agreed {
   coding: ContentCoding;
   /** 1 to 9 */
@@ -48,7 +48,7 @@ export function agreedCoding(
   return { coding: best.coding, level, leastBytes: plain === 0 ? 0 : LEAST_BYTES };
 }
 
-/** The header of an answer that differs by what its client takes, beside what it differs by already. */
+/** Adds Accept-Encoding to the Vary header. */
 export const varyWith = (vary: unknown): string => [vary, 'accept-encoding'].flat().filter(Boolean).join(', ');
 
 /** A stream of node:zlib, which works on threads of libuv. */
@@ -103,7 +103,7 @@ export class ContentEncoder {
       stream.once('close', onClose);
       begin(() => {
         stream.off('close', onClose);
-        // What the stream still buffers is given to the listener as well.
+        // Bytes that the stream buffers are passed to the listener, too.
         while (stream.read() !== null);
         resolve(Buffer.concat(this.#ready.splice(0)));
       });

@@ -3,7 +3,7 @@ import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** The active algorithms of the RFC, with the bytes of their hashes. Others are ignored, as it says. */
+/** The active algorithms of the RFC, with the lengths of their hashes. Others are ignored, as required. */
 const ALGORITHMS = { 'sha-256': { node: 'sha256', bytes: 32 }, 'sha-512': { node: 'sha512', bytes: 64 } } as const;
 type DigestAlgorithm = keyof typeof ALGORITHMS;
 
@@ -13,7 +13,7 @@ const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(ALGORIT
 const MEMBER =
   /^([a-z*][a-z0-9_.*-]*)=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?):(?:;[^,]*)?$/;
 
-/** What was promised of a body, held against its bytes as they come. */
+/** Compares a body with its declared digest as it arrives. */
 export class DigestCheck {
   readonly #wanted: readonly { hash: Hash; digest: Buffer }[];
 

@@ -3,13 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
-/** What clients of this service send beside what any page may. */
+/** Request headers of this service, in addition to the CORS-safelisted ones. */
 const ASKED_WITH =
   'authorization, content-type, content-encoding, content-digest, want-content-digest, idempotency-key, prefer, range, if-range, traceparent, x-request-id, inference-header-content-length, tus-resumable, upload-length, upload-offset, upload-metadata, upload-checksum, x-http-method-override';
 const READABLE =
   'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version, sluice-job, inference-header-content-length, tus-resumable, tus-version, tus-extension, tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata, upload-expires';
 
-/** Adds what a page may read; true: the request was the question whether a page may ask, and is answered. */
+/** Adds CORS headers; true: the request was a preflight, and is answered. */
 type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**

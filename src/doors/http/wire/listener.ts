@@ -19,7 +19,7 @@ export interface Certificate {
   key: string;
   /** Authorities that the certificates of clients are checked with. */
   ca?: string;
-  /** What they have revoked. */
+  /** Their revocation lists. */
   crl?: string;
 }
 
@@ -86,7 +86,7 @@ export interface Listener {
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is invalid */
   replaceCertificate(certificate: Certificate): void;
-  /** What the client of a connection showed of itself. */
+  /** The client certificate of a connection. */
   clientOf(socket: net.Socket): ClientCertificate;
   /** Takes no more connections. */
   close(): void;
@@ -101,7 +101,7 @@ export interface Listener {
 interface ListenerOptions {
   /** Absent: plain HTTP, behind a proxy. */
   certificate?: Certificate;
-  /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */
+  /** true: clients without a certificate signed by `certificate.ca` get no connection. */
   requireClient?: boolean;
   headersTimeoutMs: number;
   keepAliveMs: number;
@@ -194,7 +194,7 @@ function newServer(options: ListenerOptions, handler: http.RequestListener): htt
 const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
   ...certificate,
   ...TLS_SETTINGS,
-  // Whoever is not vouched for is let in to be told so, or to show a key.
+  // Clients without a trusted certificate may connect, to get an error or to send a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });
 
@@ -243,7 +243,7 @@ class Doorman {
 
 const nameOf = ({ remoteAddress, remotePort }: net.Socket): string => `${remoteAddress} ${remotePort}`;
 
-/** What is known of the heads on a connection: how many came, and the stalls of the event loop before the one that is awaited. */
+/** Request heads on a connection: their number, and stalls of the event loop before the awaited one. */
 interface Heads {
   requests: number;
   stalls: number;
@@ -275,7 +275,7 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options
     refuse(socket, fault, options);
     return;
   }
-  // The rest of the head may lie unread since the event loop stood still. The server tells a late head once, so this asks from now on.
+  // The rest of the head may be unread because the event loop stalled. The server reports a late head once, so this polls.
   const { requests } = known;
   const stop = clientTimer(options.headersTimeoutMs, () => {
     if (known.requests === requests) refuse(socket, fault, options);
@@ -347,7 +347,7 @@ export function followCertificate(
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
-    // Of several the first is what the client spoke.
+    // The first of several is the client's.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
     if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
       throw new SluiceError('https_required', 'the request did not come over HTTPS through a known proxy');

@@ -33,11 +33,11 @@ export function systemFault(error: unknown): unknown {
   return error;
 }
 
-/** The answer to an error. What a bug has to say is for the log: it may be the sentence of another component. */
+/** The answer to an error. Messages of internal errors go to the log only: they may come from other components. */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action, fault } = e.entry;
-  // Said in full: fastify adds the charset to what it sends itself, and a refusal before the end of a body goes past it.
+  // With the charset that fastify adds to its own answers; a refusal before the end of a body bypasses it.
   const headers: Record<string, string> = { 'content-type': 'application/problem+json; charset=utf-8' };
   const challenge = e instanceof LoginRefused ? e.challenge : null;
   if (challenge !== null) headers['www-authenticate'] = challenge;
@@ -60,7 +60,7 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   };
 }
 
-/** Codes whose messages name what was requested → a message without the name. */
+/** Codes whose messages name the requested object → a message without the name. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
   model_not_found: 'there is no such model, version or alias',
 };

@@ -34,10 +34,10 @@ export interface RequestBody {
   ended(): boolean;
 }
 
-/** Text files of a form are small; what is not a file is not read. */
+/** Text files of a form are small; other fields are not read. */
 const FORM_LIMITS = { fileSize: Number.MAX_SAFE_INTEGER, fieldSize: 64 * 1024, parts: 100 };
 
-/** Where the bytes of a body come from, and what has to hold behind the last of them. */
+/** The bytes of a body, and the check after the last of them. */
 interface BodySource {
   stream: Readable;
   raw: IncomingMessage;
@@ -117,7 +117,7 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
   };
   try {
     const first = next();
-    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
+    // The form is read by a pipe that started listening in the same turn: both see every byte.
     if (check) raw.on('data', (bytes: Buffer) => check.update(bytes));
     let part = await first;
     while (part && part.type !== 'file') part = await next();
@@ -152,7 +152,7 @@ const formError = (cause: unknown): SluiceError =>
 /** A file of a form; its name is that of the client. */
 interface FormFile {
   name: string;
-  /** Call once, and read to the end before the next file is asked for. */
+  /** Call once, and read to the end before the next file. */
   chunks(): AsyncIterable<Uint8Array>;
 }
 
@@ -176,7 +176,7 @@ export async function* formFiles(
     const parts = request.parts({ limits: { ...FORM_LIMITS, files: mostFiles } });
     const first = parts.next();
     first.catch(() => {});
-    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
+    // The form is read by a pipe that started listening in the same turn: both see every byte.
     raw.on('data', onData);
     for (let pending = first; ; pending = parts.next()) {
       let part: Awaited<typeof first> | undefined;

@@ -1,4 +1,4 @@
-// One line of the log a request, when it is over: answered, refused or cut. Successes are sampled under load, nothing else is.
+// One log line for each request at its end: answered, refused or cut. Only successes are sampled under load.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -22,13 +22,13 @@ import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields
 import { type LoginFault, LoginRefused } from '../access/permissions.ts';
 import { protocolOf } from './streaming-support.ts';
 
-/** Says in the story of a request which model it is about. */
+/** Records the model of a request for its log line. */
 export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: string; sha256: string }): void {
   story.model = named(ref);
   story.packageSha256 = sha256;
 }
 
-/** What is known of a request, filled in while it is answered. */
+/** Fields of a request's log line, filled in while it is answered. */
 interface RequestStory {
   /** Its span; without tracing the one the client named; null where there is none. */
   trace: TraceParent | null;
@@ -36,7 +36,7 @@ interface RequestStory {
   model: Word | null;
   /** Of the package that `model` is. */
   packageSha256: string | null;
-  /** The method that the request stands for, where its headers override the one of its head. */
+  /** The effective method, if headers override the request line. */
   method: Word | null;
   /** Of a request that asks for aliases. */
   alias: Word | null;
@@ -47,7 +47,7 @@ interface RequestStory {
   rejected: number;
   bytesIn: number;
   bytesOut: number;
-  /** What it was refused or cut for. */
+  /** The error that refused or cut it. */
   fault: unknown;
 }
 
@@ -169,7 +169,7 @@ export class RequestLog {
   }
 }
 
-/** Who has to look: error the operator at once, warn when it goes on, info nobody. */
+/** Levels: error for operators at once, warn if it continues, info for nobody in particular. */
 function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
   if (fault === null) return status >= 500 ? 'error' : quiet ? 'debug' : 'info';
   if (!(fault instanceof SluiceError)) return 'error';

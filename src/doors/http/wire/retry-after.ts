@@ -9,7 +9,7 @@ const LIMIT_SECONDS = {
 };
 /** Status 503: overloaded, starting or stopping, or a dependency is unavailable. */
 const UNAVAILABLE_SECONDS = 2;
-/** Status 423: whoever holds it has lost it by then if nothing comes any more. */
+/** Status 423: a silent holder has lost the lock by then. */
 const LOCKED_SECONDS = 1;
 
 /** The same error, saying when the limit of a key has room again. */

@@ -1,4 +1,4 @@
-// What the operations that score have in common, whether they answer at once or make a job: their query, their limits, their turn.
+// Shared by all operations that score, at once or as a job: query parameters, limits, admission.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import { SCORING } from '../../../config/options/scoring.ts';
@@ -73,7 +73,7 @@ export interface PredictQuery {
   interpretation?: boolean;
 }
 
-/** What the operations of one service share. */
+/** Shared by the operations of one service. */
 export interface ServiceContext {
   config: ServerConfig;
   host: ModelHost;

@@ -16,7 +16,7 @@ export interface ProblemSent {
   cut: boolean;
 }
 
-/** Answers with a problem; the line of the request says what it was. */
+/** Answers with a problem document; the log line of the request has its code. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const fault = inOurWords(systemFault(error));
   const { code } = asSluiceError(fault, 'internal_error');
@@ -34,7 +34,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   return { code, cut: false };
 }
 
-/** Clients of this protocol look for `error` in what is refused, also where there is no route. */
+/** Clients of this protocol expect `error` in refusals, even without a route. */
 const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
   routeOptions.config?.openInference === true || url.startsWith('/v2/');
 
@@ -77,7 +77,7 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
   };
 }
 
-/** Answers what the router itself refuses: a malformed address, or one whose parts are too long. No hook runs for it. */
+/** Answers requests that the router refuses: a malformed path, or one with parts that are too long. No hook runs for them. */
 export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const e = addressFault(error);
   request.story.fault = e;
@@ -138,7 +138,7 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
-  // The file of a form that is refused is not read: its pipe would hold up what is discarded here.
+  // The file of a refused form is not read: its pipe would block the bytes that are discarded here.
   raw.unpipe();
   raw.resume();
 }

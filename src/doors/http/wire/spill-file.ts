@@ -10,7 +10,7 @@ export interface SpillOptions {
   spillBytes: number;
   /** Default: the system's folder for temporary files. */
   spillFolder?: string | undefined;
-  /** Told how many bytes more wait, or fewer. */
+  /** Receives changes of the number of waiting bytes. */
   onSpill?: (bytes: number) => void;
 }
 
@@ -43,7 +43,7 @@ export class SpillFile {
     return this.#written - this.#read;
   }
 
-  /** @throws SluiceError limit_exceeded, or what the file system says */
+  /** @throws SluiceError limit_exceeded, or an error of the file system */
   async append(bytes: Uint8Array): Promise<void> {
     const { spillBytes, onSpill } = this.#options;
     if (this.waiting + bytes.length > spillBytes) throw tooMany('spill.max_bytes', spillBytes, 'bytes');

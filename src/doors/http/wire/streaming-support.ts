@@ -24,7 +24,7 @@ export const takesTrailers = (raw: IncomingMessage): boolean =>
   marksEnd(raw) &&
   (raw.headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
 
-/** Whether the end of an answer without a length is told from a cut. Node answers whatever else calls itself HTTP as HTTP/1.0. */
+/** Whether clients can distinguish the end of an answer without a length from a cut. Node treats other versions as HTTP/1.0. */
 const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
 
 /** The protocol version that Node answers with, whatever version the request head names. */

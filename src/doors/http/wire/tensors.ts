@@ -43,7 +43,7 @@ const integerOf = (bits: number, signed: boolean) => {
 
 const isFloat = (value: unknown): boolean => Number.isFinite(value) || typeof value === 'bigint';
 
-/** What the elements of a tensor have to be; null is a missing value. */
+/** The type of the elements of a tensor; null is a missing value. */
 const ELEMENTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   BOOL: (v) => typeof v === 'boolean',
   ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`INT${bits}`, integerOf(bits, true)])),
@@ -96,7 +96,7 @@ export function refuseUnknownInputs(columns: readonly TensorColumn[], manifest: 
   if (unknown >= 0) throw new SluiceError('header_mismatch', `inputs[${unknown}] is not a column of the model`);
 }
 
-/** A whole number of so many digits may be none that a double holds. */
+/** Integers with this many digits may not fit into a double. */
 const LONG_INTEGER = /[[,:\s-][0-9]{16}/;
 
 /** Whole numbers that a double does not hold are bigints. @throws SluiceError bad_request */
@@ -230,7 +230,7 @@ export function asWanted(tensors: readonly NamedTensor[], wanted: WantedOutputs)
   return { outputs, behind: behind.length > 0 ? Buffer.concat(behind) : null };
 }
 
-/** What the protocol calls the metadata of a model; -1 stands for any number of rows. */
+/** Model metadata of the protocol; -1 means any number of rows. */
 export function tensorMetadata(manifest: Manifest) {
   const shape = [-1];
   return {

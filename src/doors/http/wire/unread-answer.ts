@@ -27,12 +27,12 @@ export function cutUnread(res: ServerResponse, idleMs: number): void {
 
 interface Handle {
   writeQueueSize?: number;
-  /** Under TLS the connection itself; the queue of TLS stands still until all of a write is done. */
+  /** Under TLS the raw connection; the queue of TLS does not move until a write is complete. */
   _parent?: Handle;
 }
 
 /**
- * Bytes that the kernel has not taken yet: only they tell that one large write moves. Node has no public word for it, and looks at the
+ * Bytes that the kernel has not accepted yet: only they show progress of one large write. Node has no public API for it, and uses the
  * same for its own time limits; without it such a write has to be taken within one interval.
  */
 function queuedIn(socket: object): number {
