@@ -6,10 +6,10 @@
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import { kafkaClient } from './choose-client.ts';
+import { kafkaClient, openTransactionalWriter } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { KafkaConnection } from './client/connection.ts';
-import type { BatchWriter, MemberIdentity, Rounds } from './client/kafka-client.ts';
+import type { MemberIdentity, Rounds, TransactionalWriter } from './client/kafka-client.ts';
 import { type Answered, CommitQueue, type CommitQueueOptions } from './commit-queue.ts';
 import type { PartitionReport, TransactionReport } from './observer.ts';
 import { type PlanOptions, type SendPlan, SendPlanner } from './send-plan.ts';
@@ -48,6 +48,12 @@ export interface CommitterHost {
   written(report: TransactionReport): void;
 }
 
+/** Writes rounds and commits `next`, in one transaction or, at least once, one after the other. */
+interface Sender {
+  send(rounds: Rounds, next: ReadonlyMap<number, bigint>): Promise<void>;
+  discard(): Promise<void>;
+}
+
 type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
 
 /** One transaction at a time. After a failure all queues that had a part in it are over, and the next one has a new writer. */
@@ -56,7 +62,7 @@ export class Committer {
   readonly #host: CommitterHost;
   /** In turn: who was served last is last. */
   readonly #queues = new Set<CommitQueue>();
-  #writer: Promise<BatchWriter> | null = null;
+  #writer: Promise<Sender> | null = null;
   #running = false;
   #closed = false;
   #begun = Number.NEGATIVE_INFINITY;
@@ -170,13 +176,9 @@ export class Committer {
   }
 
   async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>): Promise<void> {
-    const { group, topic, transactionalId } = this.#options;
     const writer = await this.#writing();
     try {
-      if (transactionalId === null) {
-        await writer.write(rounds);
-        await this.#host.commit(next);
-      } else await writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() });
+      await writer.send(rounds, next);
     } catch (error) {
       throw await this.#learnFrom(error, rounds);
     }
@@ -194,7 +196,7 @@ export class Committer {
     return tooLarge ? new SluiceError('kafka_failed', error.message, { cause: error }) : error;
   }
 
-  #writing(): Promise<BatchWriter> {
+  #writing(): Promise<Sender> {
     if (this.#writer) return this.#writer;
     const opening = this.#takeOver();
     this.#writer = opening;
@@ -204,23 +206,33 @@ export class Committer {
     return opening;
   }
 
-  async #takeOver(): Promise<BatchWriter> {
-    const { connection, compression, transactionTimeoutMs, transactionalId, fencing } = this.#options;
-    const { group, topic, of, writes } = this.#options;
+  async #takeOver(): Promise<Sender> {
+    const { group, topic, connection, compression, transactionTimeoutMs, transactionalId } = this.#options;
     if (this.#closed) throw new SluiceError('kafka_failed', 'the committer is closed');
-    const began = monotonicMs();
-    const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId });
-    try {
-      await writer.connect();
-      if (transactionalId !== null && fencing) {
-        await writer.fence({ group, topic, partitions: of, writes });
-        this.#host.fenced(monotonicMs() - began);
-      }
-      return writer;
-    } catch (error) {
-      inBackground('giving up a producer', () => writer.discard());
-      throw error;
+    if (transactionalId === null) {
+      const writer = kafkaClient().writer({ connection, compression });
+      await connected(writer, () => writer.connect());
+      const send = async (rounds: Rounds, next: ReadonlyMap<number, bigint>) => {
+        await writer.write(rounds);
+        await this.#host.commit(next);
+      };
+      return { send, discard: () => writer.discard() };
     }
+    const writer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId });
+    await connected(writer, () => this.#fence(writer));
+    return {
+      send: (rounds, next) => writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() }),
+      discard: () => writer.discard(),
+    };
+  }
+
+  async #fence(writer: TransactionalWriter): Promise<void> {
+    const { group, topic, of, writes, fencing } = this.#options;
+    const began = monotonicMs();
+    await writer.connect();
+    if (!fencing) return;
+    await writer.fence({ group, topic, partitions: of, writes });
+    this.#host.fenced(monotonicMs() - began);
   }
 
   /** In the background: it must not hold up whoever takes over. */
@@ -233,6 +245,15 @@ export class Committer {
         () => {},
       ),
     );
+  }
+}
+
+async function connected(writer: Pick<TransactionalWriter, 'discard'>, connect: () => Promise<void>): Promise<void> {
+  try {
+    await connect();
+  } catch (error) {
+    inBackground('discarding a producer', () => writer.discard());
+    throw error;
   }
 }
 

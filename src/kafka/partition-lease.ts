@@ -36,7 +36,7 @@ import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kindOf, saysOf, type Word } from '../core/log.ts';
 import { unlessAborted } from '../core/unless-aborted.ts';
-import { kafkaClient } from './choose-client.ts';
+import { openTransactionalWriter } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
 import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
@@ -178,7 +178,7 @@ export class PartitionLease {
 
   async #fenceEarlierReleases(): Promise<void> {
     const { group, topic, commits } = this.#options;
-    const writer = kafkaClient().writer({ ...commits, transactionalId: `${group}-${topic}-${this.partition}` });
+    const writer = openTransactionalWriter({ ...commits, transactionalId: `${group}-${topic}-${this.partition}` });
     try {
       await writer.connect();
       await writer.fence();

@@ -6,7 +6,7 @@ import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
 import { saysOf } from '../core/log.ts';
 import { within } from '../core/within.ts';
-import { kafkaClient } from './choose-client.ts';
+import { kafkaClient, requireTransactions } from './choose-client.ts';
 import type { GroupMember, MemberEvents, MemberIdentity } from './client/kafka-client.ts';
 import { Committer, type CommitterHost } from './committer.ts';
 import { InFlight } from './in-flight.ts';
@@ -102,9 +102,10 @@ export class TransactionalProcessor {
   /**
    * Checks the topics and joins the group.
    * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
-   *   kafka_partitions_differ | kafka_config
+   *   kafka_partitions_differ | kafka_config (exactly_once with a client without transactions, too)
    */
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
+    if (options.delivery !== 'at_least_once') requireTransactions('delivery');
     const processor = new TransactionalProcessor(options);
     try {
       await processor.#chooseCommitter();

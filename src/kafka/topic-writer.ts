@@ -32,8 +32,6 @@ export class TopicWriter implements AsyncDisposable {
     this.#producer = kafkaClient().writer({
       connection: options.connection,
       compression: options.compression ?? 'none',
-      transactionalId: null,
-      transactionTimeoutMs: 60_000,
     });
   }
 

@@ -61,6 +61,15 @@ export interface FilesOnlySpec extends FileRunSpec {
   sink: FileSink | StdioSink;
 }
 
+/**
+ * Loads the Kafka client only where the delivery depends on its transactions; a table has transactions of its own.
+ * @throws SluiceError kafka_config
+ */
+export async function checkDelivery({ sink, delivery }: Pick<Pipeline, 'sink' | 'delivery'>): Promise<void> {
+  if (sink.type !== 'kafka' || delivery !== 'exactly_once') return;
+  (await import('../kafka/choose-client.ts')).requireTransactions('delivery');
+}
+
 export function interpretationOf({ score }: Pick<Pipeline, 'score'>): InterpretationSpec | null {
   if (score.interpretation === 'none') return null;
   return {

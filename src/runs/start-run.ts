@@ -5,7 +5,7 @@ import { SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
-import { interpretationOf, type RunSpec } from './spec.ts';
+import { checkDelivery, interpretationOf, type RunSpec } from './spec.ts';
 import type { TopicSpec } from './topics/answer-records.ts';
 
 async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
@@ -37,6 +37,7 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
   if (source.type !== 'kafka') {
     throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
   }
+  await checkDelivery(spec);
   await refuseInteractions(spec, context);
   return (await import('./topics/topic-run.ts')).startTopicRun(spec as TopicSpec, context);
 }

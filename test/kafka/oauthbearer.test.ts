@@ -125,6 +125,7 @@ requireKafka('logins with tokens', () => {
           batchRows: 50,
           transactionRows: 50,
           workMs: 1,
+          delivery: client.transactionalWriter ? 'exactly_once' : 'at_least_once',
         };
         const crew = [settings, settings].map((s) => new Worker(client.name, s));
         try {
@@ -155,7 +156,8 @@ requireKafka('logins with tokens', () => {
           await load(2 * SESSION_MS);
           const seen = await readTopic(cluster, output);
           const keys = new Set(seen.map((r) => r.key)).size;
-          expect({ records: seen.length, keys }).toEqual({ records: sent, keys: sent });
+          expect(keys).toBe(sent);
+          if (client.transactionalWriter) expect(seen).toHaveLength(sent);
         } finally {
           issuer.status = 200;
           issuer.lifetime = 60;

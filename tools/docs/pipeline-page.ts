@@ -80,8 +80,10 @@ time, for all its partitions, of up to \`transaction_rows\` records. \`commit_in
 next one may begin, \`score.batch_wait_ms\` how long records may wait for others: with 20 and 20 an answer takes some 25 ms (\`npm run
 kafka:latency\`); 100 and 50 take less CPU. Who is killed without an \`instance_id\` may hold up readers for \`transaction_timeout_ms\`.
 
-\`SLUICE_KAFKA_CLIENT=kafkajs\` takes the earlier Kafka client; members of both may be in one group, so a deployment rolls from one to the other and
-back ([why](decisions/0012-kafka-behind-an-interface.md)).
+\`SLUICE_KAFKA_CLIENT=kafkajs\` selects another Kafka client, which has no transactions ([why](decisions/0023-kafkajs-without-transactions.md)).
+Pipelines between topics and uploads into topics need \`delivery: at_least_once\` with it, else they end at the start (\`kafka_config\`); \`lint\`
+reports it. \`dlq replay\` and \`dlq drop\` need the default client. Members of both clients may be in one group, so a deployment rolls from one to the
+other and back.
 
 An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
 \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.
@@ -180,8 +182,8 @@ process, and renewed after 80 % of their life; while the endpoint is away the ol
 key a moment late.
 
 Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires), each is renewed after 80 % of its time, with passwords as with
-tokens: nothing is lost, given up or logged. kafkajs logs in again on the connection it has, so that a refusal then costs that connection and the
-transaction that is open on it; the other client makes a new connection first.
+tokens: nothing is lost, given up or logged. The default client makes a new connection for it first. kafkajs logs in again on the connection
+it has, so that a refusal costs that connection.
 
 ${TOPICS}## Files
 

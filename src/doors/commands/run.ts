@@ -62,6 +62,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
           `${file}: sink.partition is not said: it starts only while source and sink have equally many partitions, see docs/pipelines.md`,
         );
       }
+      const misdelivered = await deliveryProblem(pipeline);
+      if (misdelivered !== null) problems.push(`${file}:1:1 ${misdelivered}`);
       const model = await registry.resolve(pipeline.model);
       if (pipeline.score.interpretation !== 'none' && !model.manifest.explain?.background) {
         problems.push(`${file}:1:1 ${model.ref} has no background sample: score.interpretation must be none`);
@@ -81,6 +83,15 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
   out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} in order`);
+}
+
+/** Why the selected Kafka client cannot deliver as the pipeline demands; null: it can. */
+async function deliveryProblem(pipeline: Awaited<ReturnType<typeof readPipeline>>): Promise<string | null> {
+  const { checkDelivery } = await import('../../runs/spec.ts');
+  return checkDelivery(pipeline).then(
+    () => null,
+    (error: unknown) => asSluiceError(error, 'kafka_config').message,
+  );
 }
 
 /** What of the declarations of its source does not fit the model; null: all of it does. */

@@ -1,12 +1,11 @@
-// What the rest of the house asks of a Kafka client, whichever library speaks the protocol below it. Every implementation passes the
-// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the
-// kafka_* codes; where the broker refused something, a cause has the protocol's name of the error as its `type`.
+// The interface of a Kafka client. Every implementation passes test/kafka/client/conformance.ts. All errors are SluiceErrors with a kafka_*
+// code; where a broker refused a request, a cause has the protocol's name of the error as its `type`.
 import type { SluiceError } from '../../core/errors.ts';
 import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import type { IncomingRecord, RecordHeaders } from './records.ts';
 
-/** A library behind the interface. Making one connects to nothing. */
+/** A library behind the interface. None of its functions connects. */
 export interface KafkaClient {
   readonly name: string;
   /** Whether its members keep partitions through a rebalance that gives them back. */
@@ -15,7 +14,9 @@ export interface KafkaClient {
   readonly paced: boolean;
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
-  writer(options: WriterSettings): BatchWriter;
+  writer(settings: WriterSettings): BatchWriter;
+  /** null: the client has no transactions, so it delivers at least once only. */
+  readonly transactionalWriter: ((settings: TransactionSettings) => TransactionalWriter) | null;
   scanner(connection: KafkaConnection): PartitionScanner;
 }
 
@@ -48,9 +49,9 @@ export interface TopicAdmin {
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Offsets the group goes on at, null where it has none; what is said of partitions that do not exist is undefined. Waits some seconds
-   * until no transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it, and only for
-   * those asked for, because other members' partitions are hardly ever without one.
+   * Committed offsets of the group, null where it has none, undefined for partitions that do not exist. A client with transactions waits
+   * some seconds until no open transaction can move one of them (KIP-447, `require_stable`) where the broker allows it. It requests these
+   * partitions only, because those of other members hardly ever have no open transaction.
    */
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
@@ -58,7 +59,7 @@ export interface TopicAdmin {
 }
 
 export interface BrokerFeatures {
-  /** Offsets of a transaction are refused when the member's generation is over: one transaction may hold several partitions. */
+  /** Broker and client fence transactions by the generation of the member, so one transaction may hold several partitions. */
   readonly memberTransactions: boolean;
 }
 
@@ -129,7 +130,7 @@ export interface MemberOptions {
  */
 export type MemberState = 'connecting' | 'joining' | 'joined' | 'gone' | 'failed' | 'stopping' | 'stopped';
 
-/** Who a member is for the coordinator: fences its transactions by generation (KIP-447). */
+/** Identifies a member to the coordinator, which fences its transactions by generation (KIP-447). */
 export interface MemberIdentity {
   readonly memberId: string;
   readonly generation: number;
@@ -164,7 +165,7 @@ export interface MemberEvents {
  */
 export interface GroupMember {
   readonly state: MemberState;
-  /** null while it is not joined. */
+  /** null while it is not joined, and always in a client without transactions. */
   readonly identity: MemberIdentity | null;
   /** Resolves when it is joined for the first time. @throws SluiceError what no retry can fix, or the first failure to connect */
   start(): Promise<void>;
@@ -187,10 +188,12 @@ export interface GroupMember {
 
 export interface WriterSettings {
   readonly connection: KafkaConnection;
-  /** null: idempotent, without transactions. */
-  readonly transactionalId: string | null;
-  readonly transactionTimeoutMs: number;
   readonly compression: BatchCompression;
+}
+
+export interface TransactionSettings extends WriterSettings {
+  readonly transactionalId: string;
+  readonly transactionTimeoutMs: number;
 }
 
 export interface PlannedRecord {
@@ -220,7 +223,7 @@ export interface OffsetsToCommit {
   readonly member: MemberIdentity | null;
 }
 
-/** What a transaction of an id may be about, beside its records. */
+/** What transactions of one id may hold besides records. */
 export interface TransactionPlaces {
   readonly group: string;
   /** Of the offsets that are committed with it. */
@@ -231,9 +234,20 @@ export interface TransactionPlaces {
   readonly writes: readonly string[];
 }
 
-/** Used until its first failure and thrown away then: what a library believes about a failed transaction is no guide. */
-export interface BatchWriter {
+/** Used until its first failure, then discarded: the state that a library keeps after a failure is unreliable. */
+interface Writer {
   connect(): Promise<void>;
+  /** Never throws, and does not wait for a broker that is unreachable. Idempotent. */
+  discard(): Promise<void>;
+}
+
+/** Idempotent: requests that are repeated do not double records. */
+export interface BatchWriter extends Writer {
+  /** Resolves when every batch is acknowledged by all replicas in sync. */
+  write(rounds: Rounds): Promise<void>;
+}
+
+export interface TransactionalWriter extends Writer {
   /**
    * Refuses every older writer of this transactional id from now on. The broker finishes or aborts what they had open before it answers,
    * so offsets read afterwards are final. A broker that was restarted may have ended the last one without telling the partitions; where
@@ -242,8 +256,4 @@ export interface BatchWriter {
   fence(places?: TransactionPlaces): Promise<void>;
   /** Records and offsets, all or nothing. @throws SluiceError kafka_* ; the transaction is aborted if that can be done */
   writeTransaction(rounds: Rounds, offsets: OffsetsToCommit | null): Promise<void>;
-  /** Without a transaction: resolves when every batch is acknowledged by all replicas in sync. */
-  write(rounds: Rounds): Promise<void>;
-  /** Never throws, and does not wait for a broker that is gone. Idempotent. */
-  discard(): Promise<void>;
 }

@@ -7,11 +7,11 @@
 // 3. In a transaction: the records put back, and markers of the letters they were. Killed before its end, there is neither; after it, both.
 // A failure ends the desk, because only a new survey says what became of the last transaction.
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { kafkaClient } from '../choose-client.ts';
+import { openTransactionalWriter, requireTransactions } from '../choose-client.ts';
 import type { BatchCompression } from '../client/codecs.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { kafkaError, reasonOf } from '../client/failures.ts';
-import type { BatchWriter } from '../client/kafka-client.ts';
+import type { TransactionalWriter } from '../client/kafka-client.ts';
 import { type OutgoingRecord, weightOf } from '../client/records.ts';
 import { SendPlanner } from '../send-plan.ts';
 import type { TopicFacts } from '../topic-directory.ts';
@@ -67,7 +67,8 @@ const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_au
 
 /**
  * Settles what is selected of the letters that are there now.
- * @throws SluiceError usage (into the dead letter topic itself) | cancelled | dead_letters_taken_over | kafka_*
+ * @throws SluiceError usage (into the dead letter topic itself) | cancelled | dead_letters_taken_over | kafka_config (the client has no
+ *   transactions) | kafka_*
  */
 export async function settleLetters(options: SettleOptions): Promise<SettleReport> {
   if (options.topic === options.deadLetterTopic) {
@@ -76,6 +77,7 @@ export async function settleLetters(options: SettleOptions): Promise<SettleRepor
       'dead letters would become records without origin among themselves: another topic is needed',
     );
   }
+  if (!options.dryRun) requireTransactions('dead_letters');
   const refused = new Map<string, ErrorCode>();
   let settled = 0;
   for (;;) {
@@ -120,7 +122,7 @@ class Desk implements AsyncDisposable {
   readonly #faults = new Map<string, ErrorCode>();
   readonly #failed = new Map<string, SettleReport['failed'][number]>();
   readonly #gathered = new Map<string | null, Gathered>();
-  #writer: BatchWriter | null = null;
+  #writer: TransactionalWriter | null = null;
   #planned = 0;
 
   constructor(options: SettleOptions, refused: ReadonlyMap<string, ErrorCode>) {
@@ -162,7 +164,7 @@ class Desk implements AsyncDisposable {
     // The name that the group of the replay had before: where it was permitted by a prefix, so is this.
     const transactionalId = earlierGroup(deadLetterTopic);
     const settings = { connection, compression, transactionalId, transactionTimeoutMs: TRANSACTION_TIMEOUT_MS };
-    this.#writer = kafkaClient().writer(settings);
+    this.#writer = openTransactionalWriter(settings);
     try {
       await this.#writer.connect();
       await this.#writer.fence();

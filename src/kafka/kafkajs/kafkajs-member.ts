@@ -6,11 +6,10 @@ import { inBackground } from '../../core/in-background.ts';
 import { within } from '../../core/within.ts';
 import { backoffMs } from '../client/backoff.ts';
 import { isHopeless } from '../client/failures.ts';
-import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
+import type { GroupMember, MemberEvents, MemberOptions, MemberState } from '../client/kafka-client.ts';
 import type { RecordHeaders } from '../client/records.ts';
 import { assignerOf } from './assigner.ts';
-import { type KafkajsHandle, openKafkajs } from './connect.ts';
-import { kafkajsError } from './kafkajs-error.ts';
+import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';
 import type { ConsumerGroup, Membership } from './repairs.ts';
 
 /** Restarts after a topic was gone before it is believed: brokers that start up may not know it yet. */
@@ -39,6 +38,7 @@ interface Attempt {
  * crashes is thrown away with everything kafkajs knew but its member id, under which the next one joins.
  */
 export class KafkajsMember implements GroupMember {
+  readonly identity = null;
   readonly #options: MemberOptions;
   readonly #events: MemberEvents;
   readonly #positions = new Map<number, Position>();
@@ -60,12 +60,6 @@ export class KafkajsMember implements GroupMember {
 
   get state(): MemberState {
     return this.#state;
-  }
-
-  get identity(): MemberIdentity | null {
-    const group = this.#state === 'joined' ? this.#group : null;
-    if (!group?.memberId || group.generationId === null) return null;
-    return { memberId: group.memberId, generation: group.generationId, instanceId: this.#options.instanceId };
   }
 
   async start(): Promise<void> {

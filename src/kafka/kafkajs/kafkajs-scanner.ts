@@ -7,10 +7,9 @@ import type { KafkaConnection } from '../client/connection.ts';
 import { isHopeless, reasonOf } from '../client/failures.ts';
 import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
-import { type AbortedTransaction, withoutAborted } from './aborted.ts';
-import { type KafkajsHandle, openKafkajs } from './connect.ts';
-import { kafkajsError } from './kafkajs-error.ts';
+import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';
 import { headersOf } from './kafkajs-member.ts';
+import { type AbortedTransaction, withoutAborted } from './repairs.ts';
 
 interface Broker {
   fetch(request: {

@@ -2,12 +2,7 @@
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';
-import type { MemberIdentity } from '../client/kafka-client.ts';
 import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from '../client/record-batch.ts';
-import { withoutAborted } from './aborted.ts';
-import { flexible } from './flexible-requests.ts';
-import { repairCoordinator } from './repair-coordinator.ts';
-import { repairLogin } from './repair-login.ts';
 
 interface RequestQueue {
   throttledUntil: number;
@@ -17,8 +12,6 @@ interface RequestQueue {
 }
 
 interface Broker {
-  connectionPool: { socketFactory: object };
-  versions: ApiVersions | null;
   lookupRequest(apiKey: number, definition: unknown): (args: object) => unknown;
 }
 
@@ -32,7 +25,6 @@ interface Connection {
 /** What kafkajs knows of one membership, where a member can be asked and steered without going through a state that throws. */
 export interface ConsumerGroup {
   memberId: string | null;
-  readonly generationId: number | null;
   preferredReadReplicasPerTopicPartition: Record<string, Record<number, unknown> | undefined>;
   heartbeat(options: { interval: number }): Promise<void>;
   seek(target: { topic: string; partition: number; offset: string }): void;
@@ -61,18 +53,6 @@ interface TopicsMetadata {
   topicMetadata: { partitionMetadata: { partitionId: number }[] }[];
 }
 
-export interface Cluster {
-  findGroupCoordinator(of: { groupId: string }): Promise<{
-    offsetFetch(of: { groupId: string; topics: { topic: string; partitions: { partition: number }[] }[] }): Promise<{
-      responses: { topic: string; partitions: { partition: number; offset: string }[] }[];
-    }>;
-  }>;
-}
-
-export type AdminWithCluster = Kafkajs.Admin & { readonly cluster: Cluster };
-
-export type ApiVersions = Readonly<Record<number, { minVersion: number; maxVersion: number } | undefined>>;
-
 interface Grouping {
   topic: string;
   partitionMetadata: readonly Kafkajs.PartitionMetadata[];
@@ -98,12 +78,11 @@ const require = createRequire(import.meta.url);
  *    Here they share one, `disconnect` destroys a socket that is being connected, and one closed early rejects.
  * 5. Static membership is in the protocol files but nothing passes the name on, every consumer joins as somebody new, and a
  *    crashed one is unusable before anybody is told. Here {@link Membership} has the say.
- * 6. Offsets of a transaction go without the member's generation, and are read while a transaction may still move them. Here by
- *    `flexible-requests.ts`, where the broker knows these versions; {@link AdminWithCluster} asks for some partitions only,
- *    because those of others are hardly ever without an open transaction.
- * 7. Of several aborted transactions that began before a fetch only one a record is noticed, so that records of the others are
- *    handed out as if they were committed; and a record whose key is four zero bytes ends one. Here by `aborted.ts`.
- * 8. Logins are renewed too late for short sessions, and requests get in between their messages. Here by `repair-login.ts`.
+ * 6. Of several transactions that were aborted before a fetch, kafkajs drops the records of one only and delivers those of the others;
+ *    and it takes a record whose key is four zero bytes for the end of one. {@link withoutAborted} replaces that filter: producers of
+ *    a topic that is read here may have transactions.
+ * 7. {@link repairLogin}: logins are renewed too late for short sessions, and requests get in between their messages.
+ * 8. {@link repairCoordinator}: why a coordinator was refused is lost.
  */
 function load(): typeof Kafkajs {
   // Modules whose functions others import must be patched before those are loaded.
@@ -113,16 +92,9 @@ function load(): typeof Kafkajs {
   replace('kafkajs/src/protocol/recordBatch/v0', { RecordBatch: recordBatch, MAGIC_BYTE: MAGIC });
   replace('kafkajs/src/consumer/consumerGroup', groupWithMembership());
   replace('kafkajs/src/consumer/runner', runnerWithMembership());
-  const createAdmin = require('kafkajs/src/admin');
-  replace('kafkajs/src/admin', (options: { cluster: Cluster }) =>
-    Object.assign(createAdmin(options), { cluster: options.cluster }),
-  );
   const kafkajs = require('kafkajs') as typeof Kafkajs;
-  const { requests } = require('kafkajs/src/protocol/requests');
-  Object.assign(requests, flexible(require, requests, { memberOf: memberOfOffsets, stable: stableOffsets }));
   repairTimer();
   repairConnection(kafkajs);
-  repairBroker();
   repairOffsetReset(kafkajs);
   const { KafkaJSGroupCoordinatorNotFound } = require('kafkajs/src/errors');
   repairLogin(kafkajs.KafkaJSConnectionError as unknown as new (message: string) => Error);
@@ -155,17 +127,8 @@ async function recordBatch({ records, ...head }: BatchHead & { records: BatchRec
   return { buf, buffer: buf, size: () => buf.length };
 }
 
-/** Lists of topics in `sendOffsets` → whose they are. */
-export const memberOfOffsets = new WeakMap<object, MemberIdentity>();
-
-/** Lists of topics in `offsetFetch` whose offsets must be out of any transaction's reach. */
-export const stableOffsets = new WeakSet<object>();
-
 /** Clients that open no connection any more, by their socket factory. */
 export const closedClients = new WeakSet<object>();
-
-/** Versions of the requests that the brokers of a client know, by its socket factory, once it was connected. */
-export const apiVersionsOf = new WeakMap<object, ApiVersions>();
 
 /** Requests that name the instance: JoinGroup, Heartbeat, LeaveGroup, SyncGroup. */
 const OF_MEMBERS = [11, 12, 13, 14];
@@ -241,15 +204,6 @@ function repairConnection(kafkajs: typeof Kafkajs): void {
   };
 }
 
-function repairBroker(): void {
-  const broker = require('kafkajs/src/broker').prototype;
-  const { connect } = broker;
-  broker.connect = async function (this: Broker): Promise<void> {
-    await connect.call(this);
-    if (this.versions) apiVersionsOf.set(this.connectionPool.socketFactory, this.versions);
-  };
-}
-
 function repairTimer(): void {
   const queue = require('kafkajs/src/network/requestQueue').prototype;
   queue.scheduleCheckPendingRequests = function (this: RequestQueue): void {
@@ -280,6 +234,146 @@ function repairOffsetReset(kafkajs: typeof Kafkajs): void {
     }
     const lost = new kafkajs.KafkaJSNonRetriableError(`offset out of range in partition ${e.partition} of ${e.topic}`);
     throw Object.assign(lost, { name: OFFSET_LOST });
+  };
+}
+
+interface FetchedMessage {
+  offset: string;
+  isControlRecord?: boolean;
+  batchContext?: { producerId: string | { toString(): string }; inTransaction: boolean };
+}
+
+export interface AbortedTransaction {
+  producerId: string;
+  firstOffset: string;
+}
+
+/**
+ * The messages without those of aborted transactions; control records stay. `abortedTransactions` as the broker lists them: in any order,
+ * and several of them may have begun before the first message.
+ */
+export function withoutAborted<M extends FetchedMessage>({
+  messages,
+  abortedTransactions,
+}: {
+  messages: readonly M[];
+  abortedTransactions?: readonly AbortedTransaction[] | null;
+}): M[] {
+  const coming = (abortedTransactions ?? []).map((t) => ({ ...t, first: BigInt(t.firstOffset) }));
+  if (coming.length === 0) return [...messages];
+  coming.sort((a, b) => (a.first < b.first ? -1 : 1));
+  const aborted = new Set<string>();
+  let next = 0;
+  return messages.filter(({ offset, isControlRecord, batchContext }) => {
+    while (next < coming.length && coming[next]!.first <= BigInt(offset)) aborted.add(coming[next++]!.producerId);
+    if (!batchContext?.inTransaction) return true;
+    const producerId = String(batchContext.producerId);
+    // The end of a transaction, whichever way: what the producer writes after it is of another one.
+    if (isControlRecord) aborted.delete(producerId);
+    return isControlRecord === true || !aborted.has(producerId);
+  });
+}
+
+interface CoordinatorCluster {
+  brokerPool: { withBroker(ask: (at: { broker: CoordinatorBroker }) => Promise<unknown>): Promise<object | null> };
+  retrier(work: (bail: (error: unknown) => void) => Promise<unknown>): Promise<unknown>;
+}
+
+interface CoordinatorBroker {
+  findGroupCoordinator(of: object): Promise<object>;
+}
+
+type Refusal = Error & { type?: string };
+
+/**
+ * kafkajs asks one broker after the other for a coordinator and forgets why each refused, so that a missing permission reads "Failed to
+ * find group coordinator" and is retried forever. `prototype`: of the cluster of kafkajs; `notFound`: the error it throws when no broker
+ * answers.
+ */
+function repairCoordinator(prototype: object, notFound: new (message: string) => Error): void {
+  async function findGroupCoordinatorMetadata(this: CoordinatorCluster, of: object): Promise<object> {
+    let refusal: Refusal | null = null;
+    const found = await this.brokerPool.withBroker(({ broker }) =>
+      this.retrier(async (bail) => {
+        try {
+          return await broker.findGroupCoordinator(of);
+        } catch (error) {
+          refusal = error as Refusal;
+          if (refusal.type === 'GROUP_COORDINATOR_NOT_AVAILABLE') throw error;
+          bail(error);
+          return null;
+        }
+      }),
+    );
+    if (found) return found;
+    const last = refusal as Refusal | null;
+    throw last?.type?.endsWith('_AUTHORIZATION_FAILED') ? last : new notFound('Failed to find group coordinator');
+  }
+  Object.assign(prototype, { findGroupCoordinatorMetadata });
+}
+
+interface LoginConnection {
+  authenticatedAt: [number, number] | null;
+  sessionLifetime: { toString(): string };
+  requestQueue: HoldingQueue;
+  sasl: { prepare?: () => Promise<void> };
+  isConnected(): boolean;
+}
+
+interface Pushed {
+  entry: { apiKey: number; reject(error: Error): void };
+}
+
+interface HoldingQueue {
+  /** Requests that wait until a login is over; null: there is none. */
+  held?: Pushed[] | null;
+  push(pushed: Pushed): void;
+}
+
+/** SaslHandshake and SaslAuthenticate. */
+const OF_LOGINS = [17, 36];
+/** Share of a session after which it is renewed. */
+const RENEWED_AFTER = 0.8;
+
+/**
+ * kafkajs logs in again (KIP-368) ten seconds before the end of a session, for every request where the session is no longer than that, and
+ * lets requests in between the two messages of a login, which ends the connection. `ConnectionError`: of kafkajs, which retries what fails
+ * with it.
+ */
+function repairLogin(ConnectionError: new (message: string) => Error): void {
+  const connection = require('kafkajs/src/network/connection').prototype;
+  connection.isAuthenticated = function (this: LoginConnection): boolean {
+    if (this.authenticatedAt === null) return false;
+    const lifetimeMs = Number(this.sessionLifetime.toString());
+    if (lifetimeMs === 0) return true;
+    const [seconds, nanoseconds] = process.hrtime(this.authenticatedAt);
+    return seconds * 1000 + nanoseconds / 1e6 < lifetimeMs * RENEWED_AFTER;
+  };
+
+  const queue = require('kafkajs/src/network/requestQueue').prototype;
+  const { push } = queue;
+  queue.push = function (this: HoldingQueue, pushed: Pushed): void {
+    if (this.held && !OF_LOGINS.includes(pushed.entry.apiKey)) this.held.push(pushed);
+    else push.call(this, pushed);
+  };
+
+  const authenticator = require('kafkajs/src/broker/saslAuthenticator').prototype;
+  const { authenticate } = authenticator;
+  authenticator.authenticate = async function (this: { connection: LoginConnection }): Promise<void> {
+    const { connection } = this;
+    await connection.sasl.prepare?.();
+    const { requestQueue } = connection;
+    requestQueue.held = [];
+    try {
+      await authenticate.call(this);
+    } finally {
+      const { held } = requestQueue;
+      requestQueue.held = null;
+      for (const pushed of held) {
+        if (connection.isConnected()) requestQueue.push(pushed);
+        else pushed.entry.reject(new ConnectionError('the connection was closed'));
+      }
+    }
   };
 }
 

@@ -9,8 +9,9 @@ import type {
   PlannedBatch,
   PlannedRecord,
   Rounds,
+  TransactionalWriter,
   TransactionPlaces,
-  WriterSettings,
+  TransactionSettings,
 } from '../client/kafka-client.ts';
 import { type BatchRecord, encodeRecordBatch } from '../client/record-batch.ts';
 import { BrokerCluster } from './broker-cluster.ts';
@@ -39,8 +40,11 @@ interface Producer {
   epoch: number;
 }
 
-export class PlatformaticWriter implements BatchWriter {
-  readonly #settings: WriterSettings;
+/** `transactionalId` null: idempotent, without transactions. */
+type Settings = Omit<TransactionSettings, 'transactionalId'> & { readonly transactionalId: string | null };
+
+export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
+  readonly #settings: Settings;
   readonly #cluster: BrokerCluster;
   readonly #sequences = new Map<string, number>();
   #producer: Promise<Producer> | null = null;
@@ -49,7 +53,7 @@ export class PlatformaticWriter implements BatchWriter {
   #looksBack = false;
   #decided: boolean | null = null;
 
-  constructor(settings: WriterSettings) {
+  constructor(settings: Settings) {
     this.#settings = settings;
     this.#cluster = new BrokerCluster(settings.connection);
   }

@@ -11,6 +11,7 @@ export const platformaticClient: KafkaClient = {
   paced: true,
   admin: (connection) => new PlatformaticAdmin(connection),
   member: (options, events) => new PlatformaticMember(options, events),
-  writer: (settings) => new PlatformaticWriter(settings),
+  writer: (settings) => new PlatformaticWriter({ ...settings, transactionalId: null, transactionTimeoutMs: 0 }),
+  transactionalWriter: (settings) => new PlatformaticWriter(settings),
   scanner: (connection) => new PlatformaticScanner(connection),
 };

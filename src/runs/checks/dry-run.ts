@@ -8,7 +8,7 @@ import type { PartitionScanner } from '../../kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../kafka/client/records.ts';
 import type { TopicDirectory } from '../../kafka/topic-directory.ts';
 import type { RunContext } from '../context.ts';
-import { interpretationOf } from '../spec.ts';
+import { checkDelivery, interpretationOf } from '../spec.ts';
 import { connectionOf } from '../topics/kafka-connection.ts';
 import { withAdvice } from '../topics/kafka-error-messages.ts';
 import { recordFormat, topicsWritten } from '../topics/record-format.ts';
@@ -25,6 +25,7 @@ type FromTopic = Pipeline & { source: KafkaSource };
 
 /** Reports its findings, a line each. @throws SluiceError what would prevent the run */
 export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
+  await checkDelivery(pipeline);
   const host = await context.host();
   const hosted = await host.use(pipeline.model);
   log(

@@ -3,7 +3,7 @@
 
 import type { KafkaSink } from '../../config/pipeline-schema.ts';
 import { parseExact } from '../../core/exact-json.ts';
-import { kafkaClient } from '../../kafka/choose-client.ts';
+import { openTransactionalWriter } from '../../kafka/choose-client.ts';
 import type { KafkaConnection } from '../../kafka/client/connection.ts';
 import { kafkaError } from '../../kafka/client/failures.ts';
 import type { OutgoingRecord, RecordHeaders } from '../../kafka/client/records.ts';
@@ -117,7 +117,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
   const { connection, sink, encode, headers = {}, id, transactionRows, transactionTimeoutMs } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);
-  const producer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId: id });
+  const producer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId: id });
   const close = async () => {
     await Promise.all([producer.discard(), directory.close()]);
   };

@@ -1,10 +1,10 @@
-// `npm run kafka:clients`: every Kafka client behind the interface reads a topic, copies it in transactions that hold its offsets, and
-// waits for nothing: records a second, CPU seconds and memory. Each measurement is a process of its own, in turns.
+// `npm run kafka:clients`: every Kafka client reads a topic, copies it at least once, copies it in transactions where it has them, and
+// idles: records a second, CPU seconds and memory. Each measurement is a process of its own, in turns.
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { kafkaClient } from '../../../src/kafka/choose-client.ts';
-import type { MemberEvents, PlannedBatch } from '../../../src/kafka/client/kafka-client.ts';
+import { kafkaClient, openTransactionalWriter } from '../../../src/kafka/choose-client.ts';
+import type { GroupMember, MemberEvents, PlannedBatch, Rounds } from '../../../src/kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { fill } from './fill.ts';
@@ -69,16 +69,22 @@ async function read(): Promise<void> {
   await member.stop();
 }
 
+/** Writes what was read, and commits the offsets behind it. */
+type Write = (rounds: Rounds, next: ReadonlyMap<number, bigint>) => Promise<void>;
+
 async function copy(): Promise<void> {
-  const waiting = new Map<number, { records: IncomingRecord[]; next: bigint }>();
-  let arrived = Promise.withResolvers<void>();
-  const { member, group } = await join((partition, some, next) => {
-    member.pause([partition]);
-    waiting.set(partition, { records: [...(waiting.get(partition)?.records ?? []), ...some], next });
-    arrived.resolve();
+  const writer = kafkaClient().writer({ connection, compression: 'none' });
+  await writer.connect();
+  await copyBy((member) => async (rounds, next) => {
+    await writer.write(rounds);
+    await member.commit(next);
   });
+  await writer.discard();
+}
+
+async function transactions(): Promise<void> {
   const transactionalId = `clients-${process.pid}`;
-  const writer = kafkaClient().writer({
+  const writer = openTransactionalWriter({
     connection,
     transactionalId,
     transactionTimeoutMs: 10_000,
@@ -86,6 +92,21 @@ async function copy(): Promise<void> {
   });
   await writer.connect();
   await writer.fence();
+  await copyBy((member, group) => (rounds, next) => {
+    return writer.writeTransaction(rounds, { group, topic: INPUT, next, member: member.identity });
+  });
+  await writer.discard();
+}
+
+async function copyBy(writing: (member: GroupMember, group: string) => Write): Promise<void> {
+  const waiting = new Map<number, { records: IncomingRecord[]; next: bigint }>();
+  let arrived = Promise.withResolvers<void>();
+  const { member, group } = await join((partition, some, next) => {
+    member.pause([partition]);
+    waiting.set(partition, { records: [...(waiting.get(partition)?.records ?? []), ...some], next });
+    arrived.resolve();
+  });
+  const write = writing(member, group);
   for (let copied = 0; copied < records; ) {
     await arrived.promise;
     arrived = Promise.withResolvers();
@@ -100,10 +121,8 @@ async function copy(): Promise<void> {
       copied += some.length;
     }
     member.resume(taken.map(([partition]) => partition));
-    const next = new Map(taken.map(([partition, one]) => [partition, one.next]));
-    await writer.writeTransaction(rounds, { group, topic: INPUT, next, member: member.identity });
+    await write(rounds, new Map(taken.map(([partition, one]) => [partition, one.next])));
   }
-  await writer.discard();
   await member.stop();
 }
 
@@ -117,7 +136,8 @@ async function idle(): Promise<void> {
   await member.stop();
 }
 
-const MEASURES = { read, copy, idle } as const;
+const MEASURES = { read, copy, transactions, idle } as const;
+const WITH_TRANSACTIONS: readonly string[] = ['platformatic'];
 
 if (values.measure) {
   const begun = performance.now();
@@ -137,6 +157,7 @@ for (let round = 1; round <= Number(values.rounds); round++) {
   for (const measure of Object.keys(MEASURES)) {
     if (measure === 'idle' && round > 1) continue;
     for (const client of round % 2 === 0 ? CLIENTS.toReversed() : CLIENTS) {
+      if (measure === 'transactions' && !WITH_TRANSACTIONS.includes(client)) continue;
       const output = await cluster.createTopic(`clients-out-${measure}-${client}-${round}`, PARTITIONS);
       const given = ['--broker', cluster.brokers[0]!, '--output', output, '--records', String(records)];
       execFileSync(process.execPath, [import.meta.filename, '--measure', measure, ...given], {

@@ -34,6 +34,8 @@ export interface EndingOptions {
   times: number;
   /** Which Kafka client is used; default: the one of this process. */
   client?: string;
+  /** Default: exactly_once. */
+  delivery?: 'exactly_once' | 'at_least_once';
   log?: (line: string) => void;
 }
 
@@ -41,7 +43,7 @@ export interface EndingOptions {
 export async function runEndings(
   cluster: KafkaCluster,
   connection: KafkaConnection,
-  { times, client, log = () => {} }: EndingOptions,
+  { times, client, delivery = 'exactly_once', log = () => {} }: EndingOptions,
 ): Promise<EndingReport> {
   const name = `endings-${crypto.randomUUID().slice(0, 8)}`;
   const [input, output] = [`${name}-in`, `${name}-out`];
@@ -53,7 +55,7 @@ export async function runEndings(
     group: name,
     outputTopic: output,
     deadLetterTopic: null,
-    delivery: 'exactly_once' as const,
+    delivery,
     sessionTimeoutMs: 30_000,
     batchRows: 50,
     transactionRows: 50,

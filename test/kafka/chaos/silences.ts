@@ -23,6 +23,8 @@ export interface SilenceOptions {
   member?: 'echo' | 'pipeline';
   /** Which Kafka client the members use; default: the one of this process. */
   client?: string;
+  /** Default: exactly_once. */
+  delivery?: WorkerSettings['delivery'];
   /** false: members without names, for comparison. */
   named?: boolean;
   log?: (line: string) => void;
@@ -52,7 +54,7 @@ export async function runSilences(cluster: KafkaCluster, options: SilenceOptions
     group: name,
     outputTopic: output,
     deadLetterTopic: null,
-    delivery: 'exactly_once',
+    delivery: options.delivery ?? 'exactly_once',
     sessionTimeoutMs: 30_000,
     batchRows: 100,
     transactionRows: 100,

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { expect, test } from 'vitest';
-import { withoutAborted } from '../../../src/kafka/kafkajs/aborted.ts';
+import { withoutAborted } from '../../../src/kafka/kafkajs/repairs.ts';
 import '../../../src/kafka/kafkajs/repairs.ts';
 
 const message = (

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
+import type { Rounds } from '../../../src/kafka/client/kafka-client.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
 import { SEED, times } from '../../support/tiers.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
@@ -39,14 +40,11 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
     let over = false;
     const writing = (async () => {
       for (let i = 0; !over; ) {
-        const transactionalId = i % 2 === 0 ? bench().name('killed') : null;
-        const writer = bench().client.writer(bench().writerSettings({ transactionalId }));
+        const { write, writer } = opened(bench(), i % 2 === 0);
         try {
           await writer.connect();
           for (; !over; i++) {
-            const rounds = [[{ topic, partition: 0, records: counted(3, i * 3) }]];
-            if (transactionalId === null) await writer.write(rounds);
-            else await writer.writeTransaction(rounds, null);
+            await write([[{ topic, partition: 0, records: counted(3, i * 3) }]]);
             acknowledged.push(...valuesOf(counted(3, i * 3).map(({ value }) => ({ value }))));
           }
         } catch (error) {
@@ -85,10 +83,8 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
           .joined(2),
       );
     }
-    const writers = places.map((connection) =>
-      bench().client.writer(bench().writerSettings({ connection, transactionalId: bench().name('stops') })),
-    );
-    for (const writer of writers) await writer.fence();
+    const writers = places.map((connection) => opened(bench(), true, connection).writer);
+    for (const writer of writers) await writer.connect();
     const admins = places.map((connection) => bench().client.admin(connection));
     for (const admin of admins) await admin.features();
     await bench().cluster.killNode(1);
@@ -160,6 +156,16 @@ export function outages(bench: () => Bench, behaves: Behaves): void {
     await using reader = await bench().watch(topic, { group: 'g-any' }).joined(3);
     await reader.read(100);
   });
+}
+
+/** A transactional writer where the client has one and one is wanted, else an idempotent one. */
+function opened(bench: Bench, transactional: boolean, connection = bench.connection) {
+  if (transactional && bench.client.transactionalWriter) {
+    const writer = bench.transactions({ connection });
+    return { writer, write: (rounds: Rounds) => writer.writeTransaction(rounds, null) };
+  }
+  const writer = bench.client.writer(bench.writerSettings({ connection }));
+  return { writer, write: (rounds: Rounds) => writer.write(rounds) };
 }
 
 async function restart({ cluster }: Bench): Promise<void> {

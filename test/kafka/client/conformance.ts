@@ -1,4 +1,5 @@
-// What every Kafka client behind the interface has to do, each behaviour against a real broker. One broker is shared by all.
+// The behaviour of every Kafka client behind the interface, tested with a real broker that all tests share. Transactions are tested where
+// the client has them.
 import { afterAll, beforeAll, test } from 'vitest';
 import type { KafkaClient } from '../../../src/kafka/client/kafka-client.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
@@ -6,6 +7,7 @@ import { campaignTest, SKIPPED, TIER } from '../../support/tiers.ts';
 import { admins } from './conformance-admin.ts';
 import { members } from './conformance-members.ts';
 import { outages } from './conformance-outages.ts';
+import { transactions } from './conformance-transactions.ts';
 import { writers } from './conformance-writers.ts';
 import { type Behaves, Bench } from './harness.ts';
 
@@ -33,6 +35,7 @@ export function conformance(client: KafkaClient, { known = {}, inCampaigns }: Co
     const open = () => bench;
     admins(open, behaves);
     writers(open, behaves);
+    if (client.transactionalWriter) transactions(open, behaves);
     members(open, behaves);
     if (TIER === 'campaigns' || inCampaigns === undefined) outages(open, behaves);
   });

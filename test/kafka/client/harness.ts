@@ -8,6 +8,9 @@ import type {
   MemberOptions,
   MemberState,
   PlannedRecord,
+  Rounds,
+  TransactionalWriter,
+  TransactionSettings,
   WriterSettings,
 } from '../../../src/kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
@@ -89,8 +92,13 @@ export class Bench {
   }
 
   writerSettings(more: Partial<WriterSettings> = {}): WriterSettings {
-    const usual = { transactionalId: null, transactionTimeoutMs: 30_000, compression: 'none' } as const;
-    return { connection: this.connection, ...usual, ...more };
+    return { connection: this.connection, compression: 'none', ...more };
+  }
+
+  /** Opens a transactional writer; default: of an id of its own. */
+  transactions(more: Partial<TransactionSettings> = {}): TransactionalWriter {
+    const usual = { transactionalId: this.name('id'), transactionTimeoutMs: 30_000 };
+    return this.client.transactionalWriter!({ ...this.writerSettings(), ...usual, ...more });
   }
 
   /** Written and acknowledged, by a writer of the client. */
@@ -102,8 +110,7 @@ export class Bench {
   ): Promise<void> {
     const writer = this.client.writer(this.writerSettings(more));
     await writer.connect();
-    if (more.transactionalId) await writer.writeTransaction([[{ topic, partition, records }]], null);
-    else await writer.write([[{ topic, partition, records }]]);
+    await writer.write([[{ topic, partition, records }]]);
     await writer.discard();
   }
 }
@@ -123,6 +130,17 @@ export async function failureOf(work: Promise<unknown>): Promise<SluiceError> {
   expect(error).toBeInstanceOf(SluiceError);
   expect((error as SluiceError).message).not.toContain(PASSWORD);
   return error as SluiceError;
+}
+
+/** Writes to three topics, of which the second does not exist: the failure names that one only. */
+export async function namesMissingTopic(bench: Bench, write: (rounds: Rounds) => Promise<void>): Promise<void> {
+  const [first, last] = [await bench.topic(3), await bench.topic(3)];
+  const round = [first, 'gone-from-here', last].flatMap((topic) =>
+    [0, 1].map((partition) => ({ topic, partition, records: counted(1) })),
+  );
+  const { code, message } = await failureOf(write([round]));
+  expect([code, message]).toEqual(['kafka_topic_missing', expect.stringMatching(/topic gone-from-here\b/)]);
+  for (const topic of [first, last]) expect(message).not.toContain(topic);
 }
 
 export const codeOf = async (work: Promise<unknown>): Promise<ErrorCode> => (await failureOf(work)).code;

@@ -63,7 +63,7 @@ requireKafka('transactions whose end was not told', () => {
     expect(await isPending(brokers, places)).toBe(true);
     expect(await unfinished(brokers, places.writes)).toEqual(new Map([[output, [1]]]));
 
-    const writer = platformaticClient.writer({
+    const writer = platformaticClient.transactionalWriter!({
       connection,
       transactionalId,
       transactionTimeoutMs: 30_000,

@@ -6,7 +6,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
-import { interpretationOf } from '../../../runs/spec.ts';
+import { checkDelivery, interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { permits } from '../access/identity.ts';
 import { LoginRefused } from '../access/permissions.ts';
@@ -38,7 +38,10 @@ const UPLOAD = {
   },
 };
 
-/** Reads the configured pipelines. @throws SluiceError usage: an error in a file, another source, a name used twice */
+/**
+ * Reads the configured pipelines.
+ * @throws SluiceError usage: an error in a file, another source, a name used twice | kafka_config: exactly once without transactions
+ */
 export async function readUploadPipelines(files: readonly string[]): Promise<UploadPipeline[]> {
   const pipelines: UploadPipeline[] = [];
   for (const file of files) {
@@ -54,6 +57,7 @@ export async function readUploadPipelines(files: readonly string[]): Promise<Upl
       );
     if (pipelines.some((p) => p.name === name))
       throw new SluiceError('usage', `${file}: two pipelines have the name ${name}`);
+    await checkDelivery(spec);
     pipelines.push({ name, spec: spec as UploadSpec });
   }
   return pipelines;
