@@ -3,12 +3,11 @@ import { monotonicMs, sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { fixedWord, named, saysOf, type Word, words } from '../core/log.ts';
 import type { OutgoingRecord } from './client/records.ts';
-import { partitionOfKey } from './partition-of-key.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
 export type Partitioning = 'source' | 'key';
 
-export interface PartitioningOptions {
+interface PartitioningOptions {
   directory: Pick<TopicDirectory, 'facts' | 'learn'>;
   topic: string;
   /** Every topic that answers may go to. */
@@ -17,7 +16,7 @@ export interface PartitioningOptions {
   partitioning: Partitioning | null;
 }
 
-export interface OutputPartitionsOptions extends PartitioningOptions {
+interface OutputPartitionsOptions extends PartitioningOptions {
   /** Longest wait for an output topic that has fewer partitions than its source has now, ms. Default 600,000. */
   patienceMs?: number | undefined;
   onNotice?: ((event: { about: string; message: Word }) => void) | undefined;
@@ -153,4 +152,32 @@ export class OutputPartitions {
       onNotice?.({ about: `growth ${output}`, message });
     }
   }
+}
+
+const SEED = 0x9747b28c;
+const M = 0x5bd1e995;
+const R = 24;
+
+/** The partition of a key as every Java client computes it. `partitions` is at least 1. */
+export const partitionOfKey = (key: Uint8Array, partitions: number): number =>
+  (murmur2(key) & 0x7fff_ffff) % partitions;
+
+/** MurmurHash2, 32 bits, with the seed of org.apache.kafka.common.utils.Utils; signed. */
+export function murmur2(bytes: Uint8Array): number {
+  const { length } = bytes;
+  let h = SEED ^ length;
+  let i = 0;
+  for (; i + 4 <= length; i += 4) {
+    let k = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
+    k = Math.imul(k, M);
+    k ^= k >>> R;
+    h = Math.imul(h, M) ^ Math.imul(k, M);
+  }
+  const left = length - i;
+  if (left > 2) h ^= bytes[i + 2]! << 16;
+  if (left > 1) h ^= bytes[i + 1]! << 8;
+  if (left > 0) h = Math.imul(h ^ bytes[i]!, M);
+  h ^= h >>> 13;
+  h = Math.imul(h, M);
+  return h ^ (h >>> 15);
 }

@@ -1,4 +1,4 @@
-// Records of one partition between the fetch loop and the processing: micro-batches by rows, by bytes or by wait.
+// Records between the fetch loop and the processing: micro-batches of a partition, and the memory that all partitions share.
 import { epochMs, monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { type IncomingRecord, type MicroBatch, weightOf } from './client/records.ts';
 
@@ -133,5 +133,51 @@ export class PartitionBuffer {
         resolve();
       };
     });
+  }
+}
+
+/** Records in memory, all partitions together, bytes. */
+const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
+
+interface InFlightOptions {
+  maxBytes?: number | undefined;
+  pause: (partition: number) => void;
+  resume: (partition: number) => void;
+}
+
+/** Bounds records in memory by pausing partitions. Each has an equal share, which it may exceed by one fetch. */
+export class InFlight {
+  readonly #options: InFlightOptions;
+  readonly #full = new Set<number>();
+
+  constructor(options: InFlightOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes there may be, all partitions together. */
+  get budget(): number {
+    return this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES;
+  }
+
+  /** Pauses a partition whose `bytes` reach its share, and goes on when half of the share is free. */
+  update(partition: number, bytes: number, partitions: number): void {
+    const share = this.budget / partitions;
+    if (bytes >= share && !this.#full.has(partition)) {
+      this.#full.add(partition);
+      this.#options.pause(partition);
+    } else if (bytes <= share / 2 && this.#full.delete(partition)) this.#options.resume(partition);
+  }
+
+  isFull(partition: number): boolean {
+    return this.#full.has(partition);
+  }
+
+  /** The partition starts over with nothing in memory. */
+  forget(partition: number): void {
+    this.#full.delete(partition);
+  }
+
+  clear(): void {
+    this.#full.clear();
   }
 }

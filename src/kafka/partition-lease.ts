@@ -37,13 +37,11 @@ import { inBackground } from '../core/in-background.ts';
 import { kindOf, saysOf, type Word } from '../core/log.ts';
 import { unlessAborted } from '../core/unless-aborted.ts';
 import { openTransactionalWriter } from './choose-client.ts';
-import { backoffMs } from './client/backoff.ts';
-import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
+import { backoffMs, isHopeless, kafkaError, reasonOf } from './client/failures.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
-import type { CommitQueue } from './commit-queue.ts';
-import { Committer, type CommitterHost, type CommitterOptions } from './committer.ts';
+import { type CommitQueue, Committer, type CommitterHost, type CommitterOptions } from './committer.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
-import { type StartPolicy, startOffset } from './start-offset.ts';
+import { type StartPolicy, startOffset } from './reading-options.ts';
 
 export interface LeaseOptions extends BatchLimits, StartPolicy {
   delivery: 'exactly_once' | 'at_least_once';

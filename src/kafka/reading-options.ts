@@ -1,10 +1,13 @@
-// How a topic is read, with the defaults: the same for the processor and for the plain reader.
+// How the processor and the plain reader read a topic: options with their defaults, and the offset at which a partition starts.
+
+import { sleep } from '../core/clock.ts';
+import { SluiceError } from '../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
-import type { MemberOptions } from './client/kafka-client.ts';
+import type { GroupMember, MemberOptions } from './client/kafka-client.ts';
 import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
-import type { StartPolicy } from './start-offset.ts';
+import type { TopicDirectory } from './topic-directory.ts';
 
 /** Where offsets are kept instead of by the group. */
 export interface OffsetKeeper {
@@ -89,3 +92,58 @@ export const startPolicyOf = (
   onOffsetLost: onOffsetLost ?? 'stop',
   onLost: (partition, offset) => observer?.onOffsetLost?.({ partition, offset }),
 });
+
+export interface StartPolicy {
+  group: string;
+  topic: string;
+  /** Where a group without offsets begins. */
+  startAt: 'earliest' | 'latest';
+  /** When the committed offset is no longer in the topic. */
+  onOffsetLost: 'stop' | 'earliest' | 'latest';
+  /** Told when reading goes on at `offset` instead of the committed one. */
+  onLost?: ((partition: number, offset: bigint) => void) | undefined;
+}
+
+export interface Start {
+  offset: bigint;
+  /** Where the partition ended when it was asked. */
+  end: bigint;
+}
+
+/** Requests of an end that is before the committed offset: a new leader may lag behind for a moment. */
+const SHORT_LOOKS = 5;
+const SHORT_LOOK_MS = 1_000;
+
+/**
+ * The committed offset, unless the group has none or the topic no longer has it. The end for `latest` and the offset that replaces a lost one
+ * are committed at once: a restart before the first answer must neither skip records that came meanwhile nor report the loss again.
+ * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
+ */
+export async function startOffset(
+  directory: Pick<TopicDirectory, 'committed' | 'range'>,
+  policy: StartPolicy,
+  partition: number,
+  member: Pick<GroupMember, 'commit'>,
+): Promise<Start> {
+  const { group, topic, startAt, onOffsetLost } = policy;
+  const committed = await directory.committed(group, topic, partition);
+  let { low, high } = await directory.range(topic, partition);
+  for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
+    await sleep(SHORT_LOOK_MS);
+    ({ low, high } = await directory.range(topic, partition));
+  }
+  if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
+  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
+  if (committed >= low && committed <= high) return { offset: committed, end: high };
+  if (onOffsetLost !== 'stop') {
+    const offset = onOffsetLost === 'earliest' ? low : high;
+    await member.commit(new Map([[partition, offset]]));
+    policy.onLost?.(partition, offset);
+    return { offset, end: high };
+  }
+  throw new SluiceError(
+    'kafka_offset_lost',
+    `partition ${partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,
+    { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
+  );
+}

@@ -5,10 +5,8 @@ import { type BatchCompression, compressedSize } from './client/codecs.ts';
 import type { PlannedBatch, PlannedRecord, Rounds } from './client/kafka-client.ts';
 import { type OutgoingRecord, weightOf } from './client/records.ts';
 import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
-import type { OutputPartitions } from './output-partitions.ts';
-import { partitionOfKey } from './partition-of-key.ts';
-import type { TopicDirectory, TopicFacts } from './topic-directory.ts';
-import { isTimely } from './topic-times.ts';
+import { type OutputPartitions, partitionOfKey } from './output-partitions.ts';
+import { isTimely, type TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
 /** Bounds the size of a request and the time it takes to encode. */
 const MAX_BATCH_RECORDS = 4000;

@@ -5,7 +5,7 @@ import { inBackground } from '../core/in-background.ts';
 import { named, type Word, withAction, words } from '../core/log.ts';
 import type { TransactionalProcessor } from './processor.ts';
 
-export interface TopicMembersOptions {
+interface TopicMembersOptions {
   /** At the start. */
   topics: readonly string[];
   /** Asked again and again for the topics there are now; null: those of the start are all. */

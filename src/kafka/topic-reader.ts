@@ -6,22 +6,21 @@ import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
 import { saysOf } from '../core/log.ts';
 import { kafkaClient } from './choose-client.ts';
-import { backoffMs } from './client/backoff.ts';
-import { isHopeless, kafkaError } from './client/failures.ts';
+import { backoffMs, isHopeless, kafkaError } from './client/failures.ts';
 import type { GroupMember } from './client/kafka-client.ts';
 import type { IncomingRecord, MicroBatch } from './client/records.ts';
-import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
-import { PartitionBuffer } from './partition-buffer.ts';
+import { InFlight, PartitionBuffer } from './partition-buffer.ts';
 import {
   batchLimitsOf,
   memberOptionsOf,
   type OffsetKeeper,
   type ReadingOptions,
+  type Start,
+  startOffset,
   startPolicyOf,
 } from './reading-options.ts';
-import { type Start, startOffset } from './start-offset.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
 /** Records of a partition that begin where those handed out before them ended. */

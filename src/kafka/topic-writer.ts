@@ -9,7 +9,7 @@ import type { OutgoingRecord } from './client/records.ts';
 import { SendPlanner } from './send-plan.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
-export interface WriterOptions {
+interface WriterOptions {
   connection: KafkaConnection;
   topic: string;
   /** Takes what is too large for the topic, when the record has an `origin`. */

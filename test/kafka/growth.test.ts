@@ -1,10 +1,8 @@
 // Topics that grow while they are read: a key keeps its order in all partitions of the output, or the run waits, and stops, in words.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { answerTo } from '../../src/kafka/client/records.ts';
-import type { Partitioning } from '../../src/kafka/output-partitions.ts';
-import { partitionOfKey } from '../../src/kafka/partition-of-key.ts';
-import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
+import { type Partitioning, partitionOfKey } from '../../src/kafka/output-partitions.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { addPartitions, produce, readTopic, type SeenRecord, until } from '../support/kafka/topics.ts';

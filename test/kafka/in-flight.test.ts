@@ -1,6 +1,6 @@
 // The in-flight share of a partition: paused at its share, resumed at half of it, once each.
 import { expect, test } from 'vitest';
-import { InFlight } from '../../src/kafka/in-flight.ts';
+import { InFlight } from '../../src/kafka/partition-buffer.ts';
 
 function recorded(maxBytes: number) {
   const calls: string[] = [];

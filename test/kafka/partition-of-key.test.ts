@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { murmur2, partitionOfKey } from '../../src/kafka/partition-of-key.ts';
+import { murmur2, partitionOfKey } from '../../src/kafka/output-partitions.ts';
 
 const theirs: (key: Buffer) => number = createRequire(import.meta.url)(
   'kafkajs/src/producer/partitioners/default/murmur2',

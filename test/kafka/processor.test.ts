@@ -6,8 +6,7 @@ import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/cli
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
 import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
-import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { addPartitions, committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';

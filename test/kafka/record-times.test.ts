@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { IncomingRecord } from '../../src/kafka/client/records.ts';
-import { RecordTimes } from '../../src/kafka/record-times.ts';
+import { RecordTimes } from '../../src/kafka/lag.ts';
 
 const SAME_MS = 1000;
 const record = (offset: number, timestamp: number): IncomingRecord => ({

@@ -1,9 +1,8 @@
 // Answers to old records: what they say of their time, and that nothing which was acknowledged is removed before readers had it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { answerTo } from '../../src/kafka/client/records.ts';
-import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
-import { isTimely, topicTimes } from '../../src/kafka/topic-times.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
+import { isTimely, topicTimes } from '../../src/kafka/topic-directory.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { numbered, produce, readTopic, until } from '../support/kafka/topics.ts';

@@ -29,7 +29,7 @@ interface Token {
 }
 
 /** What a broker is shown. */
-export interface BearerCredential {
+interface BearerCredential {
   readonly token: string;
   readonly extensions: Readonly<Record<string, string>>;
 }

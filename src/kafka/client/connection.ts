@@ -4,7 +4,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { SluiceError } from '../../core/errors.ts';
 
 /** A password is read when the client is made, from a file (one trailing line end is dropped) or the environment. */
-export type SecretSource = { file: string } | { env: string };
+type SecretSource = { file: string } | { env: string };
 
 export interface KafkaTls {
   /** PEM; default: the certificate authorities of Node. */

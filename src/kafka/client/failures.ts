@@ -1,4 +1,4 @@
-// What can be said of a failure of Kafka whichever library met it: whether a retry makes sense, and its name in the protocol.
+// Failures of Kafka, whichever library reports them: whether and when to retry, and the name in the protocol.
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 
 /** The error and its causes, outermost first: libraries wrap errors, and the innermost one is the actual cause. */
@@ -33,4 +33,12 @@ export function reasonOf(error: unknown): string {
   const errors = causesOf(error);
   for (const e of errors) if ('type' in e && typeof e.type === 'string') return e.type;
   return error instanceof SluiceError ? error.code : (errors.at(-1)?.name ?? '');
+}
+
+/** Short enough that a broker which is back is found within a second or two. */
+const MAX_BACKOFF_MS = 1_500;
+
+/** Exponential backoff from 100 ms, with jitter so that members of a group do not retry in lockstep. */
+export function backoffMs(failures: number): number {
+  return Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
 }

@@ -3,9 +3,8 @@
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
-import { backoffMs } from '../client/backoff.ts';
 import type { KafkaConnection } from '../client/connection.ts';
-import { isHopeless, kafkaError } from '../client/failures.ts';
+import { backoffMs, isHopeless, kafkaError } from '../client/failures.ts';
 import type { OffsetBounds, PartitionScanner } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { TopicDirectory } from '../topic-directory.ts';

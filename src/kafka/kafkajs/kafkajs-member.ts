@@ -4,8 +4,7 @@ import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { within } from '../../core/within.ts';
-import { backoffMs } from '../client/backoff.ts';
-import { isHopeless } from '../client/failures.ts';
+import { backoffMs, isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberOptions, MemberState } from '../client/kafka-client.ts';
 import type { RecordHeaders } from '../client/records.ts';
 import { assignerOf } from './assigner.ts';

@@ -2,9 +2,8 @@
 import type { Kafka } from 'kafkajs';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { backoffMs } from '../client/backoff.ts';
 import type { KafkaConnection } from '../client/connection.ts';
-import { isHopeless, reasonOf } from '../client/failures.ts';
+import { backoffMs, isHopeless, reasonOf } from '../client/failures.ts';
 import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';

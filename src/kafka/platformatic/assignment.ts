@@ -14,7 +14,7 @@ export interface Subscription {
   readonly generation: number;
 }
 
-export type Assignment = ReadonlyMap<string, readonly number[]>;
+type Assignment = ReadonlyMap<string, readonly number[]>;
 
 const VERSION = 2;
 
@@ -74,7 +74,7 @@ export function assign(
   return result;
 }
 
-export interface EagerMember {
+interface EagerMember {
   readonly memberId: string;
   readonly groupInstanceId?: string | null | undefined;
   readonly topics: readonly string[];

@@ -2,23 +2,24 @@
 import { epochMs, monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
+import type { PartitionRange } from '../client/kafka-client.ts';
 import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
 import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
-import { findCoordinatorV3, metadataV9 } from './kafka-protocol.ts';
+import { findCoordinatorV3, listOffsetsV5, metadataV9 } from './kafka-protocol.ts';
 import { logIn, wireOf } from './login.ts';
 
-export interface TopicLayout {
+interface TopicLayout {
   /** Leader of each partition, by its index; -1: none now. */
   readonly leaders: readonly number[];
   /** monotonicMs() */
   readonly asked: number;
 }
 
-export type CoordinatorOf = 'group' | 'transaction';
+type CoordinatorOf = 'group' | 'transaction';
 const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transaction: 1 };
 
 /** Requests that wait for something have a connection of their own: a broker answers in order. */
-export type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
+type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 1_000;
@@ -217,4 +218,33 @@ export class BrokerCluster {
     this.reached = true;
     return broker;
   }
+}
+
+const EARLIEST = -2n;
+const LATEST = -1n;
+
+/** First and last offsets of all partitions of a topic, from their leaders. `isolation`: 1 ends at the first open transaction, 0 behind the last record. @throws Refusal | NoConnection */
+export async function offsetsOf(
+  cluster: BrokerCluster,
+  topic: string,
+  isolation: 0 | 1,
+): Promise<ReadonlyMap<number, PartitionRange>> {
+  const { leaders } = await cluster.layout(topic, 0);
+  if (leaders.includes(-1)) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
+  const byLeader = Map.groupBy(leaders.keys(), (partition) => leaders[partition]!);
+  const found = new Map<number, { low: bigint; high: bigint }>();
+  const ask = async (leader: number, partitions: readonly number[], timestamp: bigint) => {
+    const broker = await cluster.node(leader);
+    const asked = partitions.map((partitionIndex) => ({ partitionIndex, currentLeaderEpoch: -1, timestamp }));
+    const { topics } = await broker.call(listOffsetsV5.api, [-1, isolation, [{ name: topic, partitions: asked }]]);
+    for (const p of topics[0]?.partitions ?? []) {
+      const range = found.get(p.partitionIndex) ?? { low: 0n, high: 0n };
+      found.set(p.partitionIndex, timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset });
+    }
+  };
+  // The ends are asked for after the beginnings, so a range is never negative.
+  for (const timestamp of [EARLIEST, LATEST]) {
+    await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
+  }
+  return new Map([...found].sort(([a], [b]) => a - b));
 }

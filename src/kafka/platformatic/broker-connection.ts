@@ -27,7 +27,7 @@ export interface Wire {
 }
 
 /** What of a request is made or read here instead of in the library. */
-export interface CallOptions<R> {
+interface CallOptions<R> {
   /** Body of the request. */
   payload?: readonly Buffer[];
   /** Reads the body of the answer. */

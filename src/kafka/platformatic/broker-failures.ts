@@ -104,7 +104,6 @@ export const isPassing = (error: unknown): boolean =>
       : error instanceof Refusal && PASSING.has(error.type);
 export const hasMoved = (error: unknown): boolean => error instanceof Refusal && MOVED.has(error.type);
 export const isRebalanced = (error: unknown): boolean => error instanceof Refusal && REBALANCED.has(error.type);
-export const isFenced = (error: unknown): boolean => error instanceof Refusal && FENCED.has(error.type);
 export const isMissing = (error: unknown): boolean => error instanceof Refusal && MISSING.has(error.type);
 export const refusedAs = (error: unknown, id: string): boolean => error instanceof Refusal && error.type === id;
 

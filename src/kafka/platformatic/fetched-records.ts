@@ -32,7 +32,7 @@ export interface FetchedPartition {
   readonly batches: Buffer;
 }
 
-export interface CommittedRecords {
+interface CommittedRecords {
   readonly records: IncomingRecord[];
   /** Behind everything that was looked at. */
   readonly next: bigint;

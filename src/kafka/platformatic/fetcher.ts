@@ -9,7 +9,7 @@ import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
 import { errorName, fetchV11 } from './kafka-protocol.ts';
 
-export interface FetchEvents {
+interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
   skipped(partition: number, next: bigint): void;
   /** The topic no longer has the offset to read from; the partition waits for `startAt`. */
@@ -18,7 +18,7 @@ export interface FetchEvents {
   failed(error: unknown): void;
 }
 
-export interface FetchOptions {
+interface FetchOptions {
   readonly topic: string;
   readonly fetchBytes: number;
   readonly fetchWaitMs: number;

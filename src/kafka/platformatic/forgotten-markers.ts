@@ -1,11 +1,10 @@
 // A broker that is restarted may call a transaction ended that was decided before, and write no markers to its partitions (4.3.1: its log
 // has PrepareCommit, CompleteCommit and nothing else; leaders it does not know yet seem to pass for partitions that were deleted). Records
 // and offsets then hang: readers stop before them for good, and what the next transaction of the same producer becomes, they become too.
-import type { BrokerCluster } from './broker-cluster.ts';
+import { type BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isPassing, Refusal, refusedAs } from './broker-failures.ts';
 import { apiVersionsV3, describeTransactionsV0, offsetFetchV7 } from './kafka-protocol.ts';
-import { offsetsOf } from './list-offsets.ts';
 
 const DESCRIBE_TRANSACTIONS = 65;
 const DECISIONS: Readonly<Record<string, boolean>> = {

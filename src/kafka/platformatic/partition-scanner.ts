@@ -2,11 +2,10 @@
 import type { KafkaConnection } from '../client/connection.ts';
 import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
-import { BrokerCluster } from './broker-cluster.ts';
+import { BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import { failure, Refusal, refusedAs, Unreadable } from './broker-failures.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
 import { errorName, fetchV11 } from './kafka-protocol.ts';
-import { offsetsOf } from './list-offsets.ts';
 
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;

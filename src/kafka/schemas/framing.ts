@@ -18,7 +18,7 @@ export const FIRST_MESSAGE = Buffer.from([0]);
 /** Messages lie in messages; nobody nests them so deep. */
 const MAX_DEPTH = 16;
 
-export interface MessagePath {
+interface MessagePath {
   /** Position of the message in its file, then in the message around it. */
   readonly path: readonly number[];
   /** Where the value begins. */

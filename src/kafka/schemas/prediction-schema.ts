@@ -10,7 +10,7 @@ export interface SchemaField {
   description: string;
 }
 
-export type SubjectStrategy = 'topic' | 'record' | 'topic_record';
+type SubjectStrategy = 'topic' | 'record' | 'topic_record';
 
 export interface PredictionSchemaOptions {
   topic: string;
@@ -43,7 +43,7 @@ export function schemaId(
   return options.register ? registry.register(subject, schema) : registry.find(subject, schema);
 }
 
-export interface PassthroughField {
+interface PassthroughField {
   readonly column: string;
   /** A name that Avro and Protobuf take. */
   readonly name: string;
@@ -72,7 +72,7 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
 }
 
 /** A value passed through, by its type in JSON; objects and lists as their JSON. */
-export type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
+type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
 /** An integer that may fit into a long. */
 const WHOLE = /^-?\d{1,19}$/;

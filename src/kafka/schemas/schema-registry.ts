@@ -6,7 +6,7 @@ import { type JsonAnswer, requestJson } from '../../core/http-json.ts';
 
 export type SchemaType = 'AVRO' | 'JSON' | 'PROTOBUF';
 
-export interface SchemaRegistryOptions {
+interface SchemaRegistryOptions {
   /** Base address, such as https://registry:8081. */
   url: string;
   /** The value of the Authorization header, asked for at every request: tokens are renewed. null: none. */

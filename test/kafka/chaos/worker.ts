@@ -1,8 +1,7 @@
 // One member of the group under test: the real processor with an echo, told everything by its first argument.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerTo } from '../../../src/kafka/client/records.ts';
-import { TransactionalProcessor } from '../../../src/kafka/processor.ts';
-import type { ProcessorOptions } from '../../../src/kafka/processor-options.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../../src/kafka/processor.ts';
 
 export interface WorkerSettings
   extends Pick<
