@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 import { type BatchCompression, compressedSize } from './client/codecs.ts';
 import type { PlannedBatch, PlannedRecord, Rounds } from './client/kafka-client.ts';
 import { type OutgoingRecord, weightOf } from './client/records.ts';
-import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
+import { deadLetter, truncateDeadLetter } from './dlq/dead-letter.ts';
 import { type OutputPartitions, partitionOfKey } from './output-partitions.ts';
 import { isTimely, type TopicDirectory, type TopicFacts } from './topic-directory.ts';
 

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { kafkaClient } from '../kafka/choose-client.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { IncomingRecord, RecordHeaders } from '../kafka/client/records.ts';
-import { headerText } from '../kafka/dead-letters.ts';
+import { headerText } from '../kafka/dlq/dead-letter.ts';
 import { TIME_HEADER } from '../kafka/send-plan.ts';
 import { ObjectColumns } from './object-columns.ts';
 import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';

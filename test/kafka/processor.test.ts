@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { kafkaClient } from '../../src/kafka/choose-client.ts';
 import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/client/records.ts';
-import { deadLetter } from '../../src/kafka/dead-letters.ts';
-import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
+import { deadLetter } from '../../src/kafka/dlq/dead-letter.ts';
+import { settleDeadLetters } from '../../src/kafka/dlq/settle-dead-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
@@ -254,7 +254,7 @@ requireKafka('the transactional processor', () => {
     heal = true;
     const connection = { brokers: cluster.brokers };
     const { deadLetterTopic } = t;
-    const replay = () => settleLetters({ connection, deadLetterTopic, action: 'replayed' });
+    const replay = () => settleDeadLetters({ connection, deadLetterTopic, action: 'replayed' });
     expect(await replay()).toEqual({ settled: 4, left: 0, unusable: 0, failed: [] });
     expect(await replay()).toEqual({ settled: 0, left: 0, unusable: 0, failed: [] });
     await until(() => processor.counters.records === 44, 'the replayed records');
@@ -304,7 +304,7 @@ requireKafka('the transactional processor', () => {
     expect(processor.counters).toMatchObject({ oversized: 2, rejected: 2, aborts: 0 });
     expect((await readTopic(cluster, t.outputTopic)).map((s) => s.value)).toEqual(['small', 'small again']);
     const connection = { brokers: cluster.brokers };
-    const report = await settleLetters({ connection, deadLetterTopic, action: 'replayed', topic: t.outputTopic });
+    const report = await settleDeadLetters({ connection, deadLetterTopic, action: 'replayed', topic: t.outputTopic });
     expect(report).toEqual({ settled: 1, left: 0, unusable: 1, failed: [] });
     const letters = (await readTopic(cluster, deadLetterTopic)).filter((l) => !l.headers['sluice-desk']);
     expect(letters.map((l) => l.headers['sluice-error-code'])).toEqual(['output_too_large', 'output_too_large']);

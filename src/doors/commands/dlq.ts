@@ -1,13 +1,12 @@
-// `sluice dlq list`, `show`, `count`, `replay` and `drop`: the desk for dead letters.
+// `sluice dlq list`, `show`, `count`, `replay` and `drop`: the dead-letter queue.
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { LetterTopic } from '../../kafka/desk/letter-topic.ts';
-import { selects } from '../../kafka/desk/selection.ts';
-import { type SettleOptions, settleLetters } from '../../kafka/desk/settle-letters.ts';
-import { LetterCounter } from '../../kafka/desk/tally.ts';
+import { DeadLetterCounter, selects } from '../../kafka/dlq/dead-letter.ts';
+import { DeadLetterTopic } from '../../kafka/dlq/dead-letter-topic.ts';
+import { type SettleOptions, settleDeadLetters } from '../../kafka/dlq/settle-dead-letters.ts';
 import { connectionOf } from '../../runs/topics/kafka-connection.ts';
 import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -86,7 +85,7 @@ async function show(file: string, place: string, flags: DlqShowFlags): Promise<v
 
 async function count(file: string, flags: DlqCountFlags): Promise<void> {
   const selection = selectionOf(flags, epochMs());
-  const counter = new LetterCounter(flags.by);
+  const counter = new DeadLetterCounter(flags.by);
   await reading(file, async (letters) => {
     for await (const { letter, record, state } of letters.letters(await letters.survey(), flags.partition)) {
       if (selects(selection, letter, record.key)) counter.add(letter, state);
@@ -128,7 +127,7 @@ async function settling(
   const { limit, reopen, dryRun } = flags;
   const { signal, dispose } = signalled();
   try {
-    return await settleLetters({
+    return await settleDeadLetters({
       ...what,
       connection: connectionOf(pipeline.kafka),
       deadLetterTopic: deadLetterTopicOf(pipeline, file),
@@ -145,11 +144,11 @@ async function settling(
   }
 }
 
-async function reading(file: string, read: (letters: LetterTopic) => Promise<void>): Promise<void> {
+async function reading(file: string, read: (letters: DeadLetterTopic) => Promise<void>): Promise<void> {
   const pipeline = await readPipeline(file);
   const topic = deadLetterTopicOf(pipeline, file);
   const { signal, dispose } = signalled();
-  await using letters = new LetterTopic({
+  await using letters = new DeadLetterTopic({
     connection: connectionOf(pipeline.kafka),
     topic,
     signal,

@@ -1,7 +1,7 @@
 // Flags that select dead letters, as a selection.
 import { SluiceError } from '../../core/errors.ts';
-import { OffsetRanges } from '../../kafka/desk/offset-ranges.ts';
-import type { LetterSelection } from '../../kafka/desk/selection.ts';
+import type { DeadLetterSelection } from '../../kafka/dlq/dead-letter.ts';
+import { OffsetRanges } from '../../kafka/dlq/offset-ranges.ts';
 
 export interface SelectionFlags {
   code?: string;
@@ -20,7 +20,7 @@ export interface SelectionFlags {
 const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
 /** `now`: ms since 1970, from which the age of a letter counts. @throws SluiceError usage */
-export function selectionOf(flags: SelectionFlags, now: number): LetterSelection {
+export function selectionOf(flags: SelectionFlags, now: number): DeadLetterSelection {
   const { code, column, pipeline, key, minAgeMs, maxAttempt, partition } = flags;
   const since = timeOf('since', flags.since);
   const aged = minAgeMs === undefined ? undefined : now - minAgeMs;

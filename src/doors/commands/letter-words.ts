@@ -1,14 +1,13 @@
 // Dead letters as lines, blocks and JSON. Headers may come from foreign writers, so terminal control sequences are printed as text.
 
-import { whyUnusable } from '../../kafka/desk/letter.ts';
-import type { FoundLetter } from '../../kafka/desk/letter-topic.ts';
-import type { SettleReport } from '../../kafka/desk/settle-letters.ts';
-import type { LetterTally } from '../../kafka/desk/tally.ts';
+import { type DeadLetterTally, whyUnusable } from '../../kafka/dlq/dead-letter.ts';
+import type { FoundDeadLetter } from '../../kafka/dlq/dead-letter-topic.ts';
+import type { SettleReport } from '../../kafka/dlq/settle-dead-letters.ts';
 
 const CONTROL = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 const harmless = (text: string): string => text.replace(CONTROL, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 
-export function letterJson({ letter, state }: FoundLetter) {
+export function letterJson({ letter, state }: FoundDeadLetter) {
   return {
     partition: letter.partition,
     offset: Number(letter.offset),
@@ -39,7 +38,7 @@ export function listLine(cells: readonly string[]): string {
     .trimEnd();
 }
 
-export function listCells({ letter, state }: FoundLetter): string[] {
+export function listCells({ letter, state }: FoundDeadLetter): string[] {
   const why = whyUnusable(letter, undefined);
   return [
     `${letter.partition}:${letter.offset}`,
@@ -56,12 +55,12 @@ export function listCells({ letter, state }: FoundLetter): string[] {
 
 const WHY = { truncated: 'cut off', no_origin: 'without origin' } as const;
 
-function placeOf(from: FoundLetter['letter']['from']): string {
+function placeOf(from: FoundDeadLetter['letter']['from']): string {
   return from === null ? '-' : `${from.topic} ${from.partition ?? '?'}:${from.offset ?? '?'}`;
 }
 
 /** What `dlq show` prints. */
-export function letterBlock(found: FoundLetter): string {
+export function letterBlock(found: FoundDeadLetter): string {
   const { letter, state } = found;
   const why = whyUnusable(letter, undefined);
   const bytes = (n: number | null) => (n === null ? 'none' : `${n} bytes`);
@@ -95,7 +94,7 @@ export function bytesJson(name: string, bytes: Buffer | null): Record<string, st
   return Buffer.from(text).equals(bytes) ? { [name]: text } : { [`${name}_base64`]: bytes.toString('base64') };
 }
 
-export function tallyWords({ open, unusable, replayed, dropped, adopted, by }: LetterTally): string {
+export function tallyWords({ open, unusable, replayed, dropped, adopted, by }: DeadLetterTally): string {
   const passed = adopted > 0 ? `, ${adopted} passed by the replay of an earlier release` : '';
   const head = `${open} open (${unusable} of them cannot be put back), ${replayed} put back, ${dropped} dropped${passed}`;
   return [head, ...by.map(([name, letters]) => `${String(letters).padStart(10)}  ${harmless(name)}`)].join('\n');

@@ -8,7 +8,7 @@ import { parseTraceparent, TRACE_HEADER, type TraceParent, type Tracer } from '.
 import { unlessAborted } from '../../core/unless-aborted.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { IncomingRecord } from '../../kafka/client/records.ts';
-import { headerText } from '../../kafka/dead-letters.ts';
+import { headerText } from '../../kafka/dlq/dead-letter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { UnitAccount } from '../account.ts';
 import type { RunContext } from '../context.ts';

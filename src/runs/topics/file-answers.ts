@@ -10,7 +10,7 @@ import { compressedSink } from '../../io/sink/compressed-sink.ts';
 import { openFileSink } from '../../io/sink/file-sink.ts';
 import { writeError } from '../../io/sink/file-target.ts';
 import type { IncomingRecord, MicroBatch } from '../../kafka/client/records.ts';
-import { deadLetter } from '../../kafka/dead-letters.ts';
+import { deadLetter } from '../../kafka/dlq/dead-letter.ts';
 import type { TopicReader } from '../../kafka/topic-reader.ts';
 import { TopicWriter } from '../../kafka/topic-writer.ts';
 import type { UnitAccount } from '../account.ts';

@@ -1,8 +1,8 @@
 // The retry topic of a pipeline: a second processor reads it with a delay and answers into the same topics as the pipeline.
 import type { DeadLetter } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
+import type { RetryPolicy } from '../../kafka/dlq/dead-letter.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../kafka/processor.ts';
-import type { RetryPolicy } from '../../kafka/retry-letters.ts';
 import { TopicDirectory } from '../../kafka/topic-directory.ts';
 import type { RunContext } from '../context.ts';
 import { type KafkaPlaces, withAdvice } from './kafka-error-messages.ts';

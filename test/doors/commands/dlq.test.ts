@@ -3,9 +3,7 @@ import { expect, test } from 'vitest';
 import { selectionOf } from '../../../src/doors/commands/letter-selection.ts';
 import { bytesJson, letterBlock, listCells, listLine } from '../../../src/doors/commands/letter-words.ts';
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
-import { letterOf } from '../../../src/kafka/desk/letter.ts';
-import { selects } from '../../../src/kafka/desk/selection.ts';
-import { LetterCounter, OTHERS } from '../../../src/kafka/desk/tally.ts';
+import { DeadLetterCounter, deadLetterOf, OTHERS, selects } from '../../../src/kafka/dlq/dead-letter.ts';
 
 const NOW = Date.parse('2026-11-22T12:00:00Z');
 const record = (headers: Record<string, string>): IncomingRecord => ({
@@ -18,7 +16,7 @@ const record = (headers: Record<string, string>): IncomingRecord => ({
   headers: Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, Buffer.from(text)])),
 });
 const found = (headers: Record<string, string>) => ({
-  letter: letterOf(record(headers)),
+  letter: deadLetterOf(record(headers)),
   record: record(headers),
   state: 'open' as const,
   first: 17,
@@ -69,7 +67,7 @@ test('headers of foreign writers steer no terminal, and neither key nor value is
 });
 
 test('names beyond a thousand are counted together', () => {
-  const counter = new LetterCounter('column');
+  const counter = new DeadLetterCounter('column');
   for (let i = 0; i < 1500; i++) counter.add(found({ 'sluice-error-column': `c${i}` }).letter, 'open');
   expect(counter.tally.by).toHaveLength(1001);
   expect(counter.tally.by[0]).toEqual([OTHERS, 500]);

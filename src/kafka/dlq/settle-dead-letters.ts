@@ -1,11 +1,11 @@
-// Puts letters back, or drops them: each once, whatever was selected before, whoever is killed, and whoever works at it besides.
+// Replays dead letters, or drops them: each once, however selections overlap, and even if processes are killed or run concurrently.
 //
-// 1. Fence: every other desk of the topic is refused from now on, and the broker finishes or aborts what it had open. (A desk is a
-//    transactional id of the dead letter topic, because that is what the fence goes by.)
-// 2. Survey: read all markers up to the end, that of open transactions of pipelines included, because one of them may stand before a
-//    marker. What is open now is open until this desk settles it, because of 1.
-// 3. In a transaction: the records put back, and markers of the letters they were. Killed before its end, there is neither; after it, both.
-// A failure ends the desk, because only a new survey says what became of the last transaction.
+// 1. Fence: from now on the broker refuses every other settlement of the topic, after it finished or aborted its transaction. (A settlement
+//    has a transactional id made of the dead letter topic, because the broker fences by that id.)
+// 2. Survey: read all markers up to the end. That includes the end of open transactions of pipelines, because one may precede a marker. A
+//    letter that is open now stays open until this settlement settles it, because of 1.
+// 3. Write in one transaction: the replayed records, and markers of their dead letters. A kill before its end leaves neither, later both.
+// A failure ends the settlement, because only a new survey shows the outcome of the last transaction.
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { openTransactionalWriter, requireTransactions } from '../choose-client.ts';
 import type { BatchCompression } from '../client/codecs.ts';
@@ -15,62 +15,59 @@ import type { TransactionalWriter } from '../client/kafka-client.ts';
 import { type OutgoingRecord, weightOf } from '../client/records.ts';
 import { SendPlanner } from '../send-plan.ts';
 import type { TopicFacts } from '../topic-directory.ts';
-import { restored, whyUnusable } from './letter.ts';
-import { earlierGroup, type FoundLetter, LetterTopic, type PartitionState } from './letter-topic.ts';
-import { markersOf, type SettledAs } from './markers.ts';
+import { type DeadLetterSelection, restored, type SettledAs, selects, whyUnusable } from './dead-letter.ts';
+import { DeadLetterTopic, earlierGroup, type FoundDeadLetter, type PartitionState } from './dead-letter-topic.ts';
+import { markersOf } from './markers.ts';
 import { OffsetRanges } from './offset-ranges.ts';
-import { type LetterSelection, selects } from './selection.ts';
 
 export interface SettleOptions {
   connection: KafkaConnection;
   deadLetterTopic: string;
   action: 'replayed' | 'dropped';
-  selection?: LetterSelection;
-  /** Where to put them; default: the topic each record came from. */
+  selection?: DeadLetterSelection;
+  /** Where to replay them; default: the topic each record came from. */
   topic?: string | undefined;
-  /**
-   * Of what is put back. Default: now, because retention goes by time: an old record would be removed before anybody has read it.
-   */
+  /** Of replayed records. Default: now, because retention goes by time and could remove an old record before it is read. */
   timestamp?: 'now' | 'original' | undefined;
   /** Settles at most this many. */
   limit?: number | undefined;
-  /** Takes those as open that an earlier release's replay passed. */
+  /** Treats dead letters as open that the replay of an earlier release passed. */
   reopen?: boolean | undefined;
-  /** Fences nobody and writes nothing. */
+  /** Neither fences nor writes. */
   dryRun?: boolean | undefined;
-  /** Of what is put back; default: none. */
+  /** Of replayed records; default: none. */
   compression?: BatchCompression | undefined;
-  /** Most letters of one transaction. Default 2,000. */
+  /** Maximum dead letters of one transaction. Default 2,000. */
   transactionLetters?: number | undefined;
   signal?: AbortSignal | undefined;
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
 
 export interface SettleReport {
-  /** Put back or dropped; in a dry run: that would be. */
+  /** Replayed or dropped; in a dry run: the number that would be. */
   settled: number;
-  /** Open letters that were not selected. null: the limit was reached before all were looked at. */
+  /** Open dead letters that were not selected. null: the limit was reached before all were read. */
   left: number | null;
-  /** Selected, but only the beginning of the value is left, or nothing says where it came from. */
+  /** Selected, but truncated or without a known origin. */
   unusable: number;
-  /** Selected, but their topic does not take them. */
+  /** Selected, but refused by their topic. */
   failed: { topic: string; code: ErrorCode; letters: number }[];
 }
 
 const TRANSACTION_TIMEOUT_MS = 15_000;
 const MAX_LETTERS = 2_000;
-/** Records of one transaction, and of all that are being gathered, bytes. */
+/** Records of one transaction, and of all records gathered, bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const FENCED: readonly string[] = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH'];
-/** Faults of the topic to which letters go back: the others are not kept from theirs. */
+/** Errors of one topic: replays to other topics continue. */
 const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_authorized', 'kafka_record_too_large'];
 
 /**
- * Settles what is selected of the letters that are there now.
+ * Settles the selected ones of the dead letters that exist now.
  * @throws SluiceError usage (into the dead letter topic itself) | cancelled | dead_letters_taken_over | kafka_config (the client has no
  *   transactions) | kafka_*
  */
-export async function settleLetters(options: SettleOptions): Promise<SettleReport> {
+export async function settleDeadLetters(options: SettleOptions): Promise<SettleReport> {
   if (options.topic === options.deadLetterTopic) {
     throw new SluiceError(
       'usage',
@@ -82,19 +79,19 @@ export async function settleLetters(options: SettleOptions): Promise<SettleRepor
   let settled = 0;
   for (;;) {
     const limit = options.limit === undefined ? undefined : options.limit - settled;
-    await using desk = new Desk({ ...options, limit }, refused);
+    await using settlement = new Settlement({ ...options, limit }, refused);
     try {
-      const report = await desk.run();
+      const report = await settlement.run();
       return { ...report, settled: report.settled + settled };
     } catch (error) {
-      settled += desk.settled;
+      settled += settlement.settled;
       if (error instanceof TopicRefused) refused.set(error.topic, error.code);
       else throw options.signal?.aborted ? cancelled(settled, options) : error;
     }
   }
 }
 
-/** A topic turned out not to take records: the desk begins anew without it. */
+/** A topic refused records: the settlement restarts without it. */
 class TopicRefused extends SluiceError {
   readonly topic: string;
   constructor(topic: string, { code, message }: SluiceError) {
@@ -103,7 +100,7 @@ class TopicRefused extends SluiceError {
   }
 }
 
-/** Letters that are settled in one transaction: those that go to one topic, so that a refusal has a name. */
+/** Dead letters that are settled in one transaction: they go to one topic, so that a refusal names it. */
 interface Gathered {
   topic: string | null;
   planner: SendPlanner;
@@ -112,13 +109,13 @@ interface Gathered {
   bytes: number;
 }
 
-class Desk implements AsyncDisposable {
+class Settlement implements AsyncDisposable {
   settled = 0;
   readonly #options: SettleOptions;
-  readonly #letters: LetterTopic;
-  /** Found by writing to them, in an earlier pass. */
+  readonly #letters: DeadLetterTopic;
+  /** Topics that refused records in an earlier pass. */
   readonly #refused: ReadonlyMap<string, ErrorCode>;
-  /** Found by asking for them. */
+  /** Topics whose metadata could not be read. */
   readonly #faults = new Map<string, ErrorCode>();
   readonly #failed = new Map<string, SettleReport['failed'][number]>();
   readonly #gathered = new Map<string | null, Gathered>();
@@ -129,7 +126,7 @@ class Desk implements AsyncDisposable {
     this.#options = options;
     this.#refused = refused;
     const { connection, deadLetterTopic: topic, signal, onWait } = options;
-    this.#letters = new LetterTopic({ connection, topic, signal, onWait });
+    this.#letters = new DeadLetterTopic({ connection, topic, signal, onWait });
   }
 
   async run(): Promise<SettleReport> {
@@ -161,7 +158,7 @@ class Desk implements AsyncDisposable {
 
   async #fence(): Promise<void> {
     const { connection, deadLetterTopic, compression = 'none' } = this.#options;
-    // The name that the group of the replay had before: where it was permitted by a prefix, so is this.
+    // The group of earlier releases' replays had this name: a permission for its prefix covers the transactional id.
     const transactionalId = earlierGroup(deadLetterTopic);
     const settings = { connection, compression, transactionalId, transactionTimeoutMs: TRANSACTION_TIMEOUT_MS };
     this.#writer = openTransactionalWriter(settings);
@@ -169,18 +166,18 @@ class Desk implements AsyncDisposable {
       await this.#writer.connect();
       await this.#writer.fence();
     } catch (error) {
-      throw this.#failure(error, `opening the desk (transactional id ${transactionalId}) failed`);
+      throw this.#failure(error, `fencing other replays (transactional id ${transactionalId}) failed`);
     }
   }
 
-  /** What an earlier release passed is written down, because the offsets of a group expire. */
+  /** Records in markers what an earlier release passed, because the offsets of a group expire. */
   async #adopt(survey: ReadonlyMap<number, PartitionState>): Promise<void> {
     const gathered = this.#begin(null);
     for (const [partition, { toAdopt }] of survey) if (toAdopt) gathered.settled.set(partition, toAdopt);
     if (gathered.settled.size > 0) await this.#write(gathered, 'adopted');
   }
 
-  async #gather({ letter, record, first }: FoundLetter): Promise<void> {
+  async #gather({ letter, record, first }: FoundDeadLetter): Promise<void> {
     const topic = this.#options.action === 'dropped' ? null : (this.#options.topic ?? letter.from!.topic);
     let gathered = this.#gathered.get(topic) ?? this.#begin(topic);
     let bytes = 0;
@@ -211,7 +208,7 @@ class Desk implements AsyncDisposable {
     else await this.#keepSmall();
   }
 
-  /** All that is gathered, for however many topics, stays within the limit of one transaction. */
+  /** Keeps the gathered records of all topics within the limit of one transaction. */
   async #keepSmall(): Promise<void> {
     const all = [...this.#gathered.values()];
     if (all.reduce((sum, g) => sum + g.bytes, 0) <= MAX_BYTES) return;
@@ -276,7 +273,7 @@ class Desk implements AsyncDisposable {
   }
 }
 
-/** Adds the record to what is sent; false: its topic does not take one as large. */
+/** Adds the record to the plan; false: it is too large for its topic. */
 async function fits(planner: SendPlanner, record: OutgoingRecord): Promise<boolean> {
   try {
     await planner.add([record], 'output');
@@ -288,4 +285,4 @@ async function fits(planner: SendPlanner, record: OutgoingRecord): Promise<boole
 }
 
 const cancelled = (settled: number, { action }: SettleOptions): SluiceError =>
-  new SluiceError('cancelled', `stopped after ${settled} letters were ${action}`);
+  new SluiceError('cancelled', `stopped after ${settled} dead letters were ${action}`);

@@ -1,4 +1,4 @@
-// A thousand letters of eight codes, settled by selections that overlap, in any order, by desks that are killed and that meet: each
+// A thousand letters of eight codes, settled by selections that overlap, in any order, by processes that are killed and that compete: each
 // letter is put back once or dropped, never both and never neither.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,26 +7,25 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { KafkaConnection } from '../../../src/kafka/client/connection.ts';
-import type { LetterState } from '../../../src/kafka/desk/letter.ts';
-import { LetterTopic } from '../../../src/kafka/desk/letter-topic.ts';
-import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
-import { type LetterSelection, selects } from '../../../src/kafka/desk/selection.ts';
-import { settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
+import { type DeadLetterSelection, type DeadLetterState, selects } from '../../../src/kafka/dlq/dead-letter.ts';
+import { DeadLetterTopic } from '../../../src/kafka/dlq/dead-letter-topic.ts';
+import { OffsetRanges } from '../../../src/kafka/dlq/offset-ranges.ts';
+import { settleDeadLetters } from '../../../src/kafka/dlq/settle-dead-letters.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
-import type { DeskOrder } from '../../support/kafka/desk-process.ts';
 import { type MadeLetter, writeLetters } from '../../support/kafka/letters.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
+import type { SettleOrder } from '../../support/kafka/settle-process.ts';
 import { addPartitions, readTopic } from '../../support/kafka/topics.ts';
 import { SEED, times } from '../../support/tiers.ts';
 
-const ROUNDS = times('desks', { quick: 0, check: 1, campaigns: 20 });
+const ROUNDS = times('settlements', { quick: 0, check: 1, campaigns: 20 });
 const LETTERS = times('letters', { quick: 0, check: 50, campaigns: 1000 });
 const CODES = ['unseen', 'number', 'missing', 'range', 'type', 'large', 'empty', 'column'];
 const COLUMNS = ['income', 'purpose', 'age'];
 /** Two days ago. */
 const T0 = Math.floor(Date.now() / 60_000 - 48 * 60) * 60_000;
-const FINAL: readonly LetterState[] = ['replayed', 'dropped'];
+const FINAL: readonly DeadLetterState[] = ['replayed', 'dropped'];
 
 /** Uniform below 1, from a seed (mulberry32). */
 function randomFrom(seed: number): () => number {
@@ -56,7 +55,7 @@ class Dice {
 }
 
 /** A selection, and the flags that say it. */
-function selectionBy(dice: Dice): { selection: LetterSelection; flags: string[] } {
+function selectionBy(dice: Dice): { selection: DeadLetterSelection; flags: string[] } {
   const codes = dice.some(CODES);
   const since = T0 + dice.below(LETTERS) * 60_000;
   const until = since + dice.below(LETTERS) * 60_000;
@@ -106,7 +105,7 @@ requireKafka('selections of dead letters', () => {
     writeFileSync(file, `model: credit-default\n${ends}\n${letterTopic}\n${kafka}\n`);
 
     const survey = async () => {
-      await using topic = new LetterTopic({ connection, topic: deadLetterTopic });
+      await using topic = new DeadLetterTopic({ connection, topic: deadLetterTopic });
       const found = [];
       for await (const one of topic.letters(await topic.survey())) found.push(one);
       return found;
@@ -117,41 +116,41 @@ requireKafka('selections of dead letters', () => {
       const meant = before.filter((f) => f.state === 'open' && selects(selection, f.letter, f.record.key)).length;
       const limit = dice.below(3) === 0 ? 1 + dice.below(40) : undefined;
       const action = dice.below(4) === 0 ? 'dropped' : 'replayed';
-      const report = await settleLetters({ connection, deadLetterTopic, action, selection, limit });
+      const report = await settleDeadLetters({ connection, deadLetterTopic, action, selection, limit });
       expect(report.settled).toBe(Math.min(meant, limit ?? meant));
     };
-    const startDesk = () => {
+    const startSettling = () => {
       const { flags } = selectionBy(dice);
       return start(['dlq', dice.below(4) === 0 ? 'drop' : 'replay', file, ...flags, '--json'], { cwd: folder });
     };
     let kills = 0;
     let inTheMiddle = 0;
     let refusals = 0;
-    const killDesk = async () => {
+    const killSettling = async () => {
       const before = (await survey()).filter((f) => f.state !== 'open').length;
-      const order: DeskOrder = {
+      const order: SettleOrder = {
         brokers: cluster.brokers,
         deadLetterTopic,
         action: dice.below(4) === 0 ? 'dropped' : 'replayed',
         selection: { codes: dice.some(CODES) },
         transactionLetters: 1 + dice.below(8),
       };
-      const desk = spawn(process.execPath, ['test/support/kafka/desk-process.ts', JSON.stringify(order)], {
+      const settling = spawn(process.execPath, ['test/support/kafka/settle-process.ts', JSON.stringify(order)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
-      const ended = once(desk, 'exit');
-      await once(desk.stdout!, 'data');
+      const ended = once(settling, 'exit');
+      await once(settling.stdout!, 'data');
       // Varies the moment of the kill.
       await sleep(dice.below(900));
-      desk.kill('SIGKILL');
+      settling.kill('SIGKILL');
       await ended;
-      if (desk.signalCode === 'SIGKILL') kills++;
+      if (settling.signalCode === 'SIGKILL') kills++;
       const after = (await survey()).filter((f) => f.state !== 'open').length;
-      if (desk.signalCode === 'SIGKILL' && after > before) inTheMiddle++;
+      if (settling.signalCode === 'SIGKILL' && after > before) inTheMiddle++;
     };
-    const twoDesks = async () => {
-      const desks = [startDesk(), startDesk()];
-      for (const run of await Promise.all(desks.map((d) => d.done))) {
+    const twoAtOnce = async () => {
+      const both = [startSettling(), startSettling()];
+      for (const run of await Promise.all(both.map((d) => d.done))) {
         if (run.code !== 0) {
           expect(run.stderr).toContain('[dead_letters_taken_over]');
           refusals++;
@@ -164,11 +163,11 @@ requireKafka('selections of dead letters', () => {
         await addPartitions(cluster, [deadLetterTopic], 3);
         await writeLetters(cluster, deadLetterTopic, place(letters.slice(LETTERS / 2), 3), 30);
       }
-      await dice.one([settleInProcess, settleInProcess, killDesk, killDesk, killDesk, twoDesks])();
+      await dice.one([settleInProcess, settleInProcess, killSettling, killSettling, killSettling, twoAtOnce])();
     }
 
-    await settleLetters({ connection, deadLetterTopic, action: 'replayed' });
-    const states = new Map<number, LetterState>();
+    await settleDeadLetters({ connection, deadLetterTopic, action: 'replayed' });
+    const states = new Map<number, DeadLetterState>();
     for (const { record, state } of await survey()) {
       const id = Number(String(record.headers.id));
       expect(states.has(id)).toBe(false);
@@ -186,7 +185,7 @@ requireKafka('selections of dead letters', () => {
     }
     for (const [id, state] of states)
       expect([id, state, seen.get(id) ?? 0]).toEqual([id, state, state === 'replayed' ? 1 : 0]);
-    const count = (state: LetterState) => [...states.values()].filter((s) => s === state).length;
+    const count = (state: DeadLetterState) => [...states.values()].filter((s) => s === state).length;
     console.log(
       `seed ${seed}: ${count('replayed')} put back, ${count('dropped')} dropped, ${kills} kills (${inTheMiddle} in the middle), ${refusals} refusals`,
     );

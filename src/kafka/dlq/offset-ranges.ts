@@ -1,4 +1,4 @@
-// A set of offsets as ranges: what is settled of millions of letters takes as little memory as it has gaps.
+// A set of offsets as ranges: memory grows with the gaps, not with the millions of dead letters that are settled.
 
 /** Additions are merged when there are this many, and at least a quarter of what is merged already. */
 const MERGE_AFTER = 4096;

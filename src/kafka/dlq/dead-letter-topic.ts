@@ -1,5 +1,5 @@
-// A dead letter topic as the desk reads it: first what is settled, from its markers, then the letters. Twice from the beginning to the
-// end, because a marker stands behind the letters it names; in memory are ranges of offsets and one fetch.
+// Reads a dead letter topic twice: first its markers, which name settled dead letters, then the dead letters, because a marker follows
+// those that it names. Memory holds ranges of offsets and one fetch.
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
@@ -8,31 +8,37 @@ import { backoffMs, isHopeless, kafkaError } from '../client/failures.ts';
 import type { OffsetBounds, PartitionScanner } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { TopicDirectory } from '../topic-directory.ts';
-import { type Letter, type LetterState, letterOf } from './letter.ts';
-import { markerIn, SETTLED_AS, type SettledAs } from './markers.ts';
+import {
+  type DeadLetterState,
+  type DeadLetterSummary,
+  deadLetterOf,
+  SETTLED_AS,
+  type SettledAs,
+} from './dead-letter.ts';
+import { markerIn } from './markers.ts';
 import { OffsetRanges } from './offset-ranges.ts';
 
-/** Of a question to the coordinator of a group. */
+/** Of a request to the coordinator of a group. */
 const ATTEMPTS = 10;
 
-export interface LetterTopicOptions {
+interface DeadLetterTopicOptions {
   connection: KafkaConnection;
   topic: string;
   signal?: AbortSignal | undefined;
-  /** A transaction is open for this long that began before the end: its letters, and what is behind them, are waited for. */
+  /** Called while a transaction that began before the end is open: its records and those behind it cannot be read yet. */
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
 
-/** A letter with what is known about it. */
-export interface FoundLetter {
-  readonly letter: Letter;
+/** A dead letter with its record and state. */
+export interface FoundDeadLetter {
+  readonly letter: DeadLetterSummary;
   readonly record: IncomingRecord;
-  readonly state: LetterState;
-  /** No letter lies between this offset and that of the letter: markers and ends of transactions settle with it, so ranges grow together. */
+  readonly state: DeadLetterState;
+  /** First offset behind the previous dead letter. Markers and ends of transactions in between settle with this one, which joins ranges. */
   readonly first: number;
 }
 
-/** What is settled of one partition, as of one reading. */
+/** The settled offsets of one partition, as of one survey. */
 export class PartitionState implements OffsetBounds {
   readonly low: bigint;
   readonly end: bigint;
@@ -41,7 +47,7 @@ export class PartitionState implements OffsetBounds {
     dropped: new OffsetRanges(),
     adopted: new OffsetRanges(),
   };
-  /** Passed by an earlier release's replay, and no marker says so yet. */
+  /** Passed by the replay of an earlier release, and not in a marker yet. */
   toAdopt: OffsetRanges | null = null;
 
   constructor({ low, end }: OffsetBounds) {
@@ -49,13 +55,13 @@ export class PartitionState implements OffsetBounds {
     this.end = end;
   }
 
-  of(offset: number): LetterState {
+  of(offset: number): DeadLetterState {
     return SETTLED_AS.find((as) => this.settled[as].has(offset)) ?? 'open';
   }
 
-  /** Everything before `offset` counts as adopted. */
+  /** Adopts all offsets before `offset`. */
   adoptUpTo(offset: bigint): void {
-    // A position behind the end is one of a topic of the same name that is gone.
+    // A position behind the end belongs to a deleted topic of the same name.
     if (offset <= this.low || offset > this.end) return;
     const [first, last] = [Number(this.low), Number(offset) - 1];
     if (this.settled.adopted.covers(first, last)) return;
@@ -65,22 +71,22 @@ export class PartitionState implements OffsetBounds {
   }
 }
 
-/** The group in which releases before the desk remembered how far their replay had come. */
+/** The group in which earlier releases, which had no markers, committed the progress of their replay. */
 export const earlierGroup = (topic: string): string => `sluice-replay-${topic}`;
 
-export class LetterTopic implements AsyncDisposable {
+export class DeadLetterTopic implements AsyncDisposable {
   readonly directory: TopicDirectory;
-  readonly #options: LetterTopicOptions;
+  readonly #options: DeadLetterTopicOptions;
   readonly #scanner: PartitionScanner;
 
-  constructor(options: LetterTopicOptions) {
+  constructor(options: DeadLetterTopicOptions) {
     this.#options = options;
     this.directory = new TopicDirectory(options.connection);
     this.#scanner = kafkaClient().scanner(options.connection);
   }
 
   /**
-   * Reads all markers that are there now.
+   * Reads all markers that exist now.
    * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_config (compacted; a marker of a newer release)
    */
   async survey(): Promise<ReadonlyMap<number, PartitionState>> {
@@ -88,7 +94,7 @@ export class LetterTopic implements AsyncDisposable {
     if (await this.directory.compacted(topic)) {
       throw new SluiceError(
         'kafka_config',
-        `${topic} is compacted, which removes letters: set its cleanup.policy to delete`,
+        `${topic} is compacted, which removes dead letters: set its cleanup.policy to delete`,
       );
     }
     const states = new Map<number, PartitionState>();
@@ -105,15 +111,15 @@ export class LetterTopic implements AsyncDisposable {
     return states;
   }
 
-  /** Every letter of the survey, settled or not, by partition and offset. */
-  async *letters(survey: ReadonlyMap<number, PartitionState>, only?: number): AsyncGenerator<FoundLetter> {
+  /** Every dead letter of the survey, settled or not, by partition and offset. */
+  async *letters(survey: ReadonlyMap<number, PartitionState>, only?: number): AsyncGenerator<FoundDeadLetter> {
     for (const [partition, state] of survey) {
       if (only !== undefined && partition !== only) continue;
       let first = Number(state.low);
       for await (const record of this.#records(partition, state)) {
         if (markerIn(record)) continue;
         const offset = Number(record.offset);
-        yield { letter: letterOf(record), record, state: state.of(offset), first };
+        yield { letter: deadLetterOf(record), record, state: state.of(offset), first };
         first = offset + 1;
       }
     }
@@ -139,8 +145,8 @@ export class LetterTopic implements AsyncDisposable {
       try {
         return await this.directory.committed(earlierGroup(topic), topic, partition);
       } catch (error) {
-        const failure = kafkaError(error, 'asking how far the replay of an earlier release came failed');
-        // The coordinator of a group that was never asked for may take a moment to load.
+        const failure = kafkaError(error, 'reading the progress of an earlier replay failed');
+        // The coordinator of a group that was never used may take a moment to load.
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
         await sleep(backoffMs(attempt), { signal: this.#options.signal });
       }

@@ -1,12 +1,17 @@
 // Letters and markers as records: what is read of them, what is put back, and what is mistaken for neither.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { IncomingRecord, OutgoingRecord } from '../../../src/kafka/client/records.ts';
-import { weightOf } from '../../../src/kafka/client/records.ts';
-import { deadLetter, truncateDeadLetter } from '../../../src/kafka/dead-letters.ts';
-import { letterOf, restored, whyUnusable } from '../../../src/kafka/desk/letter.ts';
-import { markerIn, markersOf, type SettledAs } from '../../../src/kafka/desk/markers.ts';
-import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
+import { type IncomingRecord, type OutgoingRecord, weightOf } from '../../../src/kafka/client/records.ts';
+import {
+  deadLetter,
+  deadLetterOf,
+  restored,
+  type SettledAs,
+  truncateDeadLetter,
+  whyUnusable,
+} from '../../../src/kafka/dlq/dead-letter.ts';
+import { markerIn, markersOf } from '../../../src/kafka/dlq/markers.ts';
+import { OffsetRanges } from '../../../src/kafka/dlq/offset-ranges.ts';
 
 const incoming = (record: OutgoingRecord, partition = 0, offset = 7n): IncomingRecord => ({
   topic: record.topic ?? 'letters',
@@ -32,7 +37,7 @@ test('the attempt grows each time a record is put back and becomes a dead letter
   let record = original;
   for (let attempt = 1; attempt <= 4; attempt++) {
     const letter = incoming(deadLetter(record, REASON, 'scoring'));
-    const read = letterOf(letter);
+    const read = deadLetterOf(letter);
     expect(read).toMatchObject({ attempt, pipeline: 'scoring', code: 'bad_number', column: 'income', otherHeaders: 1 });
     expect(read.from).toEqual({ topic: 'applications', partition: 3, offset: '12' });
     const back = restored(letter, read, { topic: 'applications', partitions: 4 }, 'original');
@@ -49,7 +54,7 @@ test('the attempt grows each time a record is put back and becomes a dead letter
 
 test('where the partition is gone, or the topic another, the key decides', () => {
   const letter = incoming(deadLetter(original, REASON));
-  const read = letterOf(letter);
+  const read = deadLetterOf(letter);
   expect(restored(letter, read, { topic: 'applications', partitions: 3 }, 'now')).not.toHaveProperty('partition');
   expect(restored(letter, read, { topic: 'elsewhere', partitions: 9 }, 'now')).not.toHaveProperty('partition');
 });
@@ -59,14 +64,14 @@ test.each([
   ['one cut off', incoming(truncateDeadLetter(deadLetter(original, REASON), 3)), 'truncated', 'truncated'],
   ['a record of somebody else', { ...original, topic: 'letters' }, 'no_origin', null],
 ])('%s: cannot be put back %s', (_, record, why, whyElsewhere) => {
-  const letter = letterOf(record);
+  const letter = deadLetterOf(record);
   expect(whyUnusable(letter, undefined)).toBe(why);
   expect(whyUnusable(letter, 'elsewhere')).toBe(whyElsewhere);
 });
 
 test.each(['0', '-1', 'x', '', '1e9', '99999999999'])('an attempt of %j counts as the first', (text) => {
   const headers = { ...original.headers, 'sluice-attempt': Buffer.from(text) };
-  expect(letterOf(incoming(deadLetter({ ...original, headers }, REASON))).attempt).toBe(1);
+  expect(deadLetterOf(incoming(deadLetter({ ...original, headers }, REASON))).attempt).toBe(1);
 });
 
 const ranges = fc.array(fc.tuple(fc.nat(1e9), fc.nat(50)), { minLength: 1, maxLength: 200 }).map((pairs) => {
@@ -96,7 +101,7 @@ test('markers say together what they were made of, each within the limit', () =>
   );
 });
 
-test('what only looks like a marker is a letter, and what cannot be understood stops the desk', () => {
+test('a record that only looks like a marker is a dead letter, and a marker that cannot be parsed is an error', () => {
   const offsets = OffsetRanges.parse('0-9');
   const [marker] = markersOf('dropped', { topic: 'letters', partition: 0 }, offsets, 10_000);
   const record = incoming(marker!);

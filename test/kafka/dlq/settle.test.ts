@@ -1,11 +1,11 @@
-// The desk for dead letters against a real broker: what is selected is settled, each letter once, and nothing is shown of values.
+// The dead-letter queue against a real broker: selected dead letters are settled once, and no values are shown.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { LetterTopic } from '../../../src/kafka/desk/letter-topic.ts';
-import { markersOf } from '../../../src/kafka/desk/markers.ts';
-import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
-import { type SettleOptions, settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
+import { DeadLetterTopic } from '../../../src/kafka/dlq/dead-letter-topic.ts';
+import { markersOf } from '../../../src/kafka/dlq/markers.ts';
+import { OffsetRanges } from '../../../src/kafka/dlq/offset-ranges.ts';
+import { type SettleOptions, settleDeadLetters } from '../../../src/kafka/dlq/settle-dead-letters.ts';
 import kafkajs from '../../../src/kafka/kafkajs/repairs.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
@@ -19,7 +19,7 @@ const T0 = Math.floor(Date.now() / 60_000 - 24 * 60) * 60_000;
 const iso = (minutes: number): string => new Date(T0 + minutes * 60_000).toISOString();
 const CODES = ['unseen_category', 'bad_number', 'missing_value'];
 
-requireKafka('the desk for dead letters', () => {
+requireKafka('the dead-letter queue', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
     cluster = await KafkaCluster.shared();
@@ -28,7 +28,7 @@ requireKafka('the desk for dead letters', () => {
 
   let names = 0;
   const setUp = async (count = 30, settings: Record<string, string> = {}, step = 4) => {
-    const name = `desk${names++}`;
+    const name = `dlq${names++}`;
     const [input, topic] = await Promise.all([
       cluster.createTopic(`${name}-in`, 2),
       cluster.createTopic(`${name}-dlq`, 2, settings),
@@ -66,8 +66,8 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     };
     return { name, input, topic, letters, file, folder, dlq, json };
   };
-  const desk = (deadLetterTopic: string, more: Partial<SettleOptions> = {}) =>
-    settleLetters({ connection: { brokers: cluster.brokers }, deadLetterTopic, action: 'replayed', ...more });
+  const settle = (deadLetterTopic: string, more: Partial<SettleOptions> = {}) =>
+    settleDeadLetters({ connection: { brokers: cluster.brokers }, deadLetterTopic, action: 'replayed', ...more });
   const ids = async (topic: string) => (await readTopic(cluster, topic)).map((r) => Number(r.headers.id));
   const sorted = (numbers: number[]) => numbers.toSorted((a, b) => a - b);
 
@@ -170,28 +170,28 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     };
   };
 
-  test('whoever is overtaken by another desk is refused in words, and settles nothing after it', async () => {
+  test('a replay that another one fenced is refused with a message, and settles nothing afterwards', async () => {
     const t = await setUp(60, {}, 30);
     const end = await openTransaction(t.topic);
     const waits = { first: 0, second: 0 };
-    const first = desk(t.topic, { onWait: () => waits.first++ });
+    const first = settle(t.topic, { onWait: () => waits.first++ });
     first.catch(() => {});
-    await until(() => waits.first > 0, 'the first desk to wait');
-    const second = desk(t.topic, { selection: { codes: [CODES[0]!] }, onWait: () => waits.second++ });
-    await until(() => waits.second > 0, 'the second desk to wait');
+    await until(() => waits.first > 0, 'the first replay to wait');
+    const second = settle(t.topic, { selection: { codes: [CODES[0]!] }, onWait: () => waits.second++ });
+    await until(() => waits.second > 0, 'the second replay to wait');
     await end();
     await expect(first).rejects.toMatchObject({
       code: 'dead_letters_taken_over',
       message: `another command took the dead letters of ${t.topic} over after 0 were settled by this one`,
     });
     expect(await second).toMatchObject({ settled: 20, left: 40 });
-    expect(await desk(t.topic)).toMatchObject({ settled: 40 });
+    expect(await settle(t.topic)).toMatchObject({ settled: 40 });
     expect(sorted(await ids(t.input))).toEqual(t.letters.map((l) => l.id));
   });
 
   test('markers behind a transaction that is open are seen', async () => {
     const t = await setUp(10);
-    expect(await desk(t.topic, { limit: 0 })).toMatchObject({ settled: 0 });
+    expect(await settle(t.topic, { limit: 0 })).toMatchObject({ settled: 0 });
     const end = await openTransaction(t.topic);
     // Written behind the open transaction: a reader up to the last stable offset would not find them.
     const ranges = new OffsetRanges();
@@ -202,12 +202,12 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
       await produce(cluster, t.topic, [{ partition, key: marker!.key, value: marker!.value, headers }]);
     }
     let waited = false;
-    const replay = desk(t.topic, {
+    const replay = settle(t.topic, {
       onWait: () => {
         waited = true;
       },
     });
-    await until(() => waited, 'the desk to wait');
+    await until(() => waited, 'the replay to wait');
     await end();
     expect(await replay).toMatchObject({ settled: 0, left: 0 });
     expect(await ids(t.input)).toEqual([]);
@@ -219,7 +219,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     const group = `sluice-replay-${t.topic}`;
     const positions = [{ partition: 0, offset: '6' }];
     await admin.setOffsets({ groupId: group, topic: t.topic, partitions: positions });
-    await using letters = new LetterTopic({ connection: { brokers: cluster.brokers }, topic: t.topic });
+    await using letters = new DeadLetterTopic({ connection: { brokers: cluster.brokers }, topic: t.topic });
     const passed: number[] = [];
     for await (const { letter, state } of letters.letters(await letters.survey())) {
       if (letter.partition === 0 && letter.offset < 6n) passed.push(Number(letter.from!.offset));
@@ -227,35 +227,35 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     }
     expect(passed.length).toBeGreaterThan(0);
     expect(await t.json('count')).toMatchObject({ adopted: passed.length, open: 20 - passed.length });
-    expect(await desk(t.topic)).toMatchObject({ settled: 20 - passed.length });
+    expect(await settle(t.topic)).toMatchObject({ settled: 20 - passed.length });
     // The offsets of a group expire; what is written down does not.
     await admin.deleteGroups([group]);
-    expect(await desk(t.topic)).toMatchObject({ settled: 0 });
-    expect(await desk(t.topic, { reopen: true, limit: 1 })).toMatchObject({ settled: 1 });
-    expect(await desk(t.topic, { reopen: true })).toMatchObject({ settled: passed.length - 1 });
-    expect(await desk(t.topic, { reopen: true })).toMatchObject({ settled: 0 });
+    expect(await settle(t.topic)).toMatchObject({ settled: 0 });
+    expect(await settle(t.topic, { reopen: true, limit: 1 })).toMatchObject({ settled: 1 });
+    expect(await settle(t.topic, { reopen: true })).toMatchObject({ settled: passed.length - 1 });
+    expect(await settle(t.topic, { reopen: true })).toMatchObject({ settled: 0 });
     expect(sorted(await ids(t.input))).toEqual(t.letters.map((l) => l.id));
   });
 
   test('a compacted topic is refused', async () => {
     const t = await setUp(2, { 'cleanup.policy': 'compact' });
     expect(await t.dlq('count')).toMatchObject({ code: 1, stderr: expect.stringContaining('[kafka_config]') });
-    await expect(desk(t.topic)).rejects.toMatchObject({ code: 'kafka_config' });
+    await expect(settle(t.topic)).rejects.toMatchObject({ code: 'kafka_config' });
   });
 
   test('markers of many letters are cut to what the topic takes', async () => {
     const t = await setUp(120, { 'max.message.bytes': '700' }, 2);
     const odd = { codes: [CODES[1]!] };
-    expect(await desk(t.topic, { selection: odd, action: 'dropped' })).toMatchObject({ settled: 40, left: 80 });
+    expect(await settle(t.topic, { selection: odd, action: 'dropped' })).toMatchObject({ settled: 40, left: 80 });
     const markers = (await readTopic(cluster, t.topic)).filter((r) => r.headers['sluice-desk']);
     expect(markers.length).toBeGreaterThan(2);
     expect(new Set(markers.map((m) => m.key)).size).toBe(markers.length);
-    expect(await desk(t.topic)).toMatchObject({ settled: 80, left: 0 });
+    expect(await settle(t.topic)).toMatchObject({ settled: 80, left: 0 });
     expect(await ids(t.input)).toHaveLength(80);
   });
 });
 
-requireKafka('permissions of the desk', () => {
+requireKafka('permissions of the dead-letter queue', () => {
   test('a topic that may not be written keeps its letters, and the others get theirs', async () => {
     await using cluster = await KafkaCluster.start({
       settings: () => ({
@@ -290,15 +290,15 @@ requireKafka('permissions of the desk', () => {
         ],
       });
     await forbidWriting(denied!);
-    const desk = () => settleLetters({ connection, deadLetterTopic: deadLetterTopic!, action: 'replayed' });
+    const settle = () => settleDeadLetters({ connection, deadLetterTopic: deadLetterTopic!, action: 'replayed' });
     const failed = [{ topic: denied, code: 'kafka_not_authorized', letters: 10 }];
-    expect(await desk()).toEqual({ settled: 30, left: 0, unusable: 0, failed });
-    expect(await desk()).toEqual({ settled: 0, left: 0, unusable: 0, failed });
+    expect(await settle()).toEqual({ settled: 30, left: 0, unusable: 0, failed });
+    expect(await settle()).toEqual({ settled: 0, left: 0, unusable: 0, failed });
     expect((await readTopic(cluster, open!)).map((r) => Number(r.headers.id))).toEqual(
       letters.filter((l) => l.id % 4 !== 0).map((l) => l.id),
     );
     await forbidWriting(deadLetterTopic!);
-    const drop = settleLetters({ connection, deadLetterTopic: deadLetterTopic!, action: 'dropped' });
+    const drop = settleDeadLetters({ connection, deadLetterTopic: deadLetterTopic!, action: 'dropped' });
     await expect(drop).rejects.toMatchObject({ code: 'kafka_not_authorized' });
   });
 });

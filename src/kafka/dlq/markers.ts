@@ -1,18 +1,14 @@
-// What is settled is written into the dead letter topic itself: markers, in one transaction with what they tell of, in the partition of
-// the letters they name. They need no further topic or permission, and last as long as the letters: retention removes what is older first.
+// Markers in the dead letter topic record which dead letters are settled. They are written in one transaction with the replayed records, to
+// the partition of the dead letters they name. They need no further topic or permission, and retention removes the dead letters first.
 import { SluiceError } from '../../core/errors.ts';
 import type { IncomingRecord, OutgoingRecord } from '../client/records.ts';
-import { headerText } from '../dead-letters.ts';
+import { headerText, SETTLED_AS, type SettledAs } from './dead-letter.ts';
 import { OffsetRanges } from './offset-ranges.ts';
 
-/** `adopted`: passed by the replay of a release that had no markers, which put it back or left it out; nobody knows which. */
-export type SettledAs = 'replayed' | 'dropped' | 'adopted';
-export const SETTLED_AS: readonly SettledAs[] = ['replayed', 'dropped', 'adopted'];
-
-/** Says what a marker tells of; a record without it is a letter. Foreign readers that count letters leave out whatever has it. */
-export const MARKER_HEADER = 'sluice-desk';
+/** The action of a marker; a record without this header is a dead letter. Other readers skip records that have it. */
+const MARKER_HEADER = 'sluice-desk';
 const VERSION = 1;
-/** Room for what stands around the ranges, bytes. */
+/** Room for the fields besides the ranges, bytes. */
 const MARKER_MARGIN = 512;
 
 interface MarkerText {
@@ -23,7 +19,7 @@ interface MarkerText {
   offsets: string;
 }
 
-/** Markers for these offsets of a partition, each at most `maxBytes`. Their key is unique, as topics that are compacted demand one. */
+/** Markers for these offsets of a partition, each at most `maxBytes`. Their key is unique, because compacted topics demand one. */
 export function markersOf(
   action: SettledAs,
   place: { topic: string; partition: number },
@@ -51,8 +47,8 @@ export function markersOf(
 }
 
 /**
- * What a marker tells of; null: the record is a letter, even where its original carried such a header or was a marker elsewhere.
- * @throws SluiceError kafka_config when it cannot be understood: taking it for nothing could put letters back twice
+ * The content of a marker; null: the record is a dead letter, even if its original had such a header or was a marker of another topic.
+ * @throws SluiceError kafka_config it cannot be parsed: ignoring it could replay dead letters twice
  */
 export function markerIn(record: IncomingRecord): { action: SettledAs; offsets: OffsetRanges } | null {
   const action = headerText(record.headers, MARKER_HEADER);
