@@ -2,7 +2,7 @@
 // included.
 //   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS [BATCH_ROWS] [interactions]
 
-import { readBackground } from '../src/engine/background.ts';
+import { readBackground } from '../src/engine/explaining.ts';
 import { chooseEvaluator } from '../src/inference/evaluate/choose-evaluator.ts';
 import { createExplainer } from '../src/inference/explain/choose-explainer.ts';
 import { pairCount } from '../src/inference/explain/leaf-pairs.ts';

@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fieldsOfStat } from '../src/core/proc-stat.ts';
+import { fieldsOfStat } from '../src/core/processes.ts';
 import { MODELS, PEERS, type Program, REGISTRY } from './prepare.ts';
 
 export interface Server {

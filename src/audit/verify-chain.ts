@@ -2,7 +2,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { SluiceError } from '../core/errors.ts';
-import { fileFault } from '../core/file-errors.ts';
+import { fileFault } from '../core/file-system.ts';
 import { CHAIN_START, type ChainEnd, type ReadRecord, readRecord } from './audit-record.ts';
 
 const NEWLINE = 10;

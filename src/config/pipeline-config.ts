@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 import { PIPELINE_CHECKS } from './pipeline-check.ts';
 import { contradictions } from './pipeline-contradictions.ts';
-import { fillDefaults, withDependentDefaults } from './pipeline-said.ts';
+import { fillDefaults, withDependentDefaults } from './pipeline-from-flags.ts';
 import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
 import { readYaml, type YamlDocument } from './yaml.ts';
 import { formatProblem, type Validated } from './yaml-problem.ts';

@@ -1,6 +1,82 @@
-// The one catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
-import { bug, conflict, dependency, type ErrorEntry, input, row, usage } from './error-entries.ts';
-import { UPLOAD_ERRORS } from './upload-errors.ts';
+// The catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
+
+/** Whose fault an error is: it decides who is woken at night. */
+type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
+
+export interface ErrorEntry {
+  fault: Fault;
+  /** HTTP status of the answer when this error ends a request. Row-level codes never end one by themselves. */
+  status: number;
+  retryable: boolean;
+  /** true: marks one rejected application and never ends a run. */
+  row?: true;
+  summary: string;
+  action: string;
+}
+
+const input = (summary: string, action: string, status = 400): ErrorEntry => ({
+  fault: 'input',
+  status,
+  retryable: false,
+  summary,
+  action,
+});
+const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
+const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
+const conflict = (summary: string, action: string): ErrorEntry => ({ ...usage(summary, action), status: 409 });
+const dependency = (summary: string, action: string, status = 503): ErrorEntry => ({
+  fault: 'dependency',
+  status,
+  retryable: true,
+  summary,
+  action,
+});
+
+const bug = (summary: string, action: string, retryable = false): ErrorEntry => ({
+  fault: 'bug',
+  status: 500,
+  retryable,
+  summary,
+  action,
+});
+
+// Statuses of the tus protocol for resumable uploads.
+
+const UPLOAD_ERRORS = {
+  upload_not_found: input(
+    'There is no such upload.',
+    'Begin a new one: it was removed, or nothing came for jobs.upload_ttl_ms; or it is of another key.',
+    404,
+  ),
+  upload_offset_conflict: input(
+    'A part of an upload begins elsewhere than the bytes that are there end.',
+    'Ask with HEAD how many there are, and go on from there.',
+    409,
+  ),
+  upload_locked: {
+    ...input('Another request writes to the upload.', 'Ask with HEAD after Retry-After, and go on from there.', 423),
+    retryable: true,
+  },
+  upload_too_large: input(
+    'An upload is larger than it may be, or than it said it would be.',
+    'Say the right Upload-Length; a larger upload wants a higher limits.body_bytes, or several files.',
+    413,
+  ),
+  upload_checksum_mismatch: {
+    ...input(
+      'A part of an upload is not what its Upload-Checksum says.',
+      'Send it again: nothing of it was kept.',
+      460,
+    ),
+    retryable: true,
+  },
+  upload_media_type: input(
+    'A part of an upload has another media type.',
+    'Send it with Content-Type: application/offset+octet-stream.',
+    415,
+  ),
+  tus_version: input('The request speaks another version of tus.', 'Send Tus-Resumable: 1.0.0.', 412),
+} as const satisfies Record<string, ErrorEntry>;
 
 /** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
 export const ERRORS = {
@@ -397,3 +473,6 @@ export function toldError({ message, code }: SluiceError): string {
   const [first, ...more] = message.split('\n');
   return [`${first} [${code}]`, ...more].join('\n');
 }
+
+export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
+  new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });

@@ -36,3 +36,53 @@ export function parseExact(json: Buffer): ExactObject {
 
 const exact = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
   typeof value === 'number' && source !== undefined && source !== String(value) ? new ExactNumber(source) : value;
+
+// Members as they are written: JSON.parse loses the digits of long numbers and duplicate keys.
+
+export interface JsonToken {
+  key: string;
+  /** The value as it is written in the text. */
+  token: string;
+}
+
+/** The members of the object in `text` (valid JSON) in order, duplicates included. */
+export function membersOf(text: string): JsonToken[] {
+  const members: JsonToken[] = [];
+  let i = 1;
+  for (;;) {
+    while (text[i] === ',' || isSpace(text.charCodeAt(i))) i++;
+    if (text[i] === '}' || i >= text.length) return members;
+    const keyStart = i;
+    i = endOfString(text, i);
+    const rawKey = text.slice(keyStart + 1, i - 1);
+    const key = rawKey.includes('\\') ? (JSON.parse(text.slice(keyStart, i)) as string) : rawKey;
+    while (text[i] === ':' || isSpace(text.charCodeAt(i))) i++;
+    const start = i;
+    i = endOfValue(text, i);
+    members.push({ key, token: text.slice(start, i) });
+  }
+}
+
+const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
+
+/** One past the closing quote of the string that begins at `i`. */
+function endOfString(text: string, i: number): number {
+  for (i++; text[i] !== '"'; i++) if (text[i] === '\\') i++;
+  return i + 1;
+}
+
+function endOfValue(text: string, i: number): number {
+  let depth = 0;
+  for (; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') {
+      i = endOfString(text, i) - 1;
+      if (depth === 0) return i + 1;
+    } else if (c === '{' || c === '[') depth++;
+    else if (c === '}' || c === ']') {
+      if (depth === 0) return i;
+      if (--depth === 0) return i + 1;
+    } else if (depth === 0 && (c === ',' || isSpace(c!.charCodeAt(0)))) return i;
+  }
+  return i;
+}

@@ -1,4 +1,5 @@
-// The file formats, compressions and delimiters Sluice knows, and what the name of a file says of them: one list for every door.
+// Formats, compressions and delimiters of files, and how file names and first bytes reveal them.
+import { SluiceError } from './errors.ts';
 
 /** Formats that are text, one record after the other. */
 export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
@@ -79,3 +80,79 @@ function endingOf(name: string): string {
 /** Formats of the values of a topic. */
 export const RECORD_FORMATS = ['json', 'avro', 'json_schema', 'protobuf'] as const;
 export type RecordFormatName = (typeof RECORD_FORMATS)[number];
+
+// Content that is not CSV or JSON text is recognised by its first bytes, so that the error can name it.
+
+interface ForeignContent {
+  /** What the input is. */
+  name: string;
+  /** What its owner can do. */
+  advice: string;
+}
+
+const GIVE_ARROW = 'give it with the ending .arrow or `format: arrow`';
+const UNPACK = 'unpack it first';
+const SAVE_AS = 'save it as CSV in UTF-8';
+const packed = (name: string): string => `say so: the ending .${name}, \`compression\`, or Content-Encoding`;
+
+const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
+
+/** First bytes, longest first where one begins like another. Source: the specifications of the formats. */
+const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: string][] = [
+  [[0xff, 0xfe, 0, 0], 'UTF-32 text', SAVE_AS],
+  [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
+  [[0xff, 0xfe], 'UTF-16 text', `declare encoding: utf-16, or ${SAVE_AS}`],
+  [[0xfe, 0xff], 'UTF-16 text', `declare encoding: utf-16, or ${SAVE_AS}`],
+  [[0x1f, 0x8b], 'compressed with gzip', packed('gz')],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', packed('zst')],
+  [[0x04, 0x22, 0x4d, 0x18], 'compressed with lz4', UNPACK],
+  [ascii('BZh91AY&SY'), 'compressed with bzip2', UNPACK],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', UNPACK],
+  [[0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c], 'a 7-Zip archive', UNPACK],
+  [ascii('PK\x05\x06'), 'an empty ZIP archive', 'look at what wrote it'],
+  [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unpack it, or save the sheet as CSV in UTF-8'],
+  [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook (.xls)', SAVE_AS],
+  [ascii('PAR1\x15'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
+  [ascii('ARROW1\0'), 'an Arrow file', GIVE_ARROW],
+  [[0xff, 0xff, 0xff, 0xff], 'an Arrow stream', GIVE_ARROW],
+  [ascii('FEA1\0'), 'a Feather file', 'save it as Parquet or CSV'],
+  [ascii('ORC\x0a'), 'an ORC file', 'save it as Parquet or CSV'],
+  [ascii('Obj\x01'), 'an Avro file', 'save it as NDJSON, Parquet or CSV'],
+  [ascii('SQLite format 3\0'), 'an SQLite database', 'export its table as CSV'],
+  [ascii('%PDF-'), 'a PDF document', 'give the table it was made of'],
+];
+const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
+/** Bytes of an input that tell. */
+const HEAD = 64;
+/** First bytes behind which something else than text may be: most inputs are done with one look. */
+const SUSPECT = new Uint8Array(256);
+for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n<')]) SUSPECT[byte] = 1;
+
+/**
+ * Lets an input that begins with `head` pass unless it is known to be no text in UTF-8. Four bytes tell most of what there is.
+ * @throws SluiceError invalid_encoding for other encodings | foreign_content, with what the input is and what to do
+ */
+export function refuseForeignContent(head: Uint8Array): void {
+  const found = foreignContent(head);
+  if (!found) return;
+  const code = found.name.startsWith('UTF-') ? 'invalid_encoding' : 'foreign_content';
+  throw new SluiceError(code, `the input is ${found.name}: ${found.advice}`);
+}
+
+function foreignContent(head: Uint8Array): ForeignContent | null {
+  if (SUSPECT[head[0] ?? 0] === 0 && head[1] !== 0 && head[2] !== 0 && head[3] !== 0) return null;
+  for (const [bytes, name, advice] of SIGNATURES) {
+    if (bytes.length <= head.length && bytes.every((b, i) => head[i] === b)) return { name, advice };
+  }
+  const first = head.subarray(0, HEAD);
+  const zeros = first.filter((b) => b === 0).length;
+  if (first.length >= 4 && zeros * 3 > first.length) {
+    if (zeros * 3 > first.length * 2) return { name: 'UTF-32 text', advice: SAVE_AS };
+    const order = first[0] === 0 ? 'utf-16be' : 'utf-16le';
+    return { name: 'UTF-16 text', advice: `declare encoding: ${order}, or ${SAVE_AS}` };
+  }
+  if (MARKUP.test(Buffer.from(first).toString('latin1'))) {
+    return { name: 'an HTML or XML page', advice: 'look whether a download answered with an error page' };
+  }
+  return null;
+}

@@ -1,6 +1,6 @@
 // A lock between processes on a file of its own: an open transaction of SQLite, because that ends with its process, however it ends.
 import { monotonicMs, sleep } from './clock.ts';
-import { createPrivateFile } from './private-files.ts';
+import { createPrivateFile } from './file-system.ts';
 
 const POLL_MS = 100;
 const FIRST_POLL_MS = 5;

@@ -1,6 +1,8 @@
 // The fixed budget of blocks in flight: who wants to read more must wait until a written block gives its slab back.
 import type { Held } from './flow.ts';
-import { PAGE } from './wasm-page.ts';
+
+/** A page of WebAssembly memory, bytes: memories grow by whole ones (WebAssembly core specification, 4.2.8). */
+export const PAGE = 65_536;
 
 /** A piece of shared memory for the bytes of one block. */
 export interface Slab {

@@ -1,4 +1,5 @@
-// Whose work this is a part of: the W3C trace context that requests, jobs and records carry along, and the port of whoever records spans.
+// The W3C trace context that requests, jobs and records carry, the port of tracers, and a sampler for log lines and spans.
+import { monotonicMs } from './clock.ts';
 import type { LogFields, Word } from './log.ts';
 
 /** https://www.w3.org/TR/trace-context/ */
@@ -58,4 +59,39 @@ export interface Tracer {
   begin(name: Word, start: SpanStart): Span;
   /** Sends what is left, within seconds. */
   close(): Promise<void>;
+}
+
+// Up to a rate everything is recorded; above it one in n, with the count that it represents.
+
+export class Sampler {
+  readonly #perSecond: number;
+  readonly #oneIn: number;
+  readonly #now: () => number;
+  #second = 0;
+  #taken = 0;
+  #skipped = 0;
+
+  /** `now`: milliseconds of a clock that never goes back. */
+  constructor(perSecond: number, oneIn: number, now = monotonicMs) {
+    this.#perSecond = perSecond;
+    this.#oneIn = oneIn;
+    this.#now = now;
+  }
+
+  /** How many this one stands for; 0: it is not told, and the next one that is counts it. */
+  take(): number {
+    const second = Math.floor(this.#now() / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#taken = 0;
+    }
+    if (this.#taken >= this.#perSecond && this.#skipped + 1 < this.#oneIn) {
+      this.#skipped++;
+      return 0;
+    }
+    this.#taken++;
+    const standsFor = this.#skipped + 1;
+    this.#skipped = 0;
+    return standsFor;
+  }
 }

@@ -1,4 +1,4 @@
-// zstd as Node has it, and the words for a Node that has none: before 22.15 nothing of it is there, not even to be imported.
+// zstd from Node, with an error for Node before 22.15 (which lacks even the exports), and the frames of a zstd stream.
 import zlib from 'node:zlib';
 import { SluiceError } from './errors.ts';
 
@@ -14,4 +14,94 @@ export const hasZstd = (): boolean => 'createZstdDecompress' in zlib;
 export function zstd(): Zstd {
   if (hasZstd()) return zlib;
   throw new SluiceError('usage', `zstd needs Node 22.15 or newer, and this is ${process.version}: use gzip`);
+}
+
+// Node decodes only the first frame of a stream, and a stream may have many (RFC 8878, section 3.1).
+
+const MAGIC = 0xfd2fb528;
+const SKIPPABLE = 0x184d2a50;
+/** The last four bits of a skippable frame's magic number are free. */
+const SKIPPABLE_VARIANTS = 16;
+const CHECKSUM_BYTES = 4;
+const CONTENT_SIZE_BYTES = [0, 2, 4, 8];
+const DICTIONARY_ID_BYTES = [0, 1, 2, 4];
+const RLE = 1;
+const RESERVED = 3;
+
+/** What is read next, little-endian, and how many bytes it has. */
+const PARTS = { magic: 4, skippableSize: 4, descriptor: 1, blockHeader: 3 } as const;
+
+/** Follows the frames of a stream by their headers, however its bytes are cut; what is in the blocks is the decoder's business. */
+export class ZstdFrames {
+  #part: keyof typeof PARTS = 'magic';
+  #number = 0;
+  #have = 0;
+  /** Bytes to pass over before the next part, and whether the frame ends behind them. */
+  #pass = 0;
+  #last = false;
+  #checksum = false;
+  #frames = 0;
+
+  /**
+   * The same bytes in pieces none of which goes beyond the end of a frame.
+   * @throws Error where a frame should begin and none does, or a header says what no header may say
+   */
+  *split(chunk: Uint8Array): Generator<Uint8Array> {
+    let from = 0;
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#pass > 0) {
+        const n = Math.min(this.#pass, chunk.length - at);
+        this.#pass -= n;
+        at += n;
+      } else {
+        this.#number += chunk[at++]! * 2 ** (8 * this.#have++);
+        if (this.#have === PARTS[this.#part]) this.#read();
+      }
+      if (this.#pass > 0 || !this.#last) continue;
+      this.#last = false;
+      this.#part = 'magic';
+      this.#frames++;
+      yield chunk.subarray(from, at);
+      from = at;
+    }
+    if (from < chunk.length) yield chunk.subarray(from);
+  }
+
+  /** Whether the stream may end here: behind a frame. */
+  get whole(): boolean {
+    return this.#frames > 0 && this.#part === 'magic' && this.#have === 0;
+  }
+
+  #read(): void {
+    const number = this.#number;
+    this.#number = 0;
+    this.#have = 0;
+    if (this.#part === 'magic') this.#part = afterMagic(number);
+    else if (this.#part === 'skippableSize') {
+      this.#pass = number;
+      this.#last = true;
+    } else if (this.#part === 'descriptor') this.#descriptor(number);
+    else this.#block(number);
+  }
+
+  #descriptor(flags: number): void {
+    const single = (flags & 0x20) !== 0;
+    const contentSize = single && flags >> 6 === 0 ? 1 : CONTENT_SIZE_BYTES[flags >> 6]!;
+    this.#pass = (single ? 0 : 1) + DICTIONARY_ID_BYTES[flags & 3]! + contentSize;
+    this.#checksum = (flags & 4) !== 0;
+    this.#part = 'blockHeader';
+  }
+
+  #block(header: number): void {
+    const type = (header >> 1) & 3;
+    if (type === RESERVED) throw new Error('a block of a reserved type');
+    this.#last = (header & 1) !== 0;
+    this.#pass = (type === RLE ? 1 : header >> 3) + (this.#last && this.#checksum ? CHECKSUM_BYTES : 0);
+  }
+}
+
+function afterMagic(number: number): 'descriptor' | 'skippableSize' {
+  if (number === MAGIC) return 'descriptor';
+  if (number >= SKIPPABLE && number < SKIPPABLE + SKIPPABLE_VARIANTS) return 'skippableSize';
+  throw new Error('bytes that are no zstd frame');
 }

@@ -1,7 +1,40 @@
 // What sums of counts say: PSI, missing and unseen shares, quantiles. Bins go by their number: a report never holds a value of the input.
 import type { DriftSum } from './drift-counts.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
-import { psi, SHIFTED } from './psi.ts';
+
+/** PSI from here on means that the distribution has shifted: the usual threshold in credit scoring. */
+const SHIFTED = 0.2;
+
+/** Share of a bin that is empty. */
+const EMPTY_SHARE = 0.0001;
+
+/** Shares of counts, empty bins filled; null: there is nothing to take a share of. */
+function sharesOf(counts: ArrayLike<number>): number[] | null {
+  let sum = 0;
+  let least = Infinity;
+  for (let b = 0; b < counts.length; b++) {
+    sum += counts[b]!;
+    if (counts[b]! > 0) least = Math.min(least, counts[b]!);
+  }
+  if (sum === 0) return null;
+  const filler = least / sum <= EMPTY_SHARE ? least / sum / 1e6 : EMPTY_SHARE;
+  return Array.from(counts, (n) => (n === 0 ? filler : n / sum));
+}
+
+/**
+ * Σ (reference − current) · ln(reference ÷ current) over the shares of the bins. A bin that is empty in both is left out. null where
+ * one of both is empty altogether.
+ */
+export function psi(reference: ArrayLike<number>, current: ArrayLike<number>): number | null {
+  const before = sharesOf(reference);
+  const now = sharesOf(current);
+  if (!before || !now) return null;
+  let sum = 0;
+  for (const [b, share] of before.entries()) {
+    if (reference[b] !== 0 || current[b] !== 0) sum += (share - now[b]!) * Math.log(share / now[b]!);
+  }
+  return sum;
+}
 
 /** Fewer rows say nothing of a distribution. */
 export const FEWEST_ROWS = 1000;
@@ -15,7 +48,7 @@ export interface Shares {
   unseen: number;
 }
 
-export interface Distribution {
+interface Distribution {
   /** null: too few rows. */
   psi: number | null;
   /** null: no rows. */

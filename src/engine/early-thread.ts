@@ -2,7 +2,7 @@
 // line, the configuration and the model.
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { inBackground } from '../core/in-background.ts';
+import { inBackground } from '../core/async.ts';
 
 /** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
 export const FEW_BYTES = 256 * 1024;

@@ -1,11 +1,51 @@
-// What a worker needs for interpretations, loaded on first use: plain predictions must not pay for it.
+// Loaded by a worker for the first interpretation, because plain predictions must not pay for it: explainer, background sample, covers.
 import { SluiceError } from '../core/errors.ts';
+import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Evaluator } from '../inference/evaluate/evaluator.ts';
 import { createExplainer } from '../inference/explain/choose-explainer.ts';
 import { NotExplainable } from '../inference/explain/explainer.ts';
 import { Interpretations } from '../inference/explain/interpretation.ts';
-import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
-import { readBackground } from './background.ts';
+import type { Covers } from '../inference/explain/trees.ts';
+import { readTable } from '../io/decode/csv-parse-decoder.ts';
+import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
+
+/** More background rows cost memory and time at the start without making the effects more accurate. */
+const MAX_ROWS = 10_000;
+
+/** A file that was changed is another fault than one that says nothing of use. */
+const isOther = (cause: unknown): boolean => cause instanceof SluiceError && cause.code !== 'model_invalid';
+
+/** @throws SluiceError interpretation_unavailable | model_hash_mismatch */
+export async function readBackground(model: ModelPackage): Promise<{ background: EncodedRows; covers: Covers | null }> {
+  const { manifest } = model;
+  const unavailable = (why: string, cause?: unknown): SluiceError =>
+    new SluiceError('interpretation_unavailable', `${model.ref}: ${why}`, { cause });
+  const { background, covers, method } = manifest.explain ?? {};
+  if (background === undefined) throw unavailable('it has no background sample');
+  let encoded: EncodedRows;
+  try {
+    const { header, rows } = readTable(await readPackageFile(model, background));
+    const fields = manifest.columns.map((c) => header.indexOf(c.name));
+    const lacking = manifest.columns.filter((_, i) => fields[i]! < 0).map((c) => c.name);
+    if (lacking.length > 0) throw new Error(`${background} lacks ${lacking.join(', ')}`);
+    const all = encodeRows(manifest, rows.slice(0, MAX_ROWS), fields);
+    const valid = rows.slice(0, MAX_ROWS).filter((_, r) => !all.rejected.has(r));
+    if (valid.length === 0) throw new Error(`${background} has no row the model takes`);
+    encoded = encodeRows(manifest, valid, fields);
+  } catch (cause) {
+    if (isOther(cause)) throw cause;
+    throw unavailable(cause instanceof Error ? cause.message : String(cause), cause);
+  }
+  if (covers === undefined || (method !== undefined && method !== 'tree_path_dependent')) {
+    return { background: encoded, covers: null };
+  }
+  try {
+    return { background: encoded, covers: JSON.parse((await readPackageFile(model, covers)).toString()) as Covers };
+  } catch (cause) {
+    if (isOther(cause)) throw cause;
+    throw unavailable(`${covers} cannot be read`, cause);
+  }
+}
 
 /** @throws SluiceError interpretation_unavailable | model_hash_mismatch */
 export async function openInterpretations(model: ModelPackage, evaluator: Evaluator): Promise<Interpretations> {

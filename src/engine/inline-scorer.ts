@@ -1,12 +1,140 @@
-// Scores small blocks inline, on the thread that has them: for a single application the round trip to a worker
+// Scores and interprets small blocks inline, on the thread that has them: for a single application the round trip to a worker
 // costs more than the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
+import { inBackground } from '../core/async.ts';
+import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { InlineExplainer } from './inline-explainer.ts';
-import { type InlineBlock, type InlineKind, isWithin, jobOf, SlowWatch } from './inline-job.ts';
 import type { JobBlock } from './job-queue.ts';
-import type { ScoredPart } from './protocol.ts';
+import type { ScoredPart, ScoreJob, StreamSpec } from './protocol.ts';
 import { Scorer } from './scorer.ts';
+
+/** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
+const WINDOW = 64;
+/** Blocks of a window that must have taken longer than that: a machine that has other things to do delays a few by much. */
+const MANY_SLOW = WINDOW / 4;
+
+type InlineBlock = Omit<Block, 'seq'>;
+
+/** Of streams that are answered alike. */
+interface InlineKind {
+  id: number;
+  spec: StreamSpec;
+}
+
+/** Whether blocks take too long to hold up the event loop with them. */
+class SlowWatch {
+  readonly #maxMeanMs: number;
+  tooSlow = false;
+  #blocks = 0;
+  #windows = 0;
+  #windowMs = 0;
+  #slow = 0;
+
+  /** ms a block. */
+  constructor(maxMeanMs: number) {
+    this.#maxMeanMs = maxMeanMs;
+  }
+
+  saw(ms: number): void {
+    this.#windowMs += ms;
+    if (ms > this.#maxMeanMs) this.#slow++;
+    if (++this.#blocks % WINDOW !== 0) return;
+    const slow = this.#windowMs / WINDOW > this.#maxMeanMs && this.#slow > MANY_SLOW;
+    if (this.#windows++ > 0 && slow) this.tooSlow = true;
+    this.#windowMs = 0;
+    this.#slow = 0;
+  }
+}
+
+/** A block as a worker would be sent it. */
+export const jobOf = (
+  { id, spec }: InlineKind,
+  { slab, spans, faults, lines, firstRow, firstByte, columns }: JobBlock,
+  recycled: ArrayBuffer | null,
+): ScoreJob => ({
+  type: 'score',
+  job: 0,
+  kind: id,
+  spec,
+  slab,
+  spans,
+  faults,
+  lines,
+  firstRow,
+  firstByte,
+  recycled,
+  ...(columns ? { columns } : {}),
+});
+
+/** Whether a block has at most so many rows and bytes. */
+const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
+  faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;
+
+// Interpretations run inline only where effects are computed at once, without evaluating the model.
+
+const MAX_ROWS = 2;
+const MAX_BYTES = 16 * 1024;
+/** Mean time a block, ms, above which they go to workers. */
+const MAX_MEAN_INTERPRET_MS = 1;
+
+/**
+ * Modes: unopened → opening, with the first block that is offered, because few services are asked for effects → open, or of no use: the
+ * model has to be asked for effects, or they take too long. Whatever is offered before it is open is for workers.
+ */
+class InlineExplainer {
+  readonly #model: ModelPackage;
+  readonly #policy: EnginePolicy;
+  readonly #known: Known;
+  readonly #watch = new SlowWatch(MAX_MEAN_INTERPRET_MS);
+  #opening = false;
+  #scorer: Scorer | null = null;
+  /** Blocks share the memory of the scorer, so one waits for the other. */
+  #tail: Promise<unknown> = Promise.resolve();
+
+  constructor(model: ModelPackage, policy: EnginePolicy, known: Known) {
+    this.#model = model;
+    this.#policy = policy;
+    this.#known = known;
+  }
+
+  /** Whether it is open for blocks; the first to ask opens it. */
+  #ready(): boolean {
+    if (!this.#opening) {
+      this.#opening = true;
+      inBackground('opening effects inline', () => this.#open());
+    }
+    return this.#scorer !== null && !this.#watch.tooSlow;
+  }
+
+  async #open(): Promise<void> {
+    const scorer = await Scorer.open(this.#model, MAX_ROWS, this.#policy, this.#known);
+    // A worker says what is wrong with effects that cannot be had.
+    if (await scorer.explainsAlone().catch(() => false)) this.#scorer = scorer;
+  }
+
+  /** null, at once or later: a worker has to, and says why where it failed. */
+  score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): Promise<ScoredPart | null> | null {
+    // Pairs of columns take longer than the trip to a worker, and must not make effects alone count as slow.
+    if (kind.spec.output.interpretation?.interactions) return null;
+    if (!isWithin(block, MAX_ROWS, MAX_BYTES) || !this.#ready()) return null;
+    const part = this.#tail.then(async () => {
+      try {
+        const scored = await this.#scorer!.score(jobOf(kind, block, buffers.pop() ?? null));
+        this.#watch.saw(scored.workMs);
+        return scored;
+      } catch {
+        return null;
+      }
+    });
+    this.#tail = part;
+    return part;
+  }
+
+  forget(kind: number): void {
+    const scorer = this.#scorer;
+    if (scorer) this.#tail = this.#tail.then(() => scorer.forget(kind));
+  }
+}
 
 /** What is scored inline. */
 export interface InlineLimits {
@@ -22,14 +150,14 @@ export interface InlineLimits {
 /** Of a service: the oddest bytes hold up the event loop for 20 times as long as good ones, some 3 ms. */
 const BETWEEN_REQUESTS: InlineLimits = { rows: 16, bytes: 16 * 1024, batchRows: 16, blocks: null };
 /** Mean time a block, ms, above which all go to workers to keep the event loop free. */
-const MAX_MEAN_MS = 0.5;
+const MAX_MEAN_SCORE_MS = 0.5;
 
 export class InlineScorer {
   readonly #scorer: Scorer;
   readonly #limits: InlineLimits;
   /** Of a service. */
   readonly #explainer: InlineExplainer | null;
-  readonly #watch = new SlowWatch(MAX_MEAN_MS);
+  readonly #watch = new SlowWatch(MAX_MEAN_SCORE_MS);
   #blocks = 0;
 
   private constructor(scorer: Scorer, limits: InlineLimits, explainer: InlineExplainer | null) {

@@ -1,11 +1,64 @@
-// Jobs that wait for a worker: each stream has a queue of its own, and owners of streams are served in turn.
-
+// Jobs that wait for a worker: each stream has its own queue, and owners of streams are served in turn. Streams are grouped by kind.
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { asText } from '../io/columns/column-text.ts';
-import type { ScoredPart } from './protocol.ts';
-import type { StreamKind } from './stream-kinds.ts';
+import type { ScoredPart, StreamSpec } from './protocol.ts';
+
+// Streams with the same input and output settings are of one kind: workers cache a decoder and a formatter for each kind.
+
+export function sameData(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((x, i) => sameData(x, b[i]));
+  if (Array.isArray(b)) return false;
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  for (const k of keys) {
+    if (!Object.hasOwn(b, k) || !sameData((a as Record<string, unknown>)[k], (b as Record<string, unknown>)[k]))
+      return false;
+  }
+  return true;
+}
+
+interface StreamKind {
+  id: number;
+  spec: StreamSpec;
+  /** Open streams. */
+  users: number;
+  /** What a row takes a worker, ms, as far as it was measured; null: it was not. */
+  rowMs: number | null;
+}
+
+/** Kinds that are remembered before those without open streams are forgotten. */
+const MAX_KINDS = 32;
+
+export class StreamKinds {
+  readonly #kinds: StreamKind[] = [];
+  readonly #onForget: (id: number) => void;
+  #nextId = 1;
+
+  /** `onForget`: what is kept for that kind is needed no longer. */
+  constructor(onForget: (id: number) => void) {
+    this.#onForget = onForget;
+  }
+
+  of(spec: StreamSpec): StreamKind {
+    const known = this.#kinds.find((k) => sameData(k.spec, spec));
+    if (known) return known;
+    if (this.#kinds.length >= MAX_KINDS) this.#forgetUnused();
+    const kind: StreamKind = { id: this.#nextId++, spec, users: 0, rowMs: null };
+    this.#kinds.push(kind);
+    return kind;
+  }
+
+  #forgetUnused(): void {
+    for (const kind of this.#kinds.filter((k) => k.users === 0)) {
+      this.#kinds.splice(this.#kinds.indexOf(kind), 1);
+      this.#onForget(kind.id);
+    }
+  }
+}
 
 /** What a worker needs of a block. */
 export type JobBlock = Pick<Block, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte' | 'columns'>;

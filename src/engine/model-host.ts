@@ -1,5 +1,6 @@
 // Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
-import { epochMs, monotonicMs } from '../core/clock.ts';
+import { inBackground } from '../core/async.ts';
+import { epochMs, monotonicMs, startInterval, stopTimer } from '../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
@@ -307,4 +308,46 @@ export class ModelHost {
       onEvicted?.(entry.model);
     }
   }
+}
+
+// Loads configured models again after a failure, so that readiness checks report the truth.
+
+export interface KeptModels {
+  /** Whether all of them are loaded. */
+  readonly ready: boolean;
+  stop(): void;
+}
+
+const EVERY_MS = 2_000;
+
+/** Asks for what is not loaded, now and every two seconds. Why a model cannot be had is told by the events of the host. */
+export function keepLoaded(host: ModelHost, references: readonly string[], everyMs = EVERY_MS): KeptModels {
+  let stopped = false;
+  const loading = new Set<string>();
+  const load = async (reference: string): Promise<void> => {
+    if (stopped || loading.has(reference) || host.serves(reference)) return;
+    loading.add(reference);
+    try {
+      (await host.use(reference)).release();
+    } catch {
+      // It is asked for again, and whoever wants it meanwhile is told.
+    } finally {
+      loading.delete(reference);
+    }
+  };
+  const loadAll = (): void => {
+    for (const reference of references) inBackground('loading a model', () => load(reference));
+  };
+  loadAll();
+  const timer = startInterval(loadAll, everyMs);
+  timer.unref();
+  return {
+    get ready() {
+      return references.every((reference) => host.serves(reference));
+    },
+    stop: () => {
+      stopped = true;
+      stopTimer(timer);
+    },
+  };
 }

@@ -1,9 +1,10 @@
-// Messages between the main thread and the scoring workers.
+// Messages between the main thread and the scoring workers, in threads or processes, and the shared flags of cancelled jobs.
 import type { Rejection } from '../core/batch.ts';
-import type { BlockColumns } from '../core/block-columns.ts';
+import type { BlockColumns } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
+import { asText } from '../io/columns/column-text.ts';
 import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
 import type { OutputSpec } from '../io/format/formatter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -91,3 +92,57 @@ export const PROGRESS_MS = 1000;
 
 /** Maximum number of details in a part. */
 export const MAX_DETAILS = 20;
+
+/** More than a worker holds at a time; jobs whose numbers share a cell only lose a cancellation. */
+const CELLS = 64;
+
+export class CancelledJobs {
+  /** For the worker thread that shares them. */
+  readonly buffer: SharedArrayBuffer;
+  readonly #cells: Int32Array;
+
+  constructor(buffer = new SharedArrayBuffer(CELLS * Int32Array.BYTES_PER_ELEMENT)) {
+    this.buffer = buffer;
+    this.#cells = new Int32Array(buffer);
+  }
+
+  add(job: number): void {
+    Atomics.store(this.#cells, job % CELLS, job);
+  }
+
+  has(job: number): boolean {
+    return Atomics.load(this.#cells, job % CELLS) === job;
+  }
+}
+
+// Jobs and results as copies for the channel of a worker process.
+
+/** A job as it goes over the channel: the bytes of its records and nothing else of the slab. */
+export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled' | 'columns'> {
+  slab: Uint8Array;
+}
+
+export function packed({ recycled: _, ...given }: ScoreJob): PackedJob {
+  const job = asText(given);
+  const { spans } = job;
+  const first = spans[0] ?? 0;
+  const last = spans.at(-1) ?? 0;
+  // The channel copies what it is given, shared memory too.
+  const slab = new Uint8Array(job.slab, first, last - first);
+  return { ...job, slab, spans: spans.map((at) => at - first), firstByte: job.firstByte + first };
+}
+
+export function unpacked(job: PackedJob, recycled: ArrayBuffer | null): ScoreJob {
+  const { slab, spans } = job;
+  const at = slab.byteOffset;
+  return { ...job, slab: slab.buffer, spans: spans.map((p) => p + at), firstByte: job.firstByte - at, recycled };
+}
+
+/** The answer of a process: its output is a view of the message it came with. */
+export type PackedAnswer =
+  | Exclude<FromWorker, { type: 'scored' }>
+  | {
+      type: 'scored';
+      job: number;
+      part: Omit<Extract<FromWorker, { type: 'scored' }>['part'], 'output'> & { output: Uint8Array };
+    };

@@ -1,12 +1,11 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
-import { SluiceError } from '../core/errors.ts';
-import { tooMany } from '../core/exceeded-limit.ts';
+import { SluiceError, tooMany } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
-import { pairsRefused } from '../inference/explain/interactions-asked.ts';
+import { pairsRefused } from '../inference/explain/explainer.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { DEFAULT_RECORD_BYTES } from '../io/columns/table-limits.ts';
 import { columnsBeside, fitTable } from '../io/decode/column-types.ts';
@@ -16,11 +15,18 @@ import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/d
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS, outputColumns, refuseHidden } from '../io/format/prediction-fields.ts';
-import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
+import {
+  type CutOptions,
+  cutBlocks,
+  cutWhole,
+  type Leased,
+  movedBlocks,
+  type PiecePlace,
+  withoutPlace,
+} from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
-import { movedBlocks, type PiecePlace, withoutPlace } from '../io/source/moved-blocks.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { tableBlocks } from '../io/source/table-blocks.ts';
 import type { Manifest } from '../model/package/manifest.ts';

@@ -235,8 +235,7 @@ export class Scorer {
   async tryOut(): Promise<void> {
     if (this.evaluator.scoreNow) return;
     const { manifest } = this.model;
-    const { sampleRow } = await import('../inference/encode/sample-row.ts');
-    const { encodeRows } = await import('../inference/encode/encode-rows.ts');
+    const { encodeRows, sampleRow } = await import('../inference/encode/encode-rows.ts');
     const { inputs, rejected } = encodeRows(
       manifest,
       [sampleRow(manifest)],

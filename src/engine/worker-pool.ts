@@ -1,22 +1,125 @@
-// The workers of one model version: fair between streams, and unharmed by a worker that dies.
-import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED } from '../core/block.ts';
+// The workers of one model version: fair between streams, and robust against workers that die.
+import { inBackground } from '../core/async.ts';
+import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
-import { inBackground } from '../core/in-background.ts';
-import type { Known } from '../inference/evaluate/choose-evaluator.ts';
+import type { Word } from '../core/log.ts';
+import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
-import { asMessage } from '../model/package/model-package.ts';
+import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
 import { holdVersion } from '../model/registry/in-use.ts';
-import { bisect } from './bisect.ts';
-import { FEW_BYTES } from './early-thread.ts';
-import { HelpingThread } from './helping-thread.ts';
+import { DEFAULT_HEAP_MB, FEW_BYTES, WORKER_ENTRY } from './early-thread.ts';
+import { HelpingThread, WaitSum } from './helping-thread.ts';
 import type { InlineLimits, InlineScorer } from './inline-scorer.ts';
-import { type BlockJob, inSharedMemory, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
-import { type PoolEvents, type PoolOptions, withDefaults } from './pool-options.ts';
+import {
+  type BlockJob,
+  inSharedMemory,
+  JobQueue,
+  type JobStream,
+  partOf,
+  StreamKinds,
+  streamClosed,
+} from './job-queue.ts';
 import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
-import { StreamKinds } from './stream-kinds.ts';
-import { WaitSum } from './wait-sum.ts';
 import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
+
+export interface PoolOptions {
+  model: ModelPackage;
+  workers: number;
+  /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
+  engine?: EnginePolicy;
+  /** Take jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
+  ahead?: boolean;
+  /** Score small blocks on the calling thread where the model is compiled. Default: no. */
+  inline?: boolean;
+  /**
+   * Little is to be scored: on the calling thread, if the model is compiled, and workers start only with a block that cannot be.
+   * Default: no.
+   */
+  few?: boolean;
+  /**
+   * How long the rest takes about, ms: one worker at first; the others when jobs have waited for it, and so much is left that they
+   * are worth their start. Default: all at once.
+   */
+  gradual?: (() => number) | null;
+  /** Of a gradual pool: the calling thread, which has little else to do, is one of the workers where it can be. Default: no. */
+  helps?: boolean;
+  /** Rows a micro-batch. */
+  batchRows?: number;
+  /** A job that takes longer than this counts as a death of its worker, ms. */
+  jobTimeoutMs?: number;
+  /** Poison rows of one stream before the stream is given up: rows that bring workers down, or make the model throw. */
+  maxPoisonRows?: number;
+  /** Worker heap limit, MB. A worker that exceeds it dies and its block is bisected. */
+  heapMb?: number;
+  /** File a worker starts with; tests put their own in between. */
+  entry?: URL;
+}
+
+interface PoolEvents {
+  /** A worker died and is being replaced. */
+  onWorkerDeath?: (reason: Word) => void;
+  /** A worker has worked on a block for so long, ms. */
+  onWork?: (ms: number) => void;
+}
+
+const DEFAULT_BATCH_ROWS = 512;
+const DEFAULT_JOB_TIMEOUT_MS = 120_000;
+const DEFAULT_MAX_POISON_ROWS = 100;
+/** Bytes of heap that a byte of a file of categories becomes while it is read and after: 15 were seen. */
+const HEAP_OF_CATEGORIES = 24;
+
+/** The options, complete. */
+function withDefaults(options: PoolOptions): Required<PoolOptions> {
+  return {
+    engine: 'auto',
+    ahead: false,
+    inline: false,
+    few: false,
+    gradual: null,
+    helps: false,
+    batchRows: DEFAULT_BATCH_ROWS,
+    jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
+    maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
+    heapMb: DEFAULT_HEAP_MB + Math.ceil((categoryBytes(options.model) * HEAP_OF_CATEGORIES) / 2 ** 20),
+    entry: WORKER_ENTRY,
+    ...options,
+  };
+}
+
+// Finds the poison row of a failing block by splitting the block in halves.
+
+interface BisectOptions {
+  queue: JobQueue;
+  /** RECORD_* that a poison row is marked with. */
+  fault: number;
+  /** Poison rows of one stream before it is given up with `tooMany`. */
+  maxPoisonRows: number;
+  tooMany: SluiceError;
+}
+
+/**
+ * Queues both halves of a job that failed. A single row that was to be interpreted is queued again without that, because a prediction
+ * must not be lost for it; any other one is marked and queued again, to be answered as a rejected row.
+ */
+export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: BisectOptions): void {
+  const { block, stream } = job;
+  const records = block.faults.length;
+  if (records === 1) {
+    const counted = job.uninterpreted ? stream.poisonRows : ++stream.poisonRows;
+    const interpreted = stream.kind.spec.output.interpretation !== null && !job.uninterpreted;
+    if (block.faults[0] !== RECORD_OK || counted > maxPoisonRows) job.reject(tooMany);
+    // One more death is enough to know that the row fails without it, too.
+    else if (interpreted) queue.putBack({ ...job, deaths: 1, uninterpreted: true });
+    else queue.putBack({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } });
+    return;
+  }
+  const middle = records >> 1;
+  // The left half is queued last, which puts it in front.
+  const right = queue.addPart(stream, partOf(block, middle, records));
+  const left = queue.addPart(stream, partOf(block, 0, middle));
+  Promise.all([left, right]).then(([a, b]) => job.resolve([...a, ...b]), job.reject);
+}
 
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;

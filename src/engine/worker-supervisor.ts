@@ -1,16 +1,15 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { inBackground } from '../core/async.ts';
 import { startTimer, stopTimer, type Timer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
-import { inBackground } from '../core/in-background.ts';
 import { type Word, words } from '../core/log.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { BlockJob, JobStream } from './job-queue.ts';
-import { processLink } from './process-link.ts';
 import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
-import { type LinkEvents, threadLink, type WorkerLink } from './worker-link.ts';
+import { type LinkEvents, processLink, threadLink, type WorkerLink } from './worker-link.ts';
 
 interface SupervisorOptions {
   /** File a worker starts with. */

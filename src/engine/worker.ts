@@ -4,14 +4,22 @@ import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { monotonicMs } from '../core/clock.ts';
-import { endWithParent } from '../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
+import { endWithParent } from '../core/processes.ts';
 import { fromMessage } from '../model/package/model-package.ts';
-import { CancelledJobs } from './cancelled-jobs.ts';
-import { type PackedAnswer, type PackedJob, unpacked } from './packed-job.ts';
-import { type FromWorker, type OpenModel, PROGRESS_MS, type ScoreJob, type ToWorker } from './protocol.ts';
+import {
+  CancelledJobs,
+  type FromWorker,
+  type OpenModel,
+  type PackedAnswer,
+  type PackedJob,
+  PROGRESS_MS,
+  type ScoreJob,
+  type ToWorker,
+  unpacked,
+} from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
 interface Port {

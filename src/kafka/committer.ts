@@ -3,9 +3,10 @@
 // One committer a member where brokers refuse offsets of a generation that is over (KIP-447, from 2.5): whose partition it is says the
 // group, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
 // the partition, which fences whoever had it before.
+
+import { inBackground } from '../core/async.ts';
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
-import { inBackground } from '../core/in-background.ts';
 import { kafkaClient, openTransactionalWriter } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { KafkaConnection } from './client/connection.ts';

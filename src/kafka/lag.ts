@@ -1,7 +1,7 @@
 // Lag: records of a partition that are not committed yet, and how old the first of them is, whatever the member does meanwhile (reads,
 // waits, is paused, starts over).
+import { inBackground } from '../core/async.ts';
 import { epochMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
-import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { PartitionScanner } from './client/kafka-client.ts';

@@ -31,11 +31,10 @@
 // For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
 // acknowledgements, and what was sent before a failure is sent again.
 import { createHash } from 'node:crypto';
+import { inBackground, unlessAborted } from '../core/async.ts';
 import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
-import { inBackground } from '../core/in-background.ts';
 import { kindOf, saysOf, type Word } from '../core/log.ts';
-import { unlessAborted } from '../core/unless-aborted.ts';
 import { openTransactionalWriter } from './choose-client.ts';
 import { backoffMs, isHopeless, kafkaError, reasonOf } from './client/failures.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';

@@ -1,10 +1,10 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
+
+import { inBackground, within } from '../core/async.ts';
 import { startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
-import { inBackground } from '../core/in-background.ts';
 import { saysOf } from '../core/log.ts';
-import { within } from '../core/within.ts';
 import { kafkaClient, requireTransactions } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { GroupMember, MemberEvents, MemberIdentity } from './client/kafka-client.ts';

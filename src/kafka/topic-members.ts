@@ -1,7 +1,7 @@
 // The topics of one pipeline: a member of the group for each of them, and for a pattern one more whenever a topic comes to match it.
+import { inBackground } from '../core/async.ts';
 import { sleep } from '../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
-import { inBackground } from '../core/in-background.ts';
 import { named, type Word, withAction, words } from '../core/log.ts';
 import type { TransactionalProcessor } from './processor.ts';
 

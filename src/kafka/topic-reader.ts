@@ -1,9 +1,8 @@
 // A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
-
+import { inBackground } from '../core/async.ts';
 import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
-import { inBackground } from '../core/in-background.ts';
 import { saysOf } from '../core/log.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs, isHopeless, kafkaError } from './client/failures.ts';

@@ -1,6 +1,7 @@
 // Writes the log: JSON lines for machines, or words for a person.
 import type { Log, LogFields, LogLevel, Word } from '../core/log.ts';
 import { VERSION } from '../core/version.ts';
+import type { Metrics } from './metrics.ts';
 
 export interface LogSettings {
   /** auto: text where standard error is a terminal, else json. */
@@ -51,3 +52,12 @@ async function jsonLog(level: LogLevel): Promise<Log> {
   );
   return (at, event, says, fields) => logger[at]({ event, ...fields }, says);
 }
+
+// Counts lines by level, including lines below the configured level.
+
+export const counted =
+  (log: Log, metrics: Metrics): Log =>
+  (level, event, says, fields) => {
+    metrics.logLines.inc({ level });
+    log(level, event, says, fields);
+  };

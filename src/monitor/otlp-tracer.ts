@@ -4,8 +4,7 @@ import type * as Sdk from '@opentelemetry/sdk-trace';
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.ts';
-import { Sampler } from '../core/sampler.ts';
-import type { Span, SpanStart, TraceParent, Tracer } from '../core/tracing.ts';
+import { Sampler, type Span, type SpanStart, type TraceParent, type Tracer } from '../core/tracing.ts';
 import { VERSION } from '../core/version.ts';
 
 /** Time to send what is left at the end, ms. */

@@ -1,6 +1,5 @@
 // What a caller needs to know about a model: columns, the values they take, versions, aliases and an example application.
-
-import { sampleApplication } from '../inference/encode/sample-row.ts';
+import { sampleApplication } from '../inference/encode/encode-rows.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ModelEntry } from '../model/registry/registry.ts';

@@ -1,13 +1,264 @@
-// How the values of each column are to be read and what the model gets for them: kinds, words, codes.
-import { categoryKey, knownCategories } from '../inference/onnx/categories.ts';
-import type { InputSpec } from '../model/package/manifest.ts';
-import { assignColumns, checkNames, outcomeOf } from './assign-columns.ts';
-import { draftBoolean, draftCodes, draftText, flagCodes } from './column-kinds.ts';
-import { type ColumnRules, type Draft, type DraftColumn, SCORED_ROWS, type Sources, UNKNOWN_OUTPUTS } from './draft.ts';
-import { NO_ENCODING, ruleFor } from './encoding-file.ts';
-import { type Findings, plural, refusal } from './findings.ts';
-import { draftMissing } from './missing-rule.ts';
-import { valuesIn } from './training-table.ts';
+// The columns of a draft: which input of the graph each one feeds, and how its values are read and encoded (kinds, words, codes).
+import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
+import type { SessionInput } from '../inference/evaluate/session.ts';
+import { categoryKey, type KnownCategories, knownCategories } from '../inference/onnx/labels.ts';
+import type { ColumnSpec, InputSpec } from '../model/package/manifest.ts';
+import {
+  type ColumnRules,
+  type Draft,
+  type DraftColumn,
+  type RegisterOptions,
+  SCORED_ROWS,
+  type Sources,
+  UNKNOWN_OUTPUTS,
+} from './draft.ts';
+import { type EncodingFile, NO_ENCODING, ruleFor } from './encoding-file.ts';
+import { draftMissing } from './missing-values.ts';
+import { type Findings, plural, refusal } from './report-card.ts';
+import { booleanWord, type ColumnProfile, type TrainingTable, valuesIn } from './training-table.ts';
+
+// Assignment of training columns to inputs of the graph.
+
+const INPUT_TYPES = new Set(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
+
+/** The outcome column, or null. @throws SluiceError registration_refused when the one named is not in the table */
+function outcomeOf({ options, table, findings }: Sources): string | null {
+  if (options.outcome !== undefined) {
+    if (table.header.includes(options.outcome)) return options.outcome;
+    throw refusal(`the training table has no outcome column ${options.outcome} (it has ${table.header.join(', ')})`);
+  }
+  if (!table.header.includes('ok')) {
+    findings.info('The training table has no outcome column ok; --outcome names another.');
+    return null;
+  }
+  findings.info('Outcome column: ok.');
+  return 'ok';
+}
+
+/** Columns the encoding speaks of and the table does not have. @throws SluiceError registration_refused */
+function checkNames(encoding: EncodingFile, header: readonly string[]): void {
+  for (const part of ['codes', 'missing', 'unseen', 'booleans'] as const) {
+    const unknown = Object.keys(encoding[part]).filter((c) => c !== '*' && !header.includes(c));
+    if (unknown.length > 0) {
+      throw refusal(
+        `--encoding names ${unknown.join(', ')} in ${part}, which the training table does not have (it has ${header.join(', ')})`,
+      );
+    }
+  }
+}
+
+/** What the columns of one input are chosen from. */
+interface Offer {
+  readonly table: TrainingTable;
+  readonly encoding: EncodingFile;
+  readonly outcome: string | null;
+  /** Columns that are neither outcome, index nor ignored. */
+  readonly candidates: readonly string[];
+  /** true: the graph has one input, which may be a matrix of all columns. */
+  readonly sole: boolean;
+  readonly findings: Findings;
+}
+
+/**
+ * Assigns the columns of the training table to the inputs of the graph.
+ * @throws SluiceError registration_refused when that cannot be known
+ */
+function assignColumns(sources: Sources, outcome: string | null): InputSpec[] {
+  const { options, table, probe, findings } = sources;
+  const encoding = options.encoding ?? NO_ENCODING;
+  const ignore = checkedIgnore(options, table);
+  const named = new Set([...(encoding.order ?? []), ...Object.values(encoding.inputs ?? {}).flat()]);
+  const index = table.header.filter((h) => isIndex(h, table) && !named.has(h));
+  for (const h of index)
+    findings.info(
+      `The column ${h === '' ? 'without a name' : h} numbers the rows, as pandas writes its index; it is left out.`,
+    );
+  const taken = new Set([outcome, ...ignore, ...index]);
+  const candidates = table.header.filter((h) => !taken.has(h));
+  const { inputs } = probe.opened;
+  const offer: Offer = { table, encoding, outcome, candidates, sole: inputs.length === 1, findings };
+  const assigned = inputs.map((input) => assignInput(input, offer));
+  const used = new Set(assigned.flatMap((i) => i.columns ?? [i.column!]));
+  if (outcome !== null && used.has(outcome)) {
+    throw refusal(`the model takes the outcome column ${outcome} as an input`);
+  }
+  const unused = candidates.filter((c) => !used.has(c));
+  if (unused.length > 0) findings.info(`The model does not use ${unused.join(', ')}; applications are sent without.`);
+  return assigned;
+}
+
+function checkedIgnore({ ignore = [] }: RegisterOptions, table: TrainingTable): readonly string[] {
+  const unknown = ignore.find((name) => name !== '' && !table.header.includes(name));
+  if (unknown === undefined) return ignore;
+  throw refusal(
+    `--ignore names ${unknown}, which the training table does not have (it has ${table.header.join(', ')})`,
+  );
+}
+
+/** The columns of one input: those the encoding names, all of them for a sole matrix, else the one of the same name. */
+function assignInput(input: SessionInput, offer: Offer): InputSpec {
+  const { encoding, candidates } = offer;
+  const base = { name: input.name, type: input.type as InputSpec['type'] };
+  if (!INPUT_TYPES.has(input.type)) throw refusal(`input ${input.name} is ${input.type}`);
+  const named = encoding.inputs?.[input.name];
+  const columns = named ?? (offer.sole && input.width !== 1 ? (encoding.order ?? candidates) : null);
+  if (columns) {
+    checkMatrix(input, columns, offer);
+    if (!named && !encoding.order) {
+      offer.findings.assumed(
+        `Input ${input.name} is one matrix of ${columns.length} columns without names; they are taken in the order of the training table.`,
+      );
+    }
+    return columns.length === 1 && input.width === 1
+      ? { ...base, column: columns[0]! }
+      : { ...base, columns: [...columns] };
+  }
+  const column =
+    candidates.find((c) => c === input.name) ?? candidates.find((c) => simplified(c) === simplified(input.name));
+  if (column === undefined) {
+    throw refusal(
+      `no training column is called ${input.name}, as an input of the model is: say which columns feed it in --encoding, {"inputs": {"${input.name}": ["…"]}}`,
+    );
+  }
+  return { ...base, column };
+}
+
+function checkMatrix(input: SessionInput, columns: readonly string[], offer: Offer): void {
+  const unknown = columns.filter((c) => !offer.table.header.includes(c));
+  if (unknown.length > 0) throw refusal(`the training table has no column ${unknown.join(', ')}`);
+  if (input.width === null || input.width === columns.length) return;
+  throw refusal(
+    `input ${input.name} takes ${plural(input.width, 'column')}, the table offers ${columns.length} (${columns.join(', ')}): ${mismatch(columns, input.width, offer)}`,
+  );
+}
+
+/** What to do about a table with another number of columns than the matrix. */
+function mismatch(columns: readonly string[], width: number, { table, encoding, outcome }: Offer): string {
+  if (columns.every((c) => /^[+-]?(\d+(\.\d*)?|\.\d+)?$|^(true|false)$/i.test(c)))
+    return 'the first line looks like data, but it has to hold the names of the columns';
+  if (columns.length < width) {
+    return 'columns are missing: the table must have every column the model was trained on. If categories were one-hot encoded in Python, export the encoder together with the model as a pipeline';
+  }
+  const nameOutcome = outcome === null ? 'name the outcome among them with --outcome, ' : '';
+  const texts = columns.filter((c) => table.profiles.get(c)!.texts > 0 && !Object.hasOwn(encoding.codes, c));
+  const hint =
+    texts.length > 0 ? ` (${texts.join(', ')} hold${texts.length === 1 ? 's' : ''} texts without codes)` : '';
+  return `${nameOutcome}name those the model does not use with --ignore${hint}, or give their order in --encoding`;
+}
+
+/** The index that pandas' to_csv writes as a column of its own. */
+function isIndex(name: string, table: TrainingTable): boolean {
+  const p = table.profiles.get(name);
+  return p !== undefined && /^$|^Unnamed: 0$/.test(name) && p.wholeNumbers === table.rows;
+}
+
+/** Exporters replace what is not a letter or digit in the name of an input. */
+const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
+
+// Columns of words: categories with codes, texts that the model takes itself, booleans in any spelling.
+
+type Codes = Readonly<Record<string, number>>;
+
+/** Categories that become the numbers they were trained as. */
+function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
+  spec.kind = 'category';
+  spec.codes = { ...codes, ...respelled(codes, profile) };
+  checkCodes(spec, profile, findings);
+  const rule = ruleFor(encoding.unseen, spec.name);
+  if (rule === undefined) {
+    spec.unseen = 'error';
+    findings.assumed('unseen categories are rejected: --encoding says no number for them (unseen)', spec.name);
+  } else if (rule === 'missing' || rule === 'error') spec.unseen = rule;
+  else {
+    spec.unseen = 'value';
+    spec.unseen_value = rule === 'nan' ? 'nan' : rule;
+  }
+}
+
+/** A column of an input that takes texts. */
+function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): void {
+  const { spec, profile, known } = column;
+  const { name } = spec;
+  const values = valuesIn(profile);
+  if (values > 0 && profile.booleans === values) {
+    draftBoolean(column);
+    const pair = ruleFor(encoding.booleans, name);
+    [spec.false_as, spec.true_as] = pair ?? [spelling(column, false) ?? 'False', spelling(column, true) ?? 'True'];
+    findings.info(`is true or false and reaches the model as ${spec.true_as} and ${spec.false_as}.`, name);
+    return;
+  }
+  spec.kind = 'category';
+  if (known?.unseen === 'error') {
+    spec.values = [...known.values].filter((v) => v !== '');
+    spec.unseen = 'error';
+    findings.info(
+      `has ${spec.values.length} categories; training refused others, so such applications are rejected.`,
+      name,
+    );
+  } else if (known && known.values.length > 0) reportKnown(known, column, findings);
+  else if (profile.distinct) {
+    findings.info(
+      `has ${profile.distinct.size} categories in the training table; the model gets the text itself.`,
+      name,
+    );
+  } else spec.kind = 'text';
+}
+
+/** A boolean whose words are the usual ones and those of the table. */
+function draftBoolean({ spec, profile }: DraftColumn): void {
+  const seen = [...(profile.distinct?.keys() ?? [])];
+  spec.kind = 'boolean';
+  spec.true_values = [...new Set([...DEFAULT_TRUE, ...seen.filter((v) => booleanWord(v) === true)])];
+  spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
+}
+
+/** What false and true become, if the codes are those of booleans. */
+function flagCodes(codes: Codes): [number, number] | null {
+  const of = (b: boolean) => Object.entries(codes).filter(([k]) => booleanWord(k) === b);
+  const [no, yes] = [of(false), of(true)];
+  if (no.length !== 1 || yes.length !== 1 || Object.keys(codes).length !== 2) return null;
+  return [no[0]![1], yes[0]![1]];
+}
+
+/**
+ * The word the model knows for a boolean, else the word of the table. They may differ: pandas writes True where the CSV
+ * says true.
+ */
+const spelling = ({ known, profile }: DraftColumn, value: boolean): string | undefined =>
+  known?.values.find((v) => booleanWord(v) === value) ??
+  [...(profile.distinct?.keys() ?? [])].find((v) => booleanWord(v) === value);
+
+function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, findings: Findings): void {
+  const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
+  if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
+    findings.warn(
+      `none of its ${unknown.length} training values is one the model knows: another encoding was used`,
+      spec.name,
+    );
+  }
+  findings.info(`has ${known.values.length} categories the model knows; it ignores others.`, spec.name);
+}
+
+/** Codes of whole numbers that the table spells another way: 10.0 for 10, as pandas does where a column has gaps. */
+function respelled(codes: Codes, profile: ColumnProfile): Record<string, number> {
+  const byNumber = new Map(Object.entries(codes).map(([k, c]) => [k.trim() === '' ? Number.NaN : Number(k), c]));
+  return Object.fromEntries(
+    [...(profile.distinct?.keys() ?? [])].flatMap((cell) => {
+      if (Object.hasOwn(codes, cell) || !/^-?\d*(\.0*)?$/.test(cell)) return [];
+      const code = byNumber.get(Number(cell));
+      return code === undefined ? [] : [[cell, code] as const];
+    }),
+  );
+}
+
+function checkCodes({ name, codes = {} }: ColumnSpec, profile: ColumnProfile, findings: Findings): void {
+  const unmapped = [...(profile.distinct?.keys() ?? [])].filter((v) => !Object.hasOwn(codes, v));
+  if (unmapped.length > 0) {
+    findings.warn(`${plural(unmapped.length, 'training value')} has no code; applications with them are unseen`, name);
+  }
+  const unsafe = Object.values(codes).filter((c) => Math.fround(c) !== c).length;
+  if (unsafe > 0) findings.warn(`${plural(unsafe, 'code')} cannot be held by float32`, name);
+}
 
 const DEFAULT_TOLERANCE = 1e-6;
 

@@ -1,13 +1,12 @@
 // The draft of a package: what every step of registration reads, and what it adds to. The types here stand below all steps.
-import type { KnownCategories } from '../inference/onnx/categories.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
+import type { KnownCategories } from '../inference/onnx/labels.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.ts';
 import type { EncodingFile } from './encoding-file.ts';
 import type { Expected, ExpectedTable } from './expected.ts';
-import type { Findings } from './findings.ts';
 import type { PolicyFile } from './policy-file.ts';
-import type { Report } from './report.ts';
+import type { Findings, Report } from './report-card.ts';
 import type { ColumnProfile, TrainingTable } from './training-table.ts';
 
 export interface RegisterOptions {

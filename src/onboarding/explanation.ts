@@ -1,4 +1,5 @@
-// Picks the method of interpretation of a draft by building it: what works here works in the service.
+// Chooses the explanation method of a draft by building it, and the background rows that effects are measured against.
+import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { DEFAULT_PAIRS } from '../inference/explain/budget.ts';
@@ -7,10 +8,40 @@ import { type Explainer, NotExplainable } from '../inference/explain/explainer.t
 import type { Covers } from '../inference/explain/trees.ts';
 import { probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import type { BackgroundRows } from './background-rows.ts';
 import type { Draft } from './draft.ts';
-import { refusal } from './findings.ts';
-import type { Report } from './report.ts';
+import { pickRows } from './package-files.ts';
+import { plural, type Report, refusal } from './report-card.ts';
+
+// The background is a sample of the training table, or rows that the user gives.
+
+const BACKGROUND_ROWS = 100;
+
+interface BackgroundRows {
+  readonly rows: readonly (readonly string[])[];
+  /** Per column of the manifest: its field in a row. */
+  readonly fields: readonly number[];
+  /** Whose rows they are, in words. */
+  readonly of: string;
+}
+
+/**
+ * `valid`: rows of the training table that the encoding takes.
+ * @throws SluiceError registration_refused: the file lacks a column, or the encoding takes none of its rows
+ */
+export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (readonly string[])[]): BackgroundRows {
+  const { background, backgroundRows = BACKGROUND_ROWS } = draft.options;
+  if (!background) return { rows: pickRows(valid, backgroundRows), fields: draft.fields, of: 'the training table' };
+  const name = path.basename(background.file);
+  const lacking = manifest.columns.filter((c) => !background.header.includes(c.name)).map((c) => c.name);
+  if (lacking.length > 0) throw refusal(`--background ${name} lacks ${lacking.join(', ')}`);
+  const fields = manifest.columns.map((c) => background.header.indexOf(c.name));
+  const { rejected } = encodeRows(manifest, background.rows, fields);
+  const taken = background.rows.filter((_, r) => !rejected.has(r));
+  if (taken.length === 0) throw refusal(`the encoding takes no row of --background ${name}`);
+  if (rejected.size > 0)
+    draft.findings.warn(`${plural(rejected.size, 'row')} of --background ${name} would be rejected and are left out`);
+  return { rows: pickRows(taken, backgroundRows), fields, of: name };
+}
 
 /** File names of the background sample and of the covers, as the manifest names them. */
 export const BACKGROUND_FILE = 'background.csv';

@@ -1,10 +1,112 @@
-// Why the predictions of the training library are not reproduced: what they give away themselves, then what exporters do.
+// Why a model does not reproduce the predictions of the training library: evidence in the predictions, and what the affected rows have in common.
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import type { Draft, Expectation } from './draft.ts';
-import { LINKS } from './links.ts';
+import type { Draft, DraftColumn, Expectation } from './draft.ts';
+import type { Predictions } from './fit-loss.ts';
+import { binning } from './portfolio-change.ts';
+import { SwapScorer } from './swap-scorer.ts';
+import { swapsOf } from './swap-test.ts';
+
+export const LINKS: readonly (readonly [words: string, undo: (v: number) => number])[] = [
+  ['its logarithm (some exporters of Poisson, gamma and Tweedie models leave the exponential out)', Math.exp],
+  ['its log1p', Math.expm1],
+  ['its square root (LightGBM reg_sqrt)', (v) => v * v],
+  ['its log-odds (XGBoost reg:logistic is exported without the sigmoid)', (v) => 1 / (1 + Math.exp(-v))],
+];
+
+// Common properties of the affected rows: a level of a column, or one swap that explains them.
+
+/** Share of the wrong rows that a level has to hold, and by how much more of its rows have to be wrong than of the others. */
+const HOLDS = 0.8;
+const MORE = 0.3;
+/** A level with fewer wrong rows says nothing. */
+const FEWEST = 3;
+/** Rows that swaps are tried on, wrong ones first. */
+const TRIED_ROWS = 400;
+/** What is left of the difference where a swap explains it. */
+const EXPLAINED = 0.1;
+
+/** `wrong[i]`: row i of the test differs. In words; null: they have nothing in common. */
+export function sharedLevel(
+  { columns }: Draft,
+  { rows, fields }: Expectation,
+  wrong: readonly boolean[],
+): string | null {
+  const all = wrong.filter(Boolean).length;
+  const found = columns.flatMap((column, c) => {
+    const binOf = binning(
+      column,
+      rows.map((row) => row[fields[c]!]!),
+    );
+    const groups = Map.groupBy(rows.keys(), (r) => binOf(rows[r]![fields[c]!]!));
+    return [...groups].flatMap(([level, of]) => {
+      const inside = of.filter((r) => wrong[r]).length;
+      const outside = (all - inside) / Math.max(1, rows.length - of.length);
+      const more = inside / of.length - outside;
+      if (inside < FEWEST || inside < HOLDS * all || more < MORE) return [];
+      return [{ words: levelWords(column, level), inside, of: of.length, more, outside }];
+    });
+  });
+  const [best] = found.sort((a, b) => b.more - a.more);
+  if (!best) return null;
+  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
+  return `the rows that differ share ${best.words}: ${percent(best.inside / best.of)} of those rows differ, ${percent(best.outside)} of the others`;
+}
+
+/** A category is named where the package names it, too. */
+function levelWords({ spec, known }: DraftColumn, level: string): string {
+  if (level === 'missing') return `a missing ${spec.name}`;
+  if (spec.kind === 'number') return `${spec.name} in ${level}, from the lowest numbers up`;
+  const named = spec.kind === 'boolean' || Object.hasOwn(spec.codes ?? {}, level) || known?.values.includes(level);
+  return named ? `${spec.name} = ${level}` : `one value of ${spec.name}`;
+}
+
+/** The swap with which the predictions come out, in words; null: there is none. @throws SluiceError model_failed */
+export async function reproducingSwap(
+  draft: Draft,
+  manifest: Manifest,
+  test: Expectation,
+  wrong: readonly boolean[],
+): Promise<string | null> {
+  const order = [...test.rows.keys()].sort((a, b) => Number(wrong[b]) - Number(wrong[a]));
+  const asked = order.slice(0, TRIED_ROWS);
+  const { scorer, kept } = await SwapScorer.open(
+    { ...draft, fields: test.fields },
+    manifest,
+    asked.map((r) => test.rows[r]!),
+  );
+  const wanted = kept.map((k) => test.rowOf[asked[k]!]!);
+  const given = misfit(manifest, scorer.given, wanted, test.expected);
+  let best = { left: given * EXPLAINED, words: null as string | null };
+  for (const swap of swapsOf(draft)) {
+    const found = await scorer.rescore(swap.apply(manifest));
+    const left = found ? misfit(manifest, found, wanted, test.expected) : given;
+    if (left < best.left) best = { left, words: `with ${swap.words} they come out: ${swap.mend}` };
+  }
+  return best.words;
+}
+
+/** Sum of the differences from the predictions, each up to 1. */
+function misfit(
+  { task }: Manifest,
+  { values, width }: Predictions,
+  rows: readonly number[],
+  expected: Expectation['expected'],
+): number {
+  const { classes } = expected;
+  let sum = 0;
+  for (const [i, row] of rows.entries()) {
+    for (const [j, c] of classes.entries()) {
+      const want = expected.values[row * classes.length + j]!;
+      if (Number.isNaN(want)) continue;
+      const scale = task === 'binary' || c >= 0 ? 1 : Math.max(1, Math.abs(want));
+      sum += Math.min(1, Math.abs(values[i * width + Math.max(0, c)]! - want) / scale);
+    }
+  }
+  return sum;
+}
 
 type Tested = Pick<Expectation, 'expected' | 'rowOf'> & { readonly scores: Scores };
 

@@ -10,10 +10,9 @@ import { type ModelPackage, readPackageFile } from '../model/package/model-packa
 import { LOCK, SIGNATURE } from '../model/package/package-hash.ts';
 import { sealPackage } from '../model/package/package-lock.ts';
 import { reportIn } from './audit.ts';
-import { Findings } from './findings.ts';
-import { type Difference, manifestDifferences } from './manifest-differences.ts';
+import { type Difference, manifestDifferences } from './compare-packages.ts';
 import { assertPolicyFits, type PolicyFile } from './policy-file.ts';
-import { type Report, reportMarkdown, selfTestText } from './report.ts';
+import { Findings, type Report, reportMarkdown, selfTestText } from './report-card.ts';
 import { UNMAPPED, verifyPackage, warnUnmapped } from './verify.ts';
 
 /** Written anew. */

@@ -1,6 +1,19 @@
-// Rows of applications as files of a package: which are picked, and how they are written.
+// Files of a package: samples of rows, the folder of a proposed package, and its place in a registry.
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { formatYaml } from '../config/yaml.ts';
 import { Random } from '../core/random.ts';
+import { withCategoryFiles } from '../model/package/category-files.ts';
+import { loadPackage } from '../model/package/load-package.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { SIGNATURE } from '../model/package/package-hash.ts';
+import { sealPackage, writeBeside } from '../model/package/package-lock.ts';
+import type { Mover } from '../model/registry/journal.ts';
+import type { Registry } from '../model/registry/registry.ts';
+import type { Proposal } from './draft.ts';
+import { reportMarkdown } from './report-card.ts';
 
 /** A random sample that is the same whenever it is drawn. */
 export function pickRows<R>(rows: readonly R[], n: number): R[] {
@@ -22,3 +35,39 @@ export function toCsv(manifest: Manifest, rows: readonly (readonly string[])[], 
 export const csvLine = (cells: readonly string[]): string => cells.map(quoted).join(',');
 
 const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+
+/** Writes model.yaml, the files of the proposal, the report card (Markdown and JSON) and the lock over all of them. */
+export async function writePackage(folder: string, proposal: Proposal): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const [name, content] of proposal.files) await writeFile(path.join(folder, name), content);
+  await writeFile(path.join(folder, 'report.json'), `${JSON.stringify(proposal.report, null, 1)}\n`);
+  await writeFile(path.join(folder, 'report.md'), reportMarkdown(proposal.report));
+  const { manifest, files } = withCategoryFiles(proposal.manifest);
+  for (const [name, content] of files) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+    await writeFile(path.join(folder, name), content);
+  }
+  await writeFile(path.join(folder, 'model.yaml'), formatYaml(manifest));
+  await sealPackage(folder);
+}
+
+/**
+ * Adds a proposal to a registry after reading it back as a server would, with its signature if `sign` makes one; returns its version.
+ * @throws SluiceError version_exists | model_invalid
+ */
+export async function addProposal(
+  registry: Registry,
+  proposal: Proposal,
+  { by, sign }: { by?: Mover; sign?: ((model: ModelPackage) => string) | undefined } = {},
+): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
+  try {
+    await writePackage(folder, proposal);
+    const model = await loadPackage(folder);
+    const { manifest } = model;
+    if (sign) await writeBeside(folder, SIGNATURE, sign(model));
+    return await registry.add(manifest.id, String(manifest.version), folder, by);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -5,7 +5,7 @@ import { checkYaml } from '../config/yaml-document.ts';
 import { formatProblem, type YamlProblem } from '../config/yaml-problem.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { SluiceError } from '../core/errors.ts';
-import { fileFault } from '../core/file-errors.ts';
+import { fileFault } from '../core/file-system.ts';
 import { type Manifest, type Policy, PolicySchema } from '../model/package/manifest.ts';
 
 export interface PolicyFile {

@@ -1,7 +1,7 @@
 // Whether the training table and the rows of the given predictions are of one portfolio: what later data is compared with comes
 // from the table, what was proven from the rows.
 import type { Draft, DraftColumn } from './draft.ts';
-import { someNames } from './swap.ts';
+import { someNames } from './swaps.ts';
 
 /** A population stability index from which a column has moved, beyond what so few rows do by chance. */
 const MOVED = 0.25;

@@ -1,28 +1,74 @@
-// `model add`: looks into the ONNX file and the training table, proposes a package, proves what can be proved.
+// `model add`: reads the ONNX file and the training table, proposes a package, and checks everything that can be checked.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { epochMs } from '../core/clock.ts';
+import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
+import { readOnnx } from '../inference/onnx/graph.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
+import { refusals } from '../inference/onnx/servable.ts';
+import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { backgroundOf } from './background-rows.ts';
 import { computeBaseline } from './baseline.ts';
 import type { Draft, Proposal, RegisterOptions, Sources } from './draft.ts';
 import { draftColumns } from './draft-columns.ts';
-import { BACKGROUND_FILE, COVERS_FILE, chooseExplanation } from './explanation.ts';
-import { refusal } from './findings.ts';
-import { checkNaN, learnOutputs } from './first-run.ts';
-import { describeOnnx, measureSpeed } from './measure.ts';
-import { reportUnresolved, resolveMissing } from './missing-search.ts';
+import { BACKGROUND_FILE, backgroundOf, COVERS_FILE, chooseExplanation } from './explanation.ts';
+import { reportUnresolved, resolveMissing } from './missing-values.ts';
+import { checkNaN, learnOutputs } from './outputs.ts';
 import { toCsv } from './package-files.ts';
 import { assertPolicyFits } from './policy-file.ts';
 import { comparePortfolios } from './portfolio-change.ts';
-import { isInvariant, type Report } from './report.ts';
+import { Findings, isInvariant, type Report, refusal } from './report-card.ts';
 import { type ScoredSample, scoreSample } from './score-checks.ts';
 import { expectationOf, runSelfTest, SELF_TEST_EXPECTED_FILE, SELF_TEST_FILE, selfTestFiles } from './self-test.ts';
-import { openSources } from './sources.ts';
-import { warnUnmapped } from './verify.ts';
-import { askTrainingTable } from './witness.ts';
+import { askTrainingTable } from './training-check.ts';
+import { readTrainingTable } from './training-table.ts';
+import { describeOnnx, measureSpeed, warnUnmapped } from './verify.ts';
+
+// The ONNX file is checked before ONNX Runtime loads it.
+
+/** First bytes of files that are often mistaken for ONNX. */
+const NOT_ONNX: readonly (readonly [string, string])[] = [
+  ['version https://git-lfs', 'a Git LFS pointer (git lfs pull fetches the file itself)'],
+  ['PK', 'a zip archive (PyTorch, Keras or skops?)'],
+  ['\x80\x03', 'a Python pickle'],
+  ['\x80\x04', 'a Python pickle'],
+  ['\x80\x05', 'a Python pickle'],
+  ['<', 'a web page or XML (PMML?)'],
+  ['{', 'JSON (a model of XGBoost or CatBoost?)'],
+  ['tree\n', 'a text model of LightGBM'],
+  ['\x89HDF', 'an HDF5 file (Keras?)'],
+  ['\x1f\x8b', 'compressed'],
+];
+
+/**
+ * The caller closes the probe.
+ * @throws SluiceError input_not_found | model_invalid | registration_refused | training_data_invalid
+ */
+async function openSources(options: RegisterOptions): Promise<Sources> {
+  const bytes = await readFile(options.onnxFile).catch((cause) => {
+    throw new SluiceError('input_not_found', `${options.onnxFile} cannot be opened`, { cause });
+  });
+  const other = NOT_ONNX.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
+  if (other) throw new SluiceError('model_invalid', `${options.onnxFile} is ${other[1]}, not an ONNX file`);
+  const model = readOnnx(bytes);
+  const reasons = refusals(model);
+  if (reasons.length > 0) throw refusal(reasons.join('\n'));
+  const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
+  const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
+  const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
+  return {
+    options,
+    bytes,
+    sha256: createHash('sha256').update(bytes).digest('hex'),
+    model,
+    table,
+    probe: await Probe.open(bytes),
+    findings: new Findings(),
+  };
+}
 
 /** Rounding stays below this; beyond, the score of a row depends on its neighbours. */
 const ROUNDING = 1e-4;

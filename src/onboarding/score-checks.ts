@@ -1,14 +1,13 @@
 // Scores the sample of the training table and holds the scores against the outcome: raw scores, the other class, a lost link.
-
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import { meansClass } from './classes.ts';
 import { type Draft, manifestOf } from './draft.ts';
-import { type Findings, plural, refusal } from './findings.ts';
-import { LINKS } from './links.ts';
-import { meansClass } from './outcome-classes.ts';
+import { LINKS } from './likely-causes.ts';
+import { type Findings, plural, refusal } from './report-card.ts';
 
 /** The sample as the finished manifest encodes it, and what the model answers. */
 export interface ScoredSample {

@@ -7,11 +7,9 @@ import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type Draft, type Expectation, manifestOf, SCORED_ROWS } from './draft.ts';
 import { deviationOf, expectedFor, rowDifference } from './expected.ts';
-import { refusal } from './findings.ts';
-import { likelyCauses } from './likely-causes.ts';
+import { likelyCauses, reproducingSwap, sharedLevel } from './likely-causes.ts';
 import { csvLine, pickRows, toCsv } from './package-files.ts';
-import { type Report, selfTestText } from './report.ts';
-import { reproducingSwap, sharedLevel } from './shared-cause.ts';
+import { type Report, refusal, selfTestText } from './report-card.ts';
 
 export const SELF_TEST_FILE = 'selftest.csv';
 export const SELF_TEST_EXPECTED_FILE = 'selftest-expected.csv';

@@ -1,6 +1,6 @@
 // The process a package is tried in.
-import { endWithParent } from '../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { endWithParent } from '../core/processes.ts';
 import { openSession } from '../inference/evaluate/session.ts';
 import { servable } from '../inference/onnx/servable.ts';
 import { readChecked } from '../inference/trees/ensemble.ts';

@@ -5,22 +5,46 @@ import { parse } from 'csv-parse/sync';
 import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
-import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
-import { sampleRow } from '../inference/encode/sample-row.ts';
+import { type EncodedRows, encodeRows, sampleRow } from '../inference/encode/encode-rows.ts';
 import { mismatches } from '../inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { unmappedReasons } from '../inference/explain/interpretation.ts';
-import { readOnnx } from '../inference/onnx/graph.ts';
+import { type OnnxModel, readOnnx } from '../inference/onnx/graph.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
-import { refusals } from '../inference/onnx/refusals.ts';
+import { refusals } from '../inference/onnx/servable.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance, scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
+import { type ModelPackage, readModelBytes, readPackageFile, scoreOutputs } from '../model/package/model-package.ts';
 import { deviationOf, expectedFor, expectedIn } from './expected.ts';
-import { Findings, plural } from './findings.ts';
-import { describeOnnx, measureSpeed } from './measure.ts';
-import { isInvariant, type Report } from './report.ts';
+import { Findings, isInvariant, plural, type Report } from './report-card.ts';
+
+// For any model, proposed or registered, the report card has the origin of the file and the speed of scoring.
+
+const BENCH_ROWS = 512;
+const BENCH_MS = 700;
+
+export function describeOnnx(model: OnnxModel, bytes: Uint8Array): Report['onnx'] {
+  return {
+    producer: model.producer || 'unknown',
+    irVersion: model.irVersion,
+    opsets: Object.fromEntries([...model.opsets].map(([d, v]) => [d === '' ? 'ai.onnx' : d, v])),
+    bytes: bytes.length,
+  };
+}
+
+/** Rows a second of one thread, measured for about `ms` milliseconds. */
+export async function measureSpeed(
+  probe: Probe,
+  manifest: Manifest,
+  encoded: EncodedRows,
+  ms = BENCH_MS,
+): Promise<Report['speed']> {
+  const batchRows = Math.max(1, Math.min(BENCH_ROWS, encoded.rows));
+  const { rowsPerSecond } = await probe.bench(encoded.inputs, batchRows, scoreOutputs(manifest), ms);
+  const { loadMs, memoryBytes } = probe.opened;
+  return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
+}
 
 /** What a package is tried with: a probe, or the model in this process where it is a probe's. */
 export type OpenProbe<P = Pick<Probe, 'opened' | 'run' | 'close'>> = (bytes: Uint8Array<ArrayBuffer>) => Promise<P>;

@@ -1,6 +1,5 @@
 // Whether probabilities come true: deciles of the score with what was promised and what came, and the line through all of them.
-import type { ScoredOutcomes } from './discrimination.ts';
-import { ExactSum } from './exact-sum.ts';
+import { ExactSum, type ScoredOutcomes } from './discrimination.ts';
 
 /** Applications between two deciles of the score. */
 interface CalibrationBin {

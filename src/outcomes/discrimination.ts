@@ -1,5 +1,22 @@
-// How well scores tell outcomes apart: AUC, KS and Brier score, as scikit-learn computes them.
-import { ExactSum } from './exact-sum.ts';
+// How well scores separate outcomes: AUC, KS and Brier score, as scikit-learn computes them.
+
+// Sums of millions of numbers with correct last digits: the rounding errors are summed as well (Neumaier).
+
+/** Neumaier's compensated summation (ZAMM 54, 1974). */
+export class ExactSum {
+  #sum = 0;
+  #rest = 0;
+
+  add(x: number): void {
+    const sum = this.#sum + x;
+    this.#rest += Math.abs(this.#sum) >= Math.abs(x) ? this.#sum - sum + x : x - sum + this.#sum;
+    this.#sum = sum;
+  }
+
+  get value(): number {
+    return this.#sum + this.#rest;
+  }
+}
 
 /** Probabilities of the positive class by what came out, each in ascending order. */
 export interface ScoredOutcomes {

@@ -5,8 +5,7 @@ import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { IncomingRecord, RecordHeaders } from '../kafka/client/records.ts';
 import { headerText } from '../kafka/dlq/dead-letter.ts';
 import { TIME_HEADER } from '../kafka/send-plan.ts';
-import { ObjectColumns } from './object-columns.ts';
-import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';
+import { ObjectColumns, type RowBatch, type RowFault, type WantedColumn } from './row-batch.ts';
 
 interface TopicTable {
   readonly topic: string;

@@ -4,7 +4,7 @@
 // query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
 // and passthrough columns are tokens of JSON, in which NULL is not an empty text.
 import { to as copyTo } from 'pg-copy-streams';
-import type { ValueKind } from '../core/block-columns.ts';
+import type { ValueKind } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Remedy, refuseMistyped, type TypedColumn } from '../io/decode/column-types.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';

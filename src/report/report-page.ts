@@ -1,7 +1,6 @@
 // The report of a run as one HTML page with nothing to load: it can be filed, mailed and printed. It shows no value of an application.
 import { percent, type Shares } from '../drift/drift-report.ts';
-import { barChart, escapeText, htmlTable, lineChart, type Series } from './charts.ts';
-import { htmlPage } from './html-page.ts';
+import { barChart, escapeText, htmlPage, htmlTable, lineChart, type Series } from './html-page.ts';
 import { embedded, type ReportData } from './report-data.ts';
 
 /** Inputs, columns and rejected rows that are shown. */

@@ -4,8 +4,7 @@ import type { FileSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { splitHeader } from '../io/decode/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
-import { seenChunks } from '../io/source/seen-chunks.ts';
-import { WithoutLastLine } from '../io/source/trailer.ts';
+import { seenChunks, WithoutLastLine } from '../io/source/byte-taps.ts';
 import { storedBytes, storedSize } from './stored-bytes.ts';
 
 /** The keys of a source with control totals. */

@@ -4,7 +4,7 @@ import type { PostgresSink, PostgresSource } from '../config/pipeline-schema.ts'
 import { SluiceError } from '../core/errors.ts';
 import { type Log, words } from '../core/log.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { seenChunks } from '../io/source/seen-chunks.ts';
+import { seenChunks } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type OpenSink, type OpenSource, withOutput } from './endpoints.ts';
 

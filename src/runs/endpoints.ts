@@ -10,8 +10,8 @@ import {
   KNOWN_ENDINGS,
   namedFormat,
 } from '../core/file-format.ts';
+import { withoutSidecars } from '../core/file-names.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
-import { withoutSidecars } from '../core/sidecar-files.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { GroupEnd } from '../io/columns/parquet-file.ts';
@@ -21,9 +21,9 @@ import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
+import type { PiecePlace } from '../io/source/block-cutter.ts';
 import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-source.ts';
-import type { PiecePlace } from '../io/source/moved-blocks.ts';
-import { seenChunks } from '../io/source/seen-chunks.ts';
+import { seenChunks } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject } from '../storage/objects.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';

@@ -1,8 +1,7 @@
 // Metrics of source and sink: expiry of certificates, free space for the output.
 import path from 'node:path';
 import type { Pipeline } from '../config/pipeline-schema.ts';
-import { measureCertificates } from '../monitor/certificates.ts';
-import { watchDisks } from '../monitor/disks.ts';
+import { measureCertificates, watchDisks } from '../monitor/host-limits.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import { isObject } from '../storage/objects.ts';
 

@@ -3,7 +3,7 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
-import { manifestNameOf } from '../core/sidecar-files.ts';
+import { manifestNameOf } from '../core/file-names.ts';
 import { behindLinks } from '../io/sink/file-target.ts';
 import { type Endpoint, STDIO } from './endpoints.ts';
 import type { RejectsList } from './rejects-file.ts';

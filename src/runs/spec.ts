@@ -1,5 +1,5 @@
 // The spec of a run: one source, one scoring, one sink, whether from a pipeline file, from flags, or from the pipeline of an upload.
-import { declaredContradictions } from '../config/declared-contradictions.ts';
+import { declaredContradictions } from '../config/declaration-contradictions.ts';
 import type {
   FileSink,
   FileSource,

@@ -13,8 +13,7 @@ interface TableChunksOptions {
 
 /** A table as chunks of lines, and itself. */
 export async function tableChunks(table: ColumnSource, { near, budget }: TableChunksOptions): Promise<Chunks> {
-  const { ColumnLines } = await import('../io/columns/column-lines.ts');
-  const { ColumnTable } = await import('../io/columns/column-table.ts');
+  const { ColumnLines, ColumnTable } = await import('../io/columns/column-table.ts');
   const lines = new ColumnLines(table);
   return {
     [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator](),

@@ -1,10 +1,27 @@
 // Functions put together to a module, with the names that stack traces, profilers and debuggers show.
-
-import { PAGE } from '../core/wasm-page.ts';
-import { ByteList } from './byte-list.ts';
-import { dumpWat } from './dump-wat.ts';
-import type { WasmFunction } from './function.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { PAGE } from '../core/slabs.ts';
+import { ByteList, type WasmFunction } from './function.ts';
 import { TYPE_CODES } from './instructions.ts';
+import type { printWat } from './print-wat.ts';
+
+// SLUICE_DUMP_WAT=folder: each assembled kernel is also written there as text, to compare with stack traces and profiles.
+
+type Printer = { printWat: typeof printWat };
+
+const FOLDER = process.env.SLUICE_DUMP_WAT;
+
+/** Kernels that are alike, of several streams or workers, share a file. */
+function dumpWat(name: string, code: Uint8Array): void {
+  if (!FOLDER) return;
+  // Loaded on first use, and at once, because kernels are assembled in a synchronous step. Types are not stripped from a path in text.
+  const { printWat } = createRequire(import.meta.url)(`./print-wat${path.extname(import.meta.url)}`) as Printer;
+  const { crc32 } = process.getBuiltinModule('node:zlib');
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(path.join(FOLDER, `${name}-${crc32(code).toString(16).padStart(8, '0')}.wat`), printWat(code));
+}
 
 export type WasmExports = Record<string, (...args: number[]) => void>;
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { inBackground, onBackgroundFault } from '../../src/core/in-background.ts';
+import { inBackground, onBackgroundFault } from '../../src/core/async.ts';
 import { faultOf } from '../../src/core/log.ts';
 
 const SRC = path.resolve('src');

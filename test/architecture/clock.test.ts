@@ -18,7 +18,7 @@ const DIRECT: RegExp[] = [
 /** Files that read the system's time, and why. */
 const EXEMPT: Record<string, string> = {
   'core/clock.ts': 'is the clock',
-  'core/event-loop-turns.ts': 'measures how long this thread has computed; a stopped clock would keep it from yielding',
+  'core/async.ts': 'measures how long this thread has computed; a stopped clock would keep it from yielding',
   'inference/explain/hybrids.ts': 'measures how long one block computes',
   'inference/sandbox/probe-entry.ts': 'measures how fast a model computes in a process of its own',
   'io/sink/owner.ts': 'makes a name unique where no process table is readable',

@@ -1,6 +1,6 @@
 // What pipelines with tables need and exclude, key by key: a pipeline that is accepted here fails at night otherwise.
 import { expect, test } from 'vitest';
-import { judgeDatabases } from '../../src/config/database-contradictions.ts';
+import { judgeDatabases } from '../../src/config/pipeline-contradictions.ts';
 import type { Pipeline } from '../../src/config/pipeline-schema.ts';
 
 const FILE = { type: 'file', path: 'in.csv' };

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { fileFault } from '../../src/core/file-errors.ts';
+import { fileFault } from '../../src/core/file-system.ts';
 import { scratch } from '../support/cli.ts';
 
 test.each([

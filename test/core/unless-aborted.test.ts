@@ -1,7 +1,7 @@
 // Work that is not worth waiting for once a signal is aborted; a signal of a whole process collects no listeners.
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
-import { unlessAborted } from '../../src/core/unless-aborted.ts';
+import { unlessAborted } from '../../src/core/async.ts';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

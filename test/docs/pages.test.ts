@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { ERRORS } from '../../src/core/errors.ts';
-import { LOG_EVENTS } from '../../src/core/log-events.ts';
+import { LOG_EVENTS } from '../../src/core/log.ts';
 import { VERSION } from '../../src/core/version.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
@@ -78,7 +78,7 @@ test('every metric of the table is counted, set or observed somewhere', () => {
 });
 
 test('every event of the log is written somewhere', () => {
-  const literals = new Set([...sourceWithout('core/log-events.ts').matchAll(/'([a-z_]+)'/g)].map((m) => m[1]!));
+  const literals = new Set([...sourceWithout('core/log.ts').matchAll(/'([a-z_]+)'/g)].map((m) => m[1]!));
   const events = Object.keys(LOG_EVENTS);
   expect(events.length).toBeGreaterThan(30);
   expect(events.filter((event) => !literals.has(event))).toEqual([]);

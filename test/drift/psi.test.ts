@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { psi } from '../../src/drift/psi.ts';
+import { psi } from '../../src/drift/drift-report.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 
 interface Case {

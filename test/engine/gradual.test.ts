@@ -1,8 +1,8 @@
 // A run begins with one worker; the others come when so much waits that they are worth their start. No byte depends on it.
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { WaitSum } from '../../src/engine/helping-thread.ts';
 import { scoreChunks } from '../../src/engine/score-chunks.ts';
-import { WaitSum } from '../../src/engine/wait-sum.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';

@@ -1,8 +1,7 @@
 // The thread that has a pool is one of its workers where that is worth it. No byte depends on who scores a block.
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { InlineScorer } from '../../src/engine/inline-scorer.ts';
-import type { PoolOptions } from '../../src/engine/pool-options.ts';
-import { WorkerPool } from '../../src/engine/worker-pool.ts';
+import { type PoolOptions, WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { scoredBy } from '../support/pooled.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';

@@ -2,9 +2,9 @@
 import { expect, test } from 'vitest';
 import { RECORD_CRASHED } from '../../src/core/block.ts';
 import { SluiceError } from '../../src/core/errors.ts';
-import { bisect } from '../../src/engine/bisect.ts';
 import { type BlockJob, type JobBlock, JobQueue, type JobStream } from '../../src/engine/job-queue.ts';
 import type { ScoredPart, StreamSpec } from '../../src/engine/protocol.ts';
+import { bisect } from '../../src/engine/worker-pool.ts';
 
 const stream = (id: number): JobStream => ({
   kind: { id, spec: { output: { interpretation: null } } as StreamSpec, users: 1, rowMs: null },

@@ -10,7 +10,7 @@ import { type EncodingFile, NO_ENCODING, readEncoding } from '../../src/onboardi
 import { readExpected } from '../../src/onboarding/expected.ts';
 import { fitLosses, pairedGain } from '../../src/onboarding/fit-loss.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';
-import { reportMarkdown } from '../../src/onboarding/report.ts';
+import { reportMarkdown } from '../../src/onboarding/report-card.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
 import { checkTest, describeEach, testOfMany } from '../support/tiers.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';

@@ -57,7 +57,7 @@ export const FAULTS: readonly Fault[] = [
     ['columns are found by their place', 'const model = this.#readers.map((reader) => names.indexOf(meant.inInput(reader.name)));', 'const model = this.#readers.map((reader, i) => (names.includes(meant.inInput(reader.name)) ? i : -1));'],
     ['a number of a column is read as the nearest whole one', 'numbers[row] = value;', 'numbers[row] = Math.round(value);'],
   ]),
-  ...inFile('src/io/columns/arrow-numbers.ts', [
+  ...inFile('src/io/columns/arrow-column.ts', [
     ['a null is 0', 'if ((validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = Number.NaN;\n    }\n  }\n  return forModel', 'if ((validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = 0;\n    }\n  }\n  return forModel'],
     ['digits beyond 2^53 are lost', 'if (value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER) return false;', ''],
   ]),
@@ -80,7 +80,7 @@ export const FAULTS: readonly Fault[] = [
   ...inFile('src/io/format/json.ts', [
     ['an absent key is null', 'if (given === null && isJson) continue;', ''],
   ]),
-  ...inFile('src/io/format/passthrough-text.ts', [
+  ...inFile('src/io/format/prediction-fields.ts', [
     ['a null is the word for it', "if (token === null || token === 'null') return null;", 'if (token === null) return null;'],
     ['numbers are written as JavaScript does', "if (!token.startsWith('\"')) return token;", "if (!token.startsWith('\"')) return String(JSON.parse(token));"],
   ]),

@@ -3,8 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { calibration } from '../../src/outcomes/calibration.ts';
-import { brierScore, discrimination, type ScoredOutcomes } from '../../src/outcomes/discrimination.ts';
-import { ExactSum } from '../../src/outcomes/exact-sum.ts';
+import { brierScore, discrimination, ExactSum, type ScoredOutcomes } from '../../src/outcomes/discrimination.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 import { type Expected, expectedCases, REFERENCE, scoredOf } from './cases.ts';
 

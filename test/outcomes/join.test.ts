@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { brierScore, discrimination } from '../../src/outcomes/discrimination.ts';
-import { KeyTable } from '../../src/outcomes/key-table.ts';
+import { KeyTable } from '../../src/outcomes/outcome-ledger.ts';
 import type { RowSource } from '../../src/outcomes/row-batch.ts';
 import { tableRows } from '../../src/outcomes/table-rows.ts';
 import { scratch } from '../support/cli.ts';

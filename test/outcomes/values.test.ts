@@ -8,7 +8,7 @@ import { openProtobufEncoder } from '../../src/kafka/schemas/protobuf-prediction
 import { readProtobuf } from '../../src/kafka/schemas/protobuf-values.ts';
 import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../src/kafka/schemas/schema-registry.ts';
 import { readJson } from '../../src/kafka/schemas/value-codec.ts';
-import { ObjectColumns } from '../../src/outcomes/object-columns.ts';
+import { ObjectColumns } from '../../src/outcomes/row-batch.ts';
 
 const PREDICTIONS = [
   '{"modelId":"m","modelVersion":"1","customer":9007199254740993,"prediction":true,"probability":0.25,"points":612,"decision":"approve"}',

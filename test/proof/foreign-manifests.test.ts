@@ -3,7 +3,7 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { isInnerPath, isPlainName } from '../../src/core/plain-name.ts';
+import { isInnerPath, isPlainName } from '../../src/core/file-names.ts';
 import { readJournal, writeJournal } from '../../src/io/sink/commit-journal.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { JsonValue } from '../../src/proof/canonical-json.ts';

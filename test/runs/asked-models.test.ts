@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { encodeRows } from '../../src/inference/encode/encode-rows.ts';
 import { backgroundRowsOf, pairsWithin } from '../../src/inference/explain/budget.ts';
-import { differs } from '../../src/inference/explain/likeness.ts';
+import { differs } from '../../src/inference/explain/coalitions.ts';
 import { placesOf } from '../../src/inference/explain/scored-background.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { WithoutLastLine } from '../../src/io/source/trailer.ts';
+import { WithoutLastLine } from '../../src/io/source/byte-taps.ts';
 import type { TotalsSpec } from '../../src/runs/control-totals.ts';
 import { endpoint, openSource } from '../../src/runs/endpoints.ts';
 import { inChunks } from '../support/blocks.ts';

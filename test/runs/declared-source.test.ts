@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { pipelineOf } from '../../src/config/pipeline-said.ts';
+import { pipelineOf } from '../../src/config/pipeline-from-flags.ts';
 import type { FileSource } from '../../src/config/pipeline-schema.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { gateSaid } from '../../src/config/gate-said.ts';
+import { gateSaid } from '../../src/config/gate-flags.ts';
 import { parsePipeline } from '../../src/config/pipeline-config.ts';
 import type { GateLimits } from '../../src/config/pipeline-schema.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';

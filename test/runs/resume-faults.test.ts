@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { sameData } from '../../src/core/same-data.ts';
+import { sameData } from '../../src/engine/job-queue.ts';
 import { MAIN } from '../support/cli.ts';
 import {
   argsOf,

@@ -3,7 +3,7 @@ import { copyFileSync, cpSync, existsSync, readFileSync, renameSync, rmSync, sta
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { sameData } from '../../src/core/same-data.ts';
+import { sameData } from '../../src/engine/job-queue.ts';
 import { readCheckpoints } from '../../src/runs/plugins/checkpoint-journal.ts';
 import { type Run, scratch, sluice, start } from '../support/cli.ts';
 import {

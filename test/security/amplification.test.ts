@@ -4,7 +4,7 @@ import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tableFromArrays, tableToIPC, utf8 } from '@uwdata/flechette';
 import { expect, test } from 'vitest';
-import { fieldsOfStat } from '../../src/core/proc-stat.ts';
+import { fieldsOfStat } from '../../src/core/processes.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { startOwnServer } from '../support/own-server.ts';
 import { PATIENCE_MS } from '../support/patience.ts';

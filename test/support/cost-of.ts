@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { fieldsOfStat } from '../../src/core/proc-stat.ts';
+import { fieldsOfStat } from '../../src/core/processes.ts';
 
 export interface ProcessCost {
   code: number | null;

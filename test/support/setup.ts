@@ -1,7 +1,7 @@
 // Runs in every test file: records its CPU seconds for the summary, and holds back its output unless one of its tests fails.
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, expect } from 'vitest';
-import { fieldsOfStat } from '../../src/core/proc-stat.ts';
+import { fieldsOfStat } from '../../src/core/processes.ts';
 import { capture } from './captured-stream.ts';
 import { CPU_FILE, leaveLine } from './tiers.ts';
 

@@ -1,6 +1,5 @@
 // Writes docs/errors.md from the catalogue; a test compares the page with it.
-import type { ErrorEntry } from '../../src/core/error-entries.ts';
-import { ERRORS } from '../../src/core/errors.ts';
+import { ERRORS, type ErrorEntry } from '../../src/core/errors.ts';
 
 /** The page as Markdown. */
 export function errorsPage(): string {

@@ -1,5 +1,5 @@
 // Writes the table of events of docs/logs.md; a test compares it.
-import { LOG_EVENTS } from '../../src/core/log-events.ts';
+import { LOG_EVENTS } from '../../src/core/log.ts';
 
 /** The table as Markdown. */
 export const eventsTable = (): string =>

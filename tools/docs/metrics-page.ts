@@ -1,8 +1,8 @@
 // Generates docs/metrics.md from the metric definitions; a test compares the page with them.
 import type { Registry } from 'prom-client';
+import { OutcomeMetrics } from '../../src/monitor/left-metrics.ts';
 import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
-import { OutcomeMetrics } from '../../src/monitor/outcome-metrics.ts';
 
 const EXPORTER_NAMES: Readonly<Record<Exporter, string>> = {
   serve: '`serve`',

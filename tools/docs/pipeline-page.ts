@@ -1,9 +1,8 @@
 // Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
 
 import { type TSchema, Type } from 'typebox';
-import { KafkaSchema, SchemaRegistrySchema } from '../../src/config/options/kafka.ts';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { pipelineSchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';

@@ -1,14 +1,10 @@
 // All commands of the command line, in the order of the help.
-
 import type { CommandSpecs } from './command-spec.ts';
-import { DEAD_LETTER_COMMANDS } from './dead-letter-flags.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
-import { OUTCOME_COMMANDS } from './outcome-flags.ts';
-import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
-import { PROOF_COMMANDS } from './proof-flags.ts';
-import { SCORE_COMMANDS } from './score-flags.ts';
+import { OUTCOME_COMMANDS, PROOF_COMMANDS } from './output-flags.ts';
+import { DEAD_LETTER_COMMANDS, PIPELINE_COMMANDS } from './pipeline-flags.ts';
+import { SCORE_COMMANDS, SHARD_COMMANDS } from './score-flags.ts';
 import { SERVICE_COMMANDS } from './service-flags.ts';
-import { SHARD_COMMANDS } from './shard-flags.ts';
 
 export const COMMANDS: CommandSpecs = {
   ...SCORE_COMMANDS,

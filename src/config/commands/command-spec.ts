@@ -1,10 +1,12 @@
-// How a command of the command line is described; `npm run docs` makes plain tables of it, which is all a command line loads.
+// How a command is described. `npm run docs` turns these descriptions into plain tables, which is all the command line loads.
 import type { TSchema } from 'typebox';
 import { toggle } from '../options/describe-option.ts';
 import { registryAddress } from '../options/scoring.ts';
 
+// How a command of the command line is described; `npm run docs` makes plain tables of it, which is all a command line loads.
+
 /** What a shell may offer for a value besides the choices of its schema. */
-export type Completion = 'file' | 'folder' | 'model';
+type Completion = 'file' | 'folder' | 'model';
 
 export interface FlagSpec {
   schema: TSchema;
@@ -39,3 +41,8 @@ export type CommandSpecs = Readonly<Record<string, CommandSpec>>;
 export const registryFlag: FlagSpec = { schema: registryAddress(), value: 'address', complete: 'folder' };
 
 export const switchFlag = (description: string): FlagSpec => ({ schema: toggle(description) });
+
+// Shells with a completion script.
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];

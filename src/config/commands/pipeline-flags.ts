@@ -1,8 +1,7 @@
-// Flags of the commands that take pipeline files: `run`, `lint`, `test`.
-import { text, whole } from '../options/describe-option.ts';
-import { LOGGING } from '../options/logging.ts';
+// Flags of the commands that take pipeline files: `run`, `lint`, `test` and `dlq …`.
+import { choice, LOGGING, text, whole } from '../options/describe-option.ts';
 import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+import { type CommandSpecs, type FlagSpec, registryFlag, switchFlag } from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
 
@@ -50,5 +49,90 @@ export const PIPELINE_COMMANDS = {
     description: 'score the applications of *.test.yaml and compare',
     arguments: [pipelines],
     flags: { registry: registryFlag },
+  },
+} as const satisfies CommandSpecs;
+
+// All `dlq` commands select letters by the same flags.
+
+const dlqPipeline = {
+  name: 'pipeline',
+  description: 'YAML file with the dead letter topic',
+  complete: 'file',
+} as const;
+
+const SELECTION = {
+  code: { schema: text('only those with these error codes, comma-separated'), value: 'codes' },
+  column: { schema: text('only those with these columns at fault, comma-separated'), value: 'columns' },
+  pipeline: { schema: text('only those that these pipelines wrote, comma-separated'), value: 'names' },
+  key: { schema: text('only those with this key'), value: 'key' },
+  since: { schema: text('only those that became dead letters at or after it: 2026-11-22T02:00Z'), value: 'time' },
+  until: { schema: text('only those that became dead letters before it'), value: 'time' },
+  min_age_ms: { schema: whole('only those that have been dead letters for this long', [0, 3e11]) },
+  max_attempt: { schema: whole('only those that became dead letters at most this often', [1, 1e6]) },
+  partition: { schema: whole('only those in this partition of the dead letter topic', [0, 1e6]) },
+  offsets: { schema: text('only those with these offsets in the dead letter topic: 100-199,205'), value: 'ranges' },
+} as const satisfies Record<string, FlagSpec>;
+
+const SETTLING = {
+  limit: { schema: whole('at most this many, in order of partition and offset', [1, 1e10]) },
+  reopen: switchFlag('also those that the replay of an earlier release passed: it put them back, or left them out'),
+  dry_run: switchFlag('count them, write nothing'),
+  json: switchFlag('print counts as JSON'),
+} as const satisfies Record<string, FlagSpec>;
+
+export const DEAD_LETTER_COMMANDS = {
+  'dlq list': {
+    description: 'list open dead letters: place and reason, no values',
+    arguments: [dlqPipeline],
+    flags: {
+      ...SELECTION,
+      limit: { schema: whole('at most this many', [1, 1e10], { default: 50 }) },
+      settled: switchFlag('also those that were put back or dropped'),
+      json: switchFlag('print one JSON object a letter'),
+    },
+  },
+  'dlq show': {
+    description: 'show one dead letter: place, reason, sizes',
+    arguments: [dlqPipeline, { name: 'place', description: 'partition and offset as `dlq list` prints them: 0:17' }],
+    flags: {
+      value: switchFlag('print its value, and nothing else'),
+      json: switchFlag('print JSON; with --value also key and value'),
+    },
+  },
+  'dlq count': {
+    description: 'count dead letters by what is wrong with them',
+    arguments: [dlqPipeline],
+    flags: {
+      ...SELECTION,
+      by: {
+        schema: choice('what to count open ones by', ['code', 'column', 'pipeline', 'topic', 'attempt'], {
+          default: 'code',
+        }),
+      },
+      json: switchFlag('print JSON'),
+    },
+  },
+  'dlq replay': {
+    description: 'put dead letters back where they came from, each once',
+    arguments: [dlqPipeline],
+    flags: {
+      topic: { schema: text('another topic than the one they came from'), value: 'topic' },
+      timestamp: {
+        schema: choice(
+          'time of what is put back; retention may remove records of an old one at once',
+          ['now', 'original'],
+          {
+            default: 'now',
+          },
+        ),
+      },
+      ...SELECTION,
+      ...SETTLING,
+    },
+  },
+  'dlq drop': {
+    description: 'settle dead letters without putting them back, each once',
+    arguments: [dlqPipeline],
+    flags: { ...SELECTION, all: switchFlag('all that are open'), ...SETTLING },
   },
 } as const satisfies CommandSpecs;

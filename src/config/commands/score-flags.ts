@@ -1,12 +1,31 @@
-// Flags of the commands that score files: `score`, `explain`, and `generate` and `demo` that make files to score.
+// Flags of `score`, `explain` and `shards`, and of `generate` and `demo`, which create files to score.
 import { Type } from 'typebox';
 import { FILE_FORMATS } from '../../core/file-format.ts';
 import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
-import { TOTALS } from '../options/expected-totals.ts';
 import { GATE_FLAGS } from '../options/gate-limits.ts';
+import { DECLARED, TOTALS } from '../options/input-declarations.ts';
 import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
-import { DECLARED_FLAGS } from './declared-flags.ts';
+import { type CommandSpecs, type FlagSpec, registryFlag, switchFlag } from './command-spec.ts';
+
+const listed = (description: string) => Type.String({ minLength: 1, description });
+
+const DECLARED_FLAGS = {
+  columns: { schema: listed('the input has no header row; its fields in their order: a,b,c'), value: 'names' },
+  rename: { schema: listed('columns that the input calls otherwise: column=name there, …'), value: 'pairs' },
+  ignore: { schema: listed('columns of the input that nobody looks at: a,b, or * for all that are not used') },
+  constants: {
+    schema: listed('columns of the model that the input does not have: column=value for all rows, …'),
+    value: 'pairs',
+  },
+  encoding: { schema: DECLARED.encoding({ otherwise: 'utf-8' }) },
+  decimal: { schema: DECLARED.decimal({ otherwise: 'point' }), value: 'mark' },
+  thousands: { schema: DECLARED.thousands(), value: 'mark' },
+  trim: { schema: DECLARED.trim() },
+  null_values: {
+    schema: listed('words for missing values, besides those of the model package: NULL,N/A'),
+    value: 'words',
+  },
+} as const satisfies Readonly<Record<string, FlagSpec>>;
 
 const model = { schema: SCORING.model(), short: 'm', value: 'ref', required: true, complete: 'model' } as const;
 const BY_INPUT = { otherwise: 'by the name of the file' };
@@ -255,3 +274,79 @@ export const SCORE_COMMANDS = {
     },
   },
 } as const satisfies CommandSpecs;
+
+// `shards` offers the flags of a run, of its plan and of its merge.
+
+/** What `score --plan` takes. */
+const OF_SCORING = [
+  'model',
+  'shard',
+  'passthrough',
+  'interpretation',
+  'top',
+  'interpret_below',
+  'interactions',
+  'max_evaluations',
+  'registry',
+  'workers',
+  'evaluator',
+  'max_columns',
+  'require_lock',
+  'require_signature',
+  'require_signer',
+  'require_approval',
+  'deadline',
+  'metrics_file',
+  'push_gateway',
+];
+/** What decides where records end. */
+const OF_PLANNING = ['input_format', 'input_compression', 'delimiter', 'max_row_bytes', 'block_bytes'];
+const OF_MERGING = ['rejects', 'allow_empty', 'no_manifest', 'sign_key', 'json', 'quiet'];
+const OF_GATE = [
+  'max_rejects',
+  'max_missing',
+  'max_unseen',
+  'max_out_of_range',
+  'max_psi',
+  'max_score_psi',
+  'min_rows',
+];
+
+const { score, plan, merge } = SCORE_COMMANDS;
+
+function flagsOf(command: { flags: object } | undefined, names: readonly string[]): Record<string, FlagSpec> {
+  const flags = (command?.flags ?? {}) as Record<string, FlagSpec>;
+  return Object.fromEntries(names.map((name) => [name, flags[name]!]));
+}
+
+export const SHARD_COMMANDS: CommandSpecs = {
+  shards: {
+    description: 'score files in shards, of which this process is one: the first plans, the last that is done merges',
+    arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
+    flags: {
+      shards: { schema: whole('how many', [1, 100_000]), required: true },
+      work: {
+        schema: text('folder, or prefix of objects, of this one run: its plan and its parts, for all shards'),
+        value: 'folder',
+        required: true,
+        complete: 'folder',
+      },
+      output: {
+        schema: text('where predictions go when all shards are done, with {name} where there are several inputs'),
+        short: 'o',
+        value: 'file',
+        required: true,
+        complete: 'file',
+      },
+      plan_wait: {
+        schema: whole('seconds that a shard waits for the first one to have planned', [0, 86_400], { default: 3600 }),
+        value: 'seconds',
+      },
+      keep_parts: switchFlag('leave the parts in the folder when they are merged'),
+      ...flagsOf(score, OF_SCORING),
+      ...flagsOf(plan, OF_PLANNING),
+      ...flagsOf(merge, OF_MERGING),
+      ...flagsOf(merge, OF_GATE),
+    },
+  },
+};

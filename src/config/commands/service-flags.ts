@@ -1,10 +1,8 @@
 // Flags of `serve` and of what goes with it: `keys …`, `init`, `doctor`, `completion`.
 import { Type } from 'typebox';
-import { text, toggle, whole } from '../options/describe-option.ts';
-import { LOGGING } from '../options/logging.ts';
+import { LOGGING, text, toggle, whole } from '../options/describe-option.ts';
 import { SCOPES } from '../scopes.ts';
-import { SHELLS } from '../shells.ts';
-import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+import { type CommandSpecs, registryFlag, SHELLS, switchFlag } from './command-spec.ts';
 
 const config = { short: 'c', value: 'file', complete: 'file' } as const;
 const keysFile = {

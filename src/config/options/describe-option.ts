@@ -1,5 +1,7 @@
-// The parts options are described with. What a door adds to a shared option (its default) is given where the door is described.
+// Building blocks of option descriptions. An entry point adds its own default to a shared option.
 import { Type } from 'typebox';
+
+// The parts options are described with. What a door adds to a shared option (its default) is given where the door is described.
 
 /** What one door says about an option that several doors have. */
 export interface Door<T> {
@@ -42,3 +44,18 @@ export const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum(
 /** A mapping whose keys all have defaults or may be missing: it may be left out itself. */
 export const section = <T extends Parameters<typeof Type.Object>[0]>(properties: T, description: string) =>
   Type.Object(properties, { ...closed, default: {}, description });
+
+// Options of the log, for every entry point that writes one.
+
+const LOG_FORMATS = ['auto', 'json', 'text'] as const;
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+
+export const LOGGING = {
+  format: (door: Door<(typeof LOG_FORMATS)[number]> = {}) =>
+    choice(
+      'lines of the log: json for machines, text for people; auto: text on a terminal, else json',
+      LOG_FORMATS,
+      door,
+    ),
+  level: (door: Door<(typeof LOG_LEVELS)[number]> = {}) => choice('lines below it are left out', LOG_LEVELS, door),
+};

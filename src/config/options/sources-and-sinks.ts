@@ -2,9 +2,14 @@
 import { Type } from 'typebox';
 import { ROW_CODES } from '../../core/errors.ts';
 import { FILE_FORMATS, RECORD_FORMATS, STREAM_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
-import { declaredOfBytes, declaredOfRecords } from './declared-input.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
-import { totalsOfFiles, totalsOfStreams, totalsOfUploads } from './expected-totals.ts';
+import {
+  declaredOfBytes,
+  declaredOfRecords,
+  totalsOfFiles,
+  totalsOfStreams,
+  totalsOfUploads,
+} from './input-declarations.ts';
 import { SCORING } from './scoring.ts';
 
 const BY_NAME = { otherwise: 'by the name of the file' };

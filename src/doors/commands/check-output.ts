@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { loadPackage } from '../../model/package/load-package.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { count } from '../../monitor/progress.ts';

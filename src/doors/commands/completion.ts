@@ -1,6 +1,6 @@
 // `sluice completion`: the script that completes commands, flags and their values in a shell.
 import type { Command } from 'commander';
-import type { Shell } from '../../config/shells.ts';
+import type { Shell } from '../../config/commands/command-spec.ts';
 import { bashCompletion } from './completion-bash.ts';
 import { fishCompletion } from './completion-fish.ts';
 import { zshCompletion } from './completion-zsh.ts';

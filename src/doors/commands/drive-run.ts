@@ -1,8 +1,7 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
-
+import { inBackground } from '../../core/async.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';

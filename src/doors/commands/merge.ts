@@ -1,6 +1,6 @@
 // `sluice merge`: joins the parts of a plan into the outputs of a single run.
 import type { Command } from 'commander';
-import { gateSaid } from '../../config/gate-said.ts';
+import { gateSaid } from '../../config/gate-flags.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';

@@ -1,9 +1,8 @@
 // `sluice model show --audit`: one page on a version, as text, JSON, or HTML to print.
 import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
-import type { Audit, AuditTrust } from '../../onboarding/audit.ts';
-import type { AuditSection } from '../../onboarding/audit-sections.ts';
+import { fileFault } from '../../core/file-system.ts';
+import type { Audit, AuditSection, AuditTrust } from '../../onboarding/audit.ts';
 import type { ModelShowFlags } from './flag-tables.ts';
 import { readText } from './model-states.ts';
 import { openRegistry } from './open-registry.ts';
@@ -11,7 +10,7 @@ import { openRegistry } from './open-registry.ts';
 export async function showAudit(ref: string, flags: ModelShowFlags): Promise<void> {
   const [{ auditOf }, { auditSections, auditText }] = await Promise.all([
     import('../../onboarding/audit.ts'),
-    import('../../onboarding/audit-sections.ts'),
+    import('../../onboarding/audit.ts'),
   ]);
   const trust = flags.key === undefined ? null : await trustIn(flags.key);
   const registry = await openRegistry(flags.registry, { inspects: true });
@@ -36,7 +35,7 @@ async function trustIn(file: string): Promise<AuditTrust> {
 
 async function auditPage(audit: Audit, sections: readonly AuditSection[]): Promise<string> {
   const [{ escapeText, htmlTable }, { htmlPage }] = await Promise.all([
-    import('../../report/charts.ts'),
+    import('../../report/html-page.ts'),
     import('../../report/html-page.ts'),
   ]);
   const parts = sections.map(({ title, facts, lines }) => {

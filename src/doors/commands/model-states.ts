@@ -2,9 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { SluiceError } from '../../core/errors.ts';
-import { isRemote } from '../../model/registry/address.ts';
 import type { Mover } from '../../model/registry/journal.ts';
-import { type AliasMove, parseReference, type Registry, type StateChange } from '../../model/registry/registry.ts';
+import {
+  type AliasMove,
+  isRemote,
+  parseReference,
+  type Registry,
+  type StateChange,
+} from '../../model/registry/registry.ts';
 import type { StateEntry } from '../../model/registry/state-journal.ts';
 import type { ModelApproveFlags, ModelRetireFlags } from './flag-tables.ts';
 import { openRegistry } from './open-registry.ts';
@@ -78,7 +83,7 @@ export async function showHistory(
     throw error;
   });
   const [{ checkJournal }, { checkStates }, { publicKeys }] = await Promise.all([
-    import('../../model/registry/alias-journal.ts'),
+    import('../../model/registry/aliases.ts'),
     import('../../model/registry/state-journal.ts'),
     import('../../model/registry/trusted.ts'),
   ]);

@@ -59,8 +59,8 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   // Loaded here, so that the other commands do not pay for it.
   const [{ proposePackage }, { addProposal }, { reportMarkdown }, { formatYaml }] = await Promise.all([
     import('../../onboarding/register.ts'),
-    import('../../onboarding/write.ts'),
-    import('../../onboarding/report.ts'),
+    import('../../onboarding/package-files.ts'),
+    import('../../onboarding/report-card.ts'),
     import('../../config/yaml.ts'),
   ]);
   const registry = await openRegistry(flags.registry, { create: true });
@@ -203,7 +203,7 @@ async function show(ref: string, flags: ModelShowFlags): Promise<void> {
 async function verify(ref: string, flags: { registry?: string; json?: boolean }): Promise<void> {
   const [{ verifyPackage }, { reportMarkdown, selfTestText }] = await Promise.all([
     import('../../onboarding/verify.ts'),
-    import('../../onboarding/report.ts'),
+    import('../../onboarding/report-card.ts'),
   ]);
   const model = await packageOf(ref, flags.registry);
   const report = await verifyPackage(model);

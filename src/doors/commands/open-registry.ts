@@ -5,8 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
-import { isRemote } from '../../model/registry/address.ts';
-import type { Registry } from '../../model/registry/registry.ts';
+import { isRemote, type Registry } from '../../model/registry/registry.ts';
 import type { TrustPolicy } from '../../model/registry/trusted.ts';
 import { textLog } from '../../monitor/open-log.ts';
 

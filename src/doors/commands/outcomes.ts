@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { sidecarKind } from '../../core/sidecar-files.ts';
+import { sidecarKind } from '../../core/file-names.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
 import type { OutcomeReport } from '../../outcomes/outcome-report.ts';
@@ -69,7 +69,7 @@ async function hand(report: OutcomeReport, flags: OutcomesFlags): Promise<void> 
   const json = `${JSON.stringify(report)}\n`;
   if (flags.output !== undefined) await putFile(flags.output, json);
   if (flags.metricsFile !== undefined) {
-    const { OutcomeMetrics } = await import('../../monitor/outcome-metrics.ts');
+    const { OutcomeMetrics } = await import('../../monitor/left-metrics.ts');
     await putFile(flags.metricsFile, await new OutcomeMetrics(report.groups).text());
   }
   process.stderr.write(`${joinWords(report)}\n`);

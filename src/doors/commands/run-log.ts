@@ -1,13 +1,12 @@
 // Log events of a run: start, progress, end, and uncaught errors.
 import { randomUUID } from 'node:crypto';
+import { onBackgroundFault } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
-import { onBackgroundFault } from '../../core/in-background.ts';
 import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
 import { parseTraceparent, type Tracer, traceFields } from '../../core/tracing.ts';
 import type { RunCounts } from '../../engine/counts.ts';
-import { counted } from '../../monitor/counted-log.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
-import { type OpenedLog, textLog } from '../../monitor/open-log.ts';
+import { counted, type OpenedLog, textLog } from '../../monitor/open-log.ts';
 import { hearFaults } from '../../monitor/process-faults.ts';
 import { count } from '../../monitor/progress.ts';
 import type { RunningPipeline, RunResult } from '../../runs/context.ts';

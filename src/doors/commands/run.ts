@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import type { GateLimits } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { pairsRefused } from '../../inference/explain/interactions-asked.ts';
+import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { contextFor, driveRun, say } from './drive-run.ts';

@@ -9,12 +9,11 @@ import Fastify, {
 } from 'fastify';
 import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
+import { inBackground } from '../../core/async.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, SILENT } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
-import type { KeptModels } from '../../engine/keep-loaded.ts';
-import type { ModelHost } from '../../engine/model-host.ts';
+import type { KeptModels, ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import { measureCertificatesOf } from '../../runs/measure-ends.ts';

@@ -1,11 +1,118 @@
-// The encoding rules, one place for every door: what a text or a JSON value means in a column of the model.
+// The encoding rules of every entry point: what a text or a JSON value means in a column of the model.
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { type NumberNotation, type TextRules, withoutBlanks } from '../../core/input-declaration.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
-import { plainNumber } from './notation.ts';
-import { declarationFor } from './text-hints.ts';
+
+// Numbers in a declared local notation: 1.234,56 or 1'234.56 or 1 234,56.
+
+const MARKS = { point: '.', comma: ',' } as const;
+const GROUPS = { point: /\./, comma: /,/, space: /[ \u00a0\u202f]/, apostrophe: /['\u2019]/ } as const;
+const DIGITS = /^\d*$/;
+/** Digits between a sign and an exponent; what marks them is looked at apart. */
+const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
+
+const PLAIN: NumberNotation = { decimal: 'point', thousands: null };
+
+/**
+ * The number with a point and without marks between its digits, or null if it is not written this way. Groups are those of three digits,
+ * all of them or none: 1.23 is no number where the point separates thousands.
+ */
+function plainNumber(text: string, { decimal, thousands }: NumberNotation): string | null {
+  const parts = PARTS.exec(text);
+  if (!parts) return null;
+  const [whole, fraction, ...more] = parts[2]!.split(MARKS[decimal]);
+  if (more.length > 0 || !DIGITS.test(fraction ?? '')) return null;
+  const digits = withoutGroups(whole!, thousands);
+  if (digits === null) return null;
+  return `${parts[1]}${digits}${fraction === undefined ? '' : `.${fraction}`}${parts[3]}`;
+}
+
+function withoutGroups(whole: string, thousands: NumberNotation['thousands']): string | null {
+  if (DIGITS.test(whole)) return whole;
+  if (thousands === null) return null;
+  const [first, ...rest] = whole.split(GROUPS[thousands]);
+  if (first!.length < 1 || first!.length > 3 || !DIGITS.test(first!)) return null;
+  return rest.every((group) => group.length === 3 && DIGITS.test(group)) ? first + rest.join('') : null;
+}
+
+/** All ways to write a number, the plain one left out; those that say least come first. */
+const OTHERS: readonly NumberNotation[] = (['point', 'comma'] as const).flatMap((decimal) =>
+  [null, 'point', 'comma', 'space', 'apostrophe'].flatMap((mark) => {
+    const thousands = mark as NumberNotation['thousands'];
+    return mark === decimal || (decimal === 'point' && mark === null) ? [] : [{ decimal, thousands }];
+  }),
+);
+
+const said = ({ decimal, thousands }: NumberNotation): string =>
+  [decimal === 'comma' ? 'decimal: comma' : null, thousands === null ? null : `thousands: ${thousands}`]
+    .filter((x) => x !== null)
+    .join(' with ');
+
+/** Whether `a` declares less than `b`, and nothing else. */
+const isPart = (a: NumberNotation, b: NumberNotation): boolean =>
+  a !== b &&
+  (a.decimal === b.decimal || a.decimal === PLAIN.decimal) &&
+  (a.thousands === b.thousands || a.thousands === PLAIN.thousands);
+
+/** The declarations by which `text` would be a number, in words; null: none. `isNumber` judges plain ones. */
+function notationThatReads(text: string, isNumber: (plain: string) => boolean): string | null {
+  const ways = OTHERS.filter((notation) => {
+    const plain = plainNumber(text, notation);
+    return plain !== null && isNumber(plain);
+  });
+  // Where a part of what a way says is enough, the whole of it is not needed.
+  const fewest = ways.filter((way) => !ways.some((other) => isPart(other, way)));
+  return fewest.length === 0 ? null : fewest.map(said).join(', or ');
+}
+
+// Hints for rejected texts: the declarations that would accept them. A hint never contains the text itself.
+
+/** A longer text is no number or word that somebody wrote otherwise. */
+const LONGEST = 64;
+/** Words that exports write where there is nothing. */
+const NOTHING = new Set([
+  'null',
+  '(null)',
+  '\\n',
+  'nil',
+  'none',
+  'n/a',
+  '#n/a',
+  'na',
+  'n.a.',
+  'k.a.',
+  'nan',
+  '-',
+  '--',
+  '.',
+  '?',
+  'missing',
+]);
+
+interface Refused {
+  text: string;
+  rules: TextRules | null;
+  /** Whether the column would take this text as it stands. */
+  takes: (text: string) => boolean;
+  /** The column is one of numbers. */
+  number: boolean;
+}
+
+/** ` (declare …)`, or nothing where no option helps. */
+function declarationFor({ text, rules, takes, number }: Refused): string {
+  if (text.length > LONGEST) return '';
+  const trimmed = withoutBlanks(text);
+  const blanks = trimmed !== text && rules?.trim !== true ? ['trim'] : [];
+  if (takes(trimmed)) return asked(blanks);
+  if (trimmed === '' || NOTHING.has(trimmed.toLowerCase())) return asked([...blanks, 'null_values']);
+  const notation = number ? notationThatReads(trimmed, takes) : null;
+  return notation === null ? '' : asked([...blanks, notation]);
+}
+
+const asked = (options: readonly string[]): string =>
+  options.length === 0 ? '' : ` (if it is meant so, declare ${options.join(' and ')})`;
 
 /** A value that its column refuses; the message never carries the value. */
 export interface CellFault {

@@ -8,9 +8,9 @@ import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/unsupported.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 import { ComparisonRows } from './native/comparison-rows.ts';
+import type { InputShape } from './native/feature-source.ts';
 import { type NativeEvaluator, openNative } from './native/native-evaluator.ts';
 import { type NativePlan, planNative } from './native/native-plan.ts';
-import type { InputShape } from './native/source.ts';
 
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 

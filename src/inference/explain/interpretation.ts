@@ -5,9 +5,16 @@ import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
-import { type Effects, type Explainer, FAILED, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
+import {
+  type Effects,
+  type Explainer,
+  FAILED,
+  INEXACT,
+  NOT_ASKED,
+  noInteractions,
+  type OnExplained,
+} from './explainer.ts';
 import { type Answerer, Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
-import { noInteractions } from './interactions-asked.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 import { type StrongestPairs, strongestPairs } from './strongest-pairs.ts';

@@ -1,4 +1,7 @@
-// The game that a leaf is: the columns on its path are the players.
+// The game of one leaf: the columns on its path are the players. Its solvers, and the paths, segments and weights of leaves.
+import type { Ensemble } from '../trees/ensemble.ts';
+import type { Branch, Tree } from '../trees/grow.ts';
+import type { Slot, Truth } from '../trees/slots.ts';
 
 /** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
 export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
@@ -13,4 +16,195 @@ export interface LeafGame {
   backgroundShares: Float64Array;
   /** By player: the masks that have its bit, as bits of so many words of 32. */
   backgroundMeets: Int32Array;
+}
+
+// The contribution of each player per unit of weight, in the interventional and the path-dependent game.
+
+const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
+  let f = 1;
+  for (let i = 2; i <= n; i++) f *= i;
+  return f;
+});
+
+/** How many bits of 32 are set. */
+export const bits = (v: number): number => {
+  let n = v - ((v >>> 1) & 0x55555555);
+  n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
+  return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+};
+
+/** before! · after! / (before + after + 1)!: how often so many players come before one, and so many after it. */
+export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
+const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
+  (i >>> 5) + (i & 31) > 30 ? 0 : (FACTORIALS[i >>> 5]! * FACTORIALS[i & 31]!) / FACTORIALS[(i >>> 5) + (i & 31) + 1]!,
+);
+
+/**
+ * The game of one background row z: a coalition plays 1 if the row that takes its columns from x and the others from z
+ * reaches the leaf. It does so for coalitions that hold all players only x satisfies and none only z satisfies; a player both
+ * satisfy adds nothing. The mean over the background is exact interventional SHAP.
+ */
+export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
+  const d = game.players.length;
+  const full = 2 ** d - 1;
+  const { backgroundMasks, backgroundShares, backgroundMeets } = game;
+  const words = (backgroundMasks.length + 31) >>> 5;
+  out.fill(0, 0, d);
+  // A row that makes up for what x lacks satisfies all of it: how many only z satisfies is the same for each of them.
+  const lacking = full & ~mask;
+  const nz = bits(lacking);
+  const whereLost = (nz - 1) * 32;
+  let any = false;
+  let lost = 0;
+  for (let w = 0; w < words; w++) {
+    let makeUp = w < words - 1 ? -1 : -1 >>> ((32 - backgroundMasks.length) & 31);
+    for (let s = lacking; s !== 0 && makeUp !== 0; s &= s - 1)
+      makeUp &= backgroundMeets[(31 - Math.clz32(s & -s)) * words + w]!;
+    for (; makeUp !== 0; makeUp &= makeUp - 1) {
+      const i = w * 32 + 31 - Math.clz32(makeUp & -makeUp);
+      let onlyX = full & ~backgroundMasks[i]!;
+      const nx = bits(onlyX);
+      if (nx + nz === 0) continue;
+      any = true;
+      const share = backgroundShares[i]!;
+      if (nz > 0) lost += share * WEIGHTS[whereLost + nx]!;
+      if (nx === 0) continue;
+      const gained = share * WEIGHTS[(nx - 1) * 32 + nz]!;
+      for (; onlyX !== 0; onlyX &= onlyX - 1) out[31 - Math.clz32(onlyX & -onlyX)]! += gained;
+    }
+  }
+  if (lost !== 0) for (let s = lacking; s !== 0; s &= s - 1) out[31 - Math.clz32(s & -s)] = -lost;
+  return any;
+}
+
+const poly = new Float64Array(32);
+const rest = new Float64Array(32);
+
+/**
+ * The game in which a column outside the coalition goes every way in the shares of the training rows:
+ * v(S) = Π over S of (x satisfies p) × Π over the others of p's share. Sums over coalitions by size are the coefficients
+ * of Π (share + satisfied·t).
+ */
+export function pathDependent(game: LeafGame, mask: number, out: Float64Array): boolean {
+  const d = game.players.length;
+  const { shares } = game;
+  let any = false;
+  for (let j = 0; j < d; j++) {
+    const satisfied = (mask >>> j) & 1;
+    const change = satisfied - shares[j]!;
+    out[j] = 0;
+    if (change === 0) continue;
+    poly.fill(0, 0, d);
+    poly[0] = 1;
+    let size = 0;
+    for (let k = 0; k < d; k++) {
+      if (k === j) continue;
+      const on = (mask >>> k) & 1;
+      for (let i = size + 1; i >= 0; i--)
+        rest[i] = shares[k]! * (i <= size ? poly[i]! : 0) + (i > 0 ? on * poly[i - 1]! : 0);
+      size++;
+      for (let i = 0; i <= size; i++) poly[i] = rest[i]!;
+    }
+    let sum = 0;
+    for (let s = 0; s <= size; s++) sum += (poly[s]! * FACTORIALS[s]! * FACTORIALS[d - s - 1]!) / FACTORIALS[d]!;
+    out[j] = change * sum;
+    any ||= sum !== 0;
+  }
+  return any;
+}
+
+// Paths: each leaf with the branches above it.
+
+interface Turn {
+  branch: Branch;
+  yes: boolean;
+}
+
+/** Every leaf with the branches above it, leaves in order. */
+export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => void): void {
+  const path: Turn[] = [];
+  const walk = (at: number): void => {
+    if (at < 0) {
+      leaf(~at, path);
+      return;
+    }
+    const branch = t.branches[at]!;
+    path.push({ branch, yes: true });
+    walk(branch.yes);
+    path[path.length - 1] = { branch, yes: false };
+    walk(branch.no);
+    path.pop();
+  };
+  walk(t.branches.length > 0 ? 0 : ~0);
+}
+
+/** The share of the training rows at a branch that went this way; 0 where nobody did. */
+export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: number) => number): number {
+  const went = b.nodes.reduce((n, node) => n + cover(e.onTrue[node]!), 0);
+  const stayed = cover(e.onFalse[b.nodes.at(-1)!]!);
+  const total = went + stayed;
+  return total > 0 ? (yes ? went : stayed) / total : 0;
+}
+
+// Segments: the states of a slot for which all tests of a tree give the same answers.
+
+/** Masks of the leaves that stay reachable, for every state of a slot; states with the same masks share a segment. */
+export function segmentsOf(
+  branches: readonly Branch[],
+  truths: ReadonlyMap<Branch, Truth>,
+  slot: Slot,
+  words: number,
+): { segment: Uint16Array; mask: Int32Array } {
+  const { states } = slot;
+  // Where a test changes its answer a segment begins; within one all states are alike.
+  const starts = new Set([0, ...(slot.kind === 'number' ? [states - 1] : [])]);
+  for (const b of branches) {
+    for (const [from, end] of truths.get(b)!.ranges) {
+      starts.add(from);
+      if (end < states) starts.add(end);
+    }
+  }
+  const begins = [...starts].filter((s) => s < states).sort((a, b) => a - b);
+  const segment = new Uint16Array(states);
+  const mask = new Int32Array(begins.length * words).fill(-1);
+  begins.forEach((from, i) => {
+    segment.fill(i, from, begins[i + 1] ?? states);
+    for (const b of branches) {
+      const [a, end] = holdsIn(truths.get(b)!, from, slot) ? [b.middle, b.end] : [b.first, b.middle];
+      for (let l = a; l < end; l++) mask[i * words + (l >>> 5)]! &= ~(1 << (l & 31));
+    }
+  });
+  return { segment, mask };
+}
+
+/** Whether a test holds in a state: the last one of a number is that of a missing value. */
+export const holdsIn = ({ missing, ranges }: Truth, state: number, { kind, states }: Slot): boolean =>
+  kind === 'number' && state === states - 1 ? missing : ranges.some(([a, end]) => state >= a && state < end);
+
+export interface LeafWeights {
+  /** Weights of node i: entries `first[i]`..`first[i + 1]` of target and value. */
+  readonly first: Int32Array;
+  readonly target: Int32Array;
+  /** Scaled as the ensemble aggregates: their sum over the trees is the answer. */
+  readonly value: Float64Array;
+}
+
+export function leafWeights(e: Ensemble): LeafWeights {
+  const scale = e.aggregate === 'AVERAGE' ? 1 / e.roots.length : 1;
+  const nodes = e.weightFirst.length;
+  const first = new Int32Array(nodes + 1);
+  const target = new Int32Array(e.weightTarget.length);
+  const value = new Float64Array(e.weightTarget.length);
+  let n = 0;
+  for (let i = 0; i < nodes; i++) {
+    first[i] = n;
+    for (let w = e.weightFirst[i]!; w < e.weightFirst[i]! + e.weightCount[i]!; w++) {
+      let at = first[i]!;
+      while (at < n && target[at] !== e.weightTarget[w]) at++;
+      if (at === n) target[n++] = e.weightTarget[w]!;
+      value[at]! += e.weightValue[w]! * scale;
+    }
+  }
+  first[nodes] = n;
+  return { first, target: target.subarray(0, n), value: value.subarray(0, n) };
 }

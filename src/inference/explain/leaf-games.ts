@@ -1,7 +1,7 @@
 // Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game of the columns on its path: what a column adds
 // depends only on which of these columns meet all their conditions in the row, a mask of bits. So the values of a leaf
 // are looked up under the mask, and computed once for each mask that occurs; and what a group of leaves adds together is
-// looked up under a key that tells all their masks (leaf-groups.ts), so that a row asks for few numbers a tree.
+// looked up under a key that tells all their masks (group-games.ts), so that a row asks for few numbers a tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et
@@ -11,18 +11,73 @@
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
-import { countMasks, meetingSets } from './background-masks.ts';
 import { NotExplainable } from './explainer.ts';
-import { GroupAdder, type GroupGame, type StateColumns } from './group-games.ts';
-import type { LeafGame, LeafGameSolver } from './leaf-game.ts';
-import { groupLeaves, type LeafGroup, type SlotMasks } from './leaf-groups.ts';
-import { pathsOf, shareOf } from './leaf-paths.ts';
-import { LeafPatterns, type TreeWalk, walkOf } from './leaf-patterns.ts';
-import { holdsIn, segmentsOf } from './leaf-segments.ts';
-import { type LeafWeights, leafWeights } from './leaf-weights.ts';
-import { PatternAdder } from './pattern-adder.ts';
-import { GameSolver, type LeafBackground, PatternBackground, type PatternSolver } from './pattern-background.ts';
-import { type MemoBudget, NOTHING, VectorMemo } from './vector-memo.ts';
+import {
+  GroupAdder,
+  type GroupGame,
+  groupLeaves,
+  type LeafGroup,
+  type SlotMasks,
+  type StateColumns,
+} from './group-games.ts';
+import {
+  holdsIn,
+  type LeafGame,
+  type LeafGameSolver,
+  type LeafWeights,
+  leafWeights,
+  pathsOf,
+  segmentsOf,
+  shareOf,
+} from './leaf-game.ts';
+import { LeafPatterns, maskOfPattern, type TreeWalk, walkOf } from './leaf-patterns.ts';
+import { IntegerTable, type MemoBudget, NOTHING, VectorMemo } from './lookup-tables.ts';
+import {
+  GameSolver,
+  type LeafBackground,
+  PatternAdder,
+  PatternBackground,
+  type PatternSolver,
+} from './pattern-sums.ts';
+
+// The background is counted by its masks, so that equal rows cost one computation.
+
+/** Masks of the rows at a leaf, ascending, so that sums over them do not depend on the order of the background, and how many have each. */
+function countMasks(
+  walk: TreeWalk,
+  leaf: number,
+  lacking: Int32Array,
+  rows: number,
+): { masks: Int32Array; patterns: Int32Array; counts: Float64Array } {
+  const table = new IntegerTable();
+  const found: number[] = [];
+  const patterns: number[] = [];
+  const counts: number[] = [];
+  for (let r = 0; r < rows; r++) {
+    const k = table.find(lacking[r]!);
+    if (k >= 0) counts[k]!++;
+    else {
+      table.add(lacking[r]!, found.push(maskOfPattern(walk, leaf, lacking[r]!)) - 1);
+      patterns.push(lacking[r]!);
+      counts.push(1);
+    }
+  }
+  const order = Int32Array.from(found, (_, k) => k).sort((a, b) => found[a]! - found[b]!);
+  return {
+    masks: Int32Array.from(order, (k) => found[k]!),
+    patterns: Int32Array.from(order, (k) => patterns[k]!),
+    counts: Float64Array.from(order, (k) => counts[k]!),
+  };
+}
+
+/** For each of `players` bits the masks that have it: player by player, ⌈masks / 32⌉ words of bits. */
+function meetingSets(masks: Int32Array, players: number): Int32Array {
+  const words = Math.ceil(masks.length / 32);
+  const sets = new Int32Array(players * words);
+  for (let k = 0; k < masks.length; k++)
+    for (let j = 0; j < players; j++) sets[j * words + (k >>> 5)]! |= ((masks[k]! >>> j) & 1) << (k & 31);
+  return sets;
+}
 
 /** A tree cut into what a row asks of it. Words are 32 leaves. */
 export interface TreeGame extends SlotMasks {

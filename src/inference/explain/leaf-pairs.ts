@@ -1,15 +1,14 @@
 // What two columns make together: Shapley interaction indices of a tree ensemble against the background, leaf by leaf.
 //
 // Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature Machine
-// Intelligence 2020 (SHAP interaction values), with the interventional game of fills.ts in place of the path-dependent one.
+// Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the path-dependent one.
 // A SHAP interaction value Φij = Φji is half of what stands here; the main effect Φii of a column is its effect less the
 // halves of all its pairs, so that a row of Φ adds up to the effect of its column.
-import { bits, shapley } from './fills.ts';
 import type { StateColumns } from './group-games.ts';
-import type { LeafGame } from './leaf-game.ts';
+import { bits, type LeafGame, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
-import { NOTHING, VectorMemo } from './vector-memo.ts';
+import { NOTHING, VectorMemo } from './lookup-tables.ts';
 
 /** What is looked up takes so much memory, in bytes; what has no room is computed again. */
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;

@@ -1,9 +1,8 @@
 // Effects of a traced linear model in closed form: what a column contributes, less what it contributes on average.
 import type { EncodedInput } from '../encode/encoder.ts';
-import { type InputShape, numberFill, stateFill } from '../evaluate/native/source.ts';
+import { type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Feature } from '../onnx/feature.ts';
-import type { LinearHead, Trace } from '../onnx/traced-model.ts';
+import type { Feature, LinearHead, Trace } from '../onnx/traced-model.ts';
 import { CategoryKeys, categorySlot, categoryValues } from '../trees/slots.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
 import { answersOf, findLink, type LinkFinder, marginsOf } from './link.ts';

@@ -1,5 +1,5 @@
 // Effects of an average of logistic functions of linear models (calibrated linear models, voting): exact, without asking the model.
-import type { InputShape } from '../evaluate/native/source.ts';
+import type { InputShape } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import type { Logistic } from '../onnx/heads.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';

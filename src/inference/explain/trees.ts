@@ -1,17 +1,46 @@
 // Exact effects of a traced tree ensemble, against the background (interventional) or the covers of the training rows.
-import type { InputShape } from '../evaluate/native/source.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
+import { type Fill, type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import type { Trace } from '../onnx/traced-model.ts';
 import { readEnsemble } from '../trees/ensemble.ts';
 import { growTrees } from '../trees/grow.ts';
-import { planSlots } from '../trees/slots.ts';
+import { type NumberSlot, numberState, planSlots, type Slot } from '../trees/slots.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
-import { interventional, pathDependent } from './fills.ts';
+import { interventional, pathDependent } from './leaf-game.ts';
 import { LeafGames } from './leaf-games.ts';
 import { LeafPairs } from './leaf-pairs.ts';
 import { answersOf, findLink, type Link, type LinkFinder, marginsOf } from './link.ts';
 import { type Background, columnFeeding, type Place } from './scored-background.ts';
-import { SlotStates } from './slot-states.ts';
+
+class SlotStates {
+  readonly #reads: readonly ((inputs: readonly EncodedInput[], row: number) => number)[];
+
+  /** @throws Unsupported where the trace and the package disagree */
+  constructor(slots: readonly Slot[], shapes: readonly InputShape[], double: boolean) {
+    this.#reads = slots.map((slot) => {
+      if (slot.kind === 'category') {
+        const out = new Uint16Array(1);
+        const fill = stateFill(slot, shapes, out, 0, 1);
+        return one(fill, () => out[0]!);
+      }
+      const out = double ? new Float64Array(1) : new Float32Array(1);
+      const fill = numberFill(slot.feature, shapes, out);
+      return one(fill, () => numberState(slot as NumberSlot, out[0]!));
+    });
+  }
+
+  /** Puts the state of every slot of row `row` at `to + slot × stride`. */
+  readInto(inputs: readonly EncodedInput[], row: number, states: Int32Array, to: number, stride: number): void {
+    const reads = this.#reads;
+    for (let s = 0; s < reads.length; s++) states[to + s * stride] = reads[s]!(inputs, row);
+  }
+}
+
+const one = (fill: Fill, get: () => number) => (inputs: readonly EncodedInput[], row: number) => {
+  fill(inputs, row, row + 1);
+  return get();
+};
 
 /** Rows whose interactions are computed at once: so many fit into the cache. */
 const PAIR_ROWS = 128;

@@ -1,8 +1,7 @@
 // Traces all models behind an output: an explanation adds up the effects of each.
 import type { Node, OnnxModel } from './graph.ts';
-import { traceHead } from './trace.ts';
+import { constant, constantOrNull, contextOf, type TraceContext, traceHead } from './trace.ts';
 import { Untraceable } from './trace-columns.ts';
-import { constant, constantOrNull, contextOf, type TraceContext } from './trace-context.ts';
 import type { Trace } from './traced-model.ts';
 
 /** The models behind an output, for explanation: what they answer together is compared with what was answered. */

@@ -1,7 +1,6 @@
-// The classes of a classifier, and how its probabilities were calibrated, as far as the graph shows it.
-import type { Graph } from './graph.ts';
-import { type ClassLabel, labelsOf, PASSING } from './nodes.ts';
-import { zipMaps } from './zipmap.ts';
+// Labels that a graph reveals: classes of a classifier and how its probabilities were calibrated, and categories known to its encoders.
+import type { Graph, Node } from './graph.ts';
+import { type ClassLabel, labelsOf, PASSING, zipMaps } from './servable.ts';
 
 /**
  * The classes of a classifier in the order of its probability columns: ZipMap's, else the classifier's own, else those the
@@ -36,5 +35,98 @@ export function looksIsotonic(graph: Graph): boolean {
       n.op === 'ArrayFeatureExtractor' &&
       graph.initializers.has(n.inputs[0] ?? '') &&
       producers.get(n.inputs[1] ?? '')?.op === 'ArgMin',
+  );
+}
+
+// Categories of each column of the text inputs.
+
+/** Categories that the encoders behind a column of texts know; null where the graph does not show them. */
+export interface KnownCategories {
+  values: readonly string[];
+  /** What the graph does with other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
+  unseen: 'ignore' | 'error' | 'unknown';
+  /** The text that an imputer in the graph takes for a missing value. */
+  marker?: string;
+}
+
+/** A column of a tensor; null: the tensor is one column, or is taken as a whole. */
+interface Follow {
+  tensor: string;
+  column: number | null;
+}
+
+/** Deepest chain of nodes between an input and its encoder. */
+const MAX_FOLLOW = 12;
+
+/** Follows every column of a string input to the encoder of its text; the key is `categoryKey`. */
+export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategories> {
+  const consumers = Map.groupBy(
+    graph.nodes.flatMap((n) => n.inputs.map((i) => [i, n] as const)),
+    ([i]) => i,
+  );
+  const widths = new Map<string, number>();
+  for (const i of graph.inputs) {
+    const width = i.type.kind === 'tensor' ? i.type.shape?.[1] : undefined;
+    widths.set(
+      i.name,
+      i.type.kind === 'tensor' && i.type.shape?.length === 1 ? 1 : typeof width === 'number' ? width : 0,
+    );
+  }
+  const follow = (from: Follow, found: Partial<KnownCategories>, depth: number): void => {
+    for (const [, n] of consumers.get(from.tensor) ?? []) {
+      const onward = (column = from.column): void => {
+        if (depth < MAX_FOLLOW) follow({ tensor: n.outputs[0] ?? '', column }, found, depth + 1);
+      };
+      const alone = from.column === null;
+      const texts = n.attributes.get(n.op === 'OneHotEncoder' ? 'cats_strings' : 'keys_strings')?.strings ?? [];
+      if (n.op === 'OneHotEncoder' && alone && texts.length > 0) {
+        const zeros = n.attributes.get('zeros');
+        found.values ??= texts;
+        found.unseen ??= zeros === undefined || zeros.i === 1 ? 'ignore' : 'error';
+      } else if (n.op === 'LabelEncoder' && alone && texts.length > 0) {
+        const marks = (consumers.get(n.outputs[0] ?? '') ?? []).some(([, next]) => isCondition(next, consumers));
+        if (marks && texts.length === 1) found.marker = texts[0]!;
+        else {
+          found.values ??= texts;
+          // Exporters write a default for unknown categories; without one, training refused them.
+          found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
+        }
+      } else if (n.op === 'Concat') {
+        const at = n.inputs.indexOf(from.tensor);
+        const before = n.inputs.slice(0, at).map((i) => widths.get(i) ?? 0);
+        if (alone && before.every((w) => w > 0)) onward(before.reduce((a, b) => a + b, 0));
+      } else if (n.op === 'Gather' || n.op === 'ArrayFeatureExtractor') {
+        const picked = graph.initializers.get(n.inputs[1] ?? '')?.numbers() ?? [];
+        if (n.inputs[0] === from.tensor && picked.length === 1 && picked[0] === (from.column ?? 0)) onward(null);
+      } else if (PASSING.test(n.op) || (n.op === 'Where' && n.inputs[2] === from.tensor)) onward();
+    }
+  };
+  const known = new Map<string, KnownCategories>();
+  for (const i of graph.inputs) {
+    if (i.type.kind !== 'tensor' || i.type.element !== 'string') continue;
+    const width = widths.get(i.name) || 1;
+    for (let column = 0; column < width; column++) {
+      const found: Partial<KnownCategories> = {};
+      follow({ tensor: i.name, column: width > 1 ? column : null }, found, 0);
+      if (!found.values && found.marker === undefined) continue;
+      const { values = [], unseen = 'unknown' } = found;
+      known.set(categoryKey(i.name, column), { ...found, values, unseen });
+    }
+  }
+  return known;
+}
+
+export const categoryKey = (input: string, column: number): string => `${column} ${input}`;
+
+const hasDefault = (n: Node): boolean =>
+  ['default_int64', 'default_float', 'default_string', 'default_tensor'].some((a) => n.attributes.has(a));
+
+/** A node that makes the condition of a Where: 1 for the texts an imputer replaces. */
+function isCondition(n: Node, consumers: ReadonlyMap<string, readonly (readonly [string, Node])[]>): boolean {
+  if (n.op === 'Where') return true;
+  const [first] = n.outputs;
+  return (
+    n.op === 'Cast' &&
+    (consumers.get(first ?? '') ?? []).some(([, next]) => next.op === 'Where' && next.inputs[0] === first)
   );
 }

@@ -1,6 +1,6 @@
 // How each preprocessing node transforms the columns that pass through it: one entry per operator.
-import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './feature.ts';
 import type { Attribute, Node, Tensor } from './graph.ts';
+import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './traced-model.ts';
 
 /** Thrown inside a trace; its message is the reason for falling back to ONNX Runtime. */
 export class Untraceable extends Error {}

@@ -1,10 +1,177 @@
-// Traces a graph backwards from an output: which cells of the application enter the model, and what follows the model.
-import type { RealType } from './feature.ts';
-import type { Node, OnnxModel } from './graph.ts';
-import { Untraceable } from './trace-columns.ts';
-import { columnsOf, constant, contextOf, MAX_STEPS, type TraceContext } from './trace-context.ts';
-import { linearNode, matrix, real } from './trace-linear.ts';
-import type { OutputStep, Trace } from './traced-model.ts';
+// Traces a graph backwards from an output: which cells of the application enter the model, and which steps follow the model.
+import type { Graph, Node, OnnxModel, Tensor } from './graph.ts';
+import { type Columns, columnOps, limited, Untraceable } from './trace-columns.ts';
+import type { Feature, OutputStep, RealType, Trace } from './traced-model.ts';
+
+// Shared by every step of a trace: producers of tensors, constants, the columns in front of the model.
+
+export interface TraceContext {
+  graph: Graph;
+  producers: ReadonlyMap<string, Node>;
+  opset: number;
+  widths: ReadonlyMap<string, number>;
+  known: Map<string, Columns>;
+  /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
+  answered: boolean;
+}
+
+/** @throws Untraceable */
+export function contextOf(model: OnnxModel, widths: ReadonlyMap<string, number>, answered: boolean): TraceContext {
+  if (model.functions.length > 0) throw new Untraceable('the model defines functions of its own');
+  const producers = new Map<string, Node>();
+  for (const n of model.graph.nodes) for (const o of n.outputs) if (o !== '') producers.set(o, n);
+  const opset = model.opsets.get('') ?? 1;
+  return { graph: model.graph, producers, opset, widths, known: new Map<string, Columns>(), answered };
+}
+
+/** Longest run of nodes after the model, and deepest nesting before it. */
+const MAX_STEPS = 64;
+
+/** The columns of a tensor in front of the model, traced once. */
+function columnsOf(c: TraceContext, name: string, depth = 0): Columns {
+  const known = c.known.get(name);
+  if (known) return known;
+  if (depth > MAX_STEPS) throw new Untraceable('the preprocessing is nested too deep');
+  const columns = traceColumns(c, name, depth);
+  c.known.set(name, columns);
+  return columns;
+}
+
+function traceColumns(c: TraceContext, name: string, depth: number): Columns {
+  const input = c.graph.inputs.find((i) => i.name === name);
+  if (input) {
+    if (input.type.kind !== 'tensor') throw new Untraceable(`input ${name} is not a tensor`);
+    const { element, shape } = input.type;
+    const type = (['float32', 'float64', 'int64', 'int32', 'bool', 'string'] as const).find((t) => t === element);
+    if (!type) throw new Untraceable(`input ${name} is ${element}`);
+    const declared = shape?.[1];
+    const width = typeof declared === 'number' && declared > 0 ? declared : c.widths.get(name);
+    if (width === undefined || (shape !== null && shape.length !== 2))
+      throw new Untraceable(`input ${name} has no known width`);
+    const features = Array.from(
+      { length: limited(width) },
+      (_, column): Feature => ({ source: { input: name, column, type }, steps: [], constant: 0, type }),
+    );
+    return { features, dims: [width], type };
+  }
+  const node = c.producers.get(name);
+  if (!node) throw new Untraceable(`${name} comes from no node`);
+  const op = node.domain === '' ? node.op : `${node.domain}.${node.op}`;
+  const trace = columnOps[op];
+  if (!trace) throw new Untraceable(`${op} in front of the model`);
+  return trace({
+    node,
+    opset: c.opset,
+    columns: (i) => columnsOf(c, node.inputs[i]!, depth + 1),
+    constant: (i) => (node.inputs[i] ? (constantOrNull(c, node.inputs[i]) ?? null) : null),
+    text: (i) => (node.inputs[i] ? constantText(c, node.inputs[i]) : null),
+    answered: c.answered,
+  });
+}
+
+export function constantOrNull(c: TraceContext, name: string): Tensor | undefined {
+  const stored = c.graph.initializers.get(name);
+  const tensor =
+    stored ??
+    (c.producers.get(name)?.op === 'Constant' ? c.producers.get(name)!.attributes.get('value')?.tensor : null);
+  if (tensor?.external) throw new Untraceable('constants lie in another file');
+  return tensor ?? undefined;
+}
+
+/** A constant text, also as exporters write it: a LabelEncoder of a constant number. */
+function constantText(c: TraceContext, name: string): string | null {
+  const stored = constantOrNull(c, name);
+  if (stored) return stored.element === 'string' && stored.strings().length === 1 ? stored.strings()[0]! : null;
+  const node = c.producers.get(name);
+  const key = node?.op === 'LabelEncoder' ? constantOrNull(c, node.inputs[0]!)?.numbers() : undefined;
+  if (!node || key?.length !== 1) return null;
+  const at = (node.attributes.get('keys_int64s')?.ints ?? []).indexOf(key[0]!);
+  return node.attributes.get('values_strings')?.strings[at] ?? node.attributes.get('default_string')?.s ?? null;
+}
+
+export function constant(c: TraceContext, name: string): Tensor {
+  const tensor = constantOrNull(c, name);
+  if (!tensor) throw new Untraceable(`${name} is no constant`);
+  return tensor;
+}
+
+// Linear heads: LinearClassifier and LinearRegressor, Gemm, and MatMul with an Add.
+
+function linearNode(c: TraceContext, node: Node, output: readonly OutputStep[]): Trace {
+  const x = columnsOf(c, node.inputs[0]!);
+  const coefficients = node.attributes.get('coefficients')?.floats ?? [];
+  const targets = coefficients.length / x.features.length;
+  const classifier = node.op === 'LinearClassifier';
+  const intercepts = node.attributes.get('intercepts')?.floats ?? new Array<number>(targets).fill(0);
+  if (!Number.isInteger(targets) || targets < 1 || intercepts.length !== targets) {
+    throw new Untraceable(`${node.op} has ${coefficients.length} coefficients for ${x.features.length} features`);
+  }
+  const labels =
+    node.attributes.get('classlabels_strings')?.strings.length || node.attributes.get('classlabels_ints')?.ints.length;
+  return {
+    features: x.features,
+    type: 'float32',
+    head: {
+      kind: 'linear',
+      coefficients,
+      intercepts,
+      targets,
+      type: 'float32',
+      secondClass: classifier && targets === 1 && labels === 2,
+      postTransform: node.attributes.get('post_transform')?.s || 'NONE',
+    },
+    output,
+  };
+}
+
+/** Gemm, or MatMul with the Add that follows it. */
+function matrix(c: TraceContext, node: Node, add: Tensor | null, output: readonly OutputStep[]): Trace {
+  const x = columnsOf(c, node.inputs[0]!);
+  const weights = constant(c, node.inputs[1]!);
+  const flag = (name: string): boolean => (node.attributes.get(name)?.i ?? 0) !== 0;
+  const one = (name: string): boolean => (node.attributes.get(name)?.f ?? 1) === 1;
+  if (flag('transA') || !one('alpha') || !one('beta')) throw new Untraceable('Gemm with transA, alpha or beta');
+  const [rows, columns] = weights.dims.length === 2 ? weights.dims : [weights.dims[0] ?? 0, 1];
+  const targets = flag('transB') ? rows! : columns!;
+  const width = flag('transB') ? columns! : rows!;
+  if (width !== x.features.length) throw new Untraceable(`${node.op} takes ${width} of ${x.features.length} features`);
+  const w = weights.numbers();
+  const bias = add ?? (node.op === 'Gemm' && node.inputs[2] ? constant(c, node.inputs[2]) : null);
+  const b = bias?.numbers() ?? [0];
+  if (b.length !== 1 && b.length !== targets) throw new Untraceable('an intercept of another shape');
+  const type = real(weights.element);
+  return {
+    features: x.features,
+    type: x.type,
+    head: {
+      kind: 'linear',
+      coefficients: Array.from({ length: targets * width }, (_, i) =>
+        flag('transB') ? w[i]! : w[(i % width) * targets + Math.floor(i / width)]!,
+      ),
+      intercepts: Array.from({ length: targets }, (_, t) => b[b.length === 1 ? 0 : t]!),
+      targets,
+      type,
+      secondClass: false,
+      postTransform: 'NONE',
+    },
+    // Steps after double arithmetic are in double until a Cast says otherwise.
+    output: type === 'float64' ? inDouble(output) : output,
+  };
+}
+
+function inDouble(output: readonly OutputStep[]): OutputStep[] {
+  let type: RealType = 'float64';
+  return output.map((s) => {
+    if (s.op === 'cast') type = s.type;
+    return s.op === 'sigmoid' || s.op === 'softmax' || s.op === 'l1' ? { ...s, type } : s;
+  });
+}
+
+/** The type of arithmetic that is traced. @throws Untraceable */
+function real(element: string): RealType {
+  if (element === 'float32' || element === 'float64') return element;
+  throw new Untraceable(`arithmetic in ${element}`);
+}
 
 type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
 

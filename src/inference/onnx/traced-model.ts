@@ -1,6 +1,115 @@
 // A traced model as plain data: features → head → output steps.
-import type { Feature, FeatureType, RealType } from './feature.ts';
 import type { Node } from './graph.ts';
+
+// A feature program: how a number that enters the model is computed from one column of one graph input.
+
+/** Types a traced value can have; the arithmetic of a step is that of its type. */
+export type RealType = 'float32' | 'float64';
+export type FeatureType = RealType | 'int64' | 'int32' | 'bool' | 'string';
+
+export type Cell = number | string;
+
+/** One elementwise operation; they are applied in order. `type` is the type of what comes out. */
+export type FeatureStep =
+  | { op: 'cast'; type: FeatureType }
+  /** `replaced` (NaN: a missing value) becomes `value`. */
+  | { op: 'impute'; type: FeatureType; replaced: number; value: number }
+  /** A text becomes another: an imputer's word for a missing value. */
+  | { op: 'replace'; type: 'string'; from: string; to: string }
+  /** (x - offset) * scale, as ai.onnx.ml Scaler computes it. */
+  | { op: 'scale'; type: 'float32'; from: FeatureType; offset: number; scale: number }
+  /** x ∘ by; `swapped`: by ∘ x. */
+  | { op: 'add' | 'sub' | 'mul' | 'div'; type: FeatureType; by: number; swapped: boolean }
+  /** 1 where x equals the category, else 0. */
+  | { op: 'equals'; type: FeatureType; category: Cell }
+  /** The value of a key, or `otherwise`. */
+  | { op: 'map'; type: FeatureType; table: ReadonlyMap<Cell, Cell>; otherwise: Cell }
+  /** 1 where x > threshold, else 0. */
+  | { op: 'binarize'; type: FeatureType; threshold: number }
+  | { op: 'isnan' | 'not'; type: 'bool' }
+  /** 1 where x < by (less), x > by (greater), else 0. */
+  | { op: 'less' | 'greater'; type: 'bool'; by: number }
+  /** Position of the largest of several functions of the cell, the first of equals. First step of its feature. */
+  | { op: 'argmax'; type: 'int64'; of: readonly Feature[] }
+  | { op: 'clip'; type: FeatureType; low: number; high: number };
+
+/** Feature j of a model: which cell of the application it reads, and what happens to it. */
+export interface Feature {
+  /** Graph input and column within it; null: a constant. */
+  readonly source: { readonly input: string; readonly column: number; readonly type: FeatureType } | null;
+  readonly steps: readonly FeatureStep[];
+  /** Constants: the value. */
+  readonly constant: Cell;
+  /** Type of the result. */
+  readonly type: FeatureType;
+}
+
+export const extend = (f: Feature, step: FeatureStep): Feature => ({
+  ...f,
+  steps: [...f.steps, step],
+  type: step.type,
+});
+
+/** Rounds to what a value of the type can hold. Whole numbers are truncated as a C cast does. */
+function rounded(x: number, type: FeatureType): number {
+  if (type === 'float32') return Math.fround(x);
+  if (type === 'float64') return x;
+  if (type === 'bool') return x === 0 ? 0 : 1;
+  return Math.trunc(x);
+}
+
+function arithmetic(op: 'add' | 'sub' | 'mul' | 'div', a: number, b: number): number {
+  if (op === 'add') return a + b;
+  if (op === 'sub') return a - b;
+  return op === 'mul' ? a * b : a / b;
+}
+
+/** One step on one cell. A category is compared after truncation where numbers are, as OneHotEncoder does. */
+export function applyStep(step: FeatureStep, x: Cell): Cell {
+  if (step.op === 'equals') {
+    return (typeof step.category === 'number' ? Math.trunc(x as number) === step.category : x === step.category)
+      ? 1
+      : 0;
+  }
+  if (step.op === 'replace') return x === step.from ? step.to : x;
+  if (step.op === 'map') return step.table.get(x) ?? step.otherwise;
+  const n = x as number;
+  switch (step.op) {
+    case 'cast':
+      return step.type === 'string' ? x : rounded(n, step.type);
+    case 'impute':
+      return n === step.replaced || (Number.isNaN(n) && Number.isNaN(step.replaced)) ? step.value : n;
+    case 'scale': {
+      const round = step.from === 'float64' ? (v: number) => v : Math.fround;
+      return Math.fround(round(round(n) - step.offset) * step.scale);
+    }
+    case 'binarize':
+      return n > step.threshold ? 1 : 0;
+    case 'isnan':
+      return Number.isNaN(n) ? 1 : 0;
+    case 'not':
+      return n === 0 ? 1 : 0;
+    case 'less':
+      return n < step.by ? 1 : 0;
+    case 'greater':
+      return n > step.by ? 1 : 0;
+    case 'argmax': {
+      const values = step.of.map((f) => evaluateFeature(f, x) as number);
+      return values.reduce((best, v, i) => (v > values[best]! ? i : best), 0);
+    }
+    case 'clip':
+      return Number.isNaN(n) ? n : Math.min(step.high, Math.max(step.low, n));
+    default:
+      return rounded(step.swapped ? arithmetic(step.op, step.by, n) : arithmetic(step.op, n, step.by), step.type);
+  }
+}
+
+/** The value of a feature for one cell of its source column. */
+export function evaluateFeature(f: Feature, x: Cell): Cell {
+  if (f.source === null) return f.constant;
+  for (const s of f.steps) x = applyStep(s, x);
+  return x;
+}
 
 /** What happens to the model's scores on the way to the output. */
 export type OutputStep =

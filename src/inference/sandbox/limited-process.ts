@@ -4,7 +4,7 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { monotonicMs, startInterval, stopTimer } from '../../core/clock.ts';
-import { fieldsOfStat } from '../../core/proc-stat.ts';
+import { fieldsOfStat } from '../../core/processes.ts';
 
 const MB = 1024 * 1024;
 

@@ -1,13 +1,13 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
-import { endWithParent } from '../../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { endWithParent } from '../../core/processes.ts';
 import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
 import { judgeModel } from '../evaluate/choose-evaluator.ts';
 import { openReference } from '../evaluate/reference.ts';
 import type { OnnxSession } from '../evaluate/session.ts';
 import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
-import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
+import type { ProbeAnswer, ProbeRequest } from './probe.ts';
 
 /** Bytes from which loading a model in a second thread is worth the thread. */
 const LARGE = 4 * 1024 * 1024;

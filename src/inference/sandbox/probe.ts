@@ -3,15 +3,43 @@ import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { startTimer } from '../../core/clock.ts';
-import { SluiceError } from '../../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { asMessage, type ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
-import type { OutputTensor } from '../evaluate/session.ts';
+import type { OutputTensor, SessionInput } from '../evaluate/session.ts';
 import { mayBeKept } from './kept-verdicts.ts';
 import { limitsFor, startLimited, type Watch, watchUsage } from './limited-process.ts';
-import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
+
+// Messages between a probe and its process.
+
+/** `verdict`: a large model is compiled and opened in ONNX Runtime side by side; `plan`: one after the other, in less memory. */
+export type ProbeAim = 'plan' | 'verdict';
+
+export type ProbeRequest =
+  | { type: 'open'; bytes: Uint8Array }
+  | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
+  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy; priority: ProbeAim }
+  | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
+
+interface ProbeOpened {
+  inputs: readonly SessionInput[];
+  outputs: readonly string[];
+  /** Milliseconds of loading. */
+  loadMs: number;
+  /** Bytes the process grew by loading. */
+  memoryBytes: number;
+}
+
+export type ProbeAnswer =
+  | { type: 'ready' }
+  | ({ type: 'opened' } & ProbeOpened)
+  | { type: 'ran'; results: OutputTensor[][] }
+  | { type: 'compiled'; plan: NativePlan }
+  | { type: 'judged'; verdict: Verdict }
+  | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
+  | { type: 'failed'; code: ErrorCode; message: string };
 
 /** CPU seconds of starting Node and loading the program. */
 const START_CPU_SECONDS = 20;

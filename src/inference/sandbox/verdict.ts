@@ -3,8 +3,7 @@ import { columnsKey, type ModelPackage, modelHash } from '../../model/package/mo
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
-import { Probe } from './probe.ts';
-import type { ProbeAim } from './probe-protocol.ts';
+import { Probe, type ProbeAim } from './probe.ts';
 
 /** A verdict, and the compiled model as long as someone holds it. */
 interface Finding {

@@ -1,6 +1,64 @@
 // Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
+import { SluiceError } from '../../core/errors.ts';
 import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/graph.ts';
-import { enumerated, finite, index, invalid, NodeIndex, same } from './ensemble-checks.ts';
+
+const invalid = (what: string): SluiceError => new SluiceError('model_invalid', `tree ensemble: ${what}`);
+
+/** @throws SluiceError model_invalid */
+function same(what: string, length: number, expected: number): void {
+  if (length !== expected) throw invalid(`${what} has ${length} entries, ${expected} are needed`);
+}
+
+/** A whole number from 0 to `below` - 1. @throws SluiceError model_invalid */
+function index(what: string, n: number, below: number): number {
+  if (!Number.isInteger(n) || n < 0 || n >= below) throw invalid(`${what} is ${n}, allowed are 0 to ${below - 1}`);
+  return n;
+}
+
+/** @throws SluiceError model_invalid */
+function finite(what: string, values: readonly number[]): void {
+  if (!values.every(Number.isFinite)) throw invalid(`${what} holds a number that is not finite`);
+}
+
+/** One of the known texts. @throws SluiceError model_invalid */
+function enumerated<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
+  if (text === undefined) return otherwise;
+  const found = all.find((t) => t === text);
+  if (found === undefined) throw invalid(`${what} ${text} is not known`);
+  return found;
+}
+
+/** Finds nodes by tree and id: exporters count from 0 in each tree, others cost a table. */
+class NodeIndex {
+  readonly #trees: readonly number[];
+  readonly #ids: readonly number[];
+  readonly #starts = new Map<number, number>();
+  #table: Map<string, number> | null = null;
+
+  constructor(trees: readonly number[], ids: readonly number[]) {
+    this.#trees = trees;
+    this.#ids = ids;
+    let counted = true;
+    for (let i = 0; i < trees.length; i++) {
+      if (!this.#starts.has(trees[i]!)) this.#starts.set(trees[i]!, i);
+      counted &&= ids[i] === i - this.#starts.get(trees[i]!)!;
+    }
+    if (counted) return;
+    this.#table = new Map();
+    for (let i = 0; i < trees.length; i++) {
+      const key = `${trees[i]} ${ids[i]}`;
+      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} is there twice`);
+      this.#table.set(key, i);
+    }
+  }
+
+  /** undefined: there is no such node. */
+  find(tree: number, id: number): number | undefined {
+    if (this.#table) return this.#table.get(`${tree} ${id}`);
+    const at = (this.#starts.get(tree) ?? -1) + id;
+    return this.#trees[at] === tree && this.#ids[at] === id ? at : undefined;
+  }
+}
 
 /** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
 export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
@@ -9,7 +67,7 @@ export const LEAF = 0;
 export const EQ = MODES.indexOf('EQ');
 
 const POST_TRANSFORMS = ['NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT'] as const;
-export type PostTransform = (typeof POST_TRANSFORMS)[number];
+type PostTransform = (typeof POST_TRANSFORMS)[number];
 const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];
 

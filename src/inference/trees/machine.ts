@@ -1,5 +1,4 @@
 // An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
-
 import { Arena } from '../../wasm/arena.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
@@ -7,10 +6,19 @@ import type { Ensemble } from './ensemble.ts';
 import type { Tree } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
 import { placeWalk, type WalkColumns, walkKernel, walkKernelName, walkNodes } from './node-walk.ts';
-import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
+import {
+  combineKernel,
+  placeTile,
+  SCRATCH,
+  type Tile,
+  tableBytes,
+  tableColumns,
+  tileKernel,
+  tileKernelName,
+  tilesOf,
+} from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
 import type { SlotPlan } from './slots.ts';
-import { combineKernel, tableColumns } from './table-columns.ts';
 import { Unsupported } from './unsupported.ts';
 
 export type Kernel = 'quickscorer' | 'walk';

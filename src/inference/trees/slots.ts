@@ -1,6 +1,6 @@
 // Slots: what an ensemble asks of an application, as small whole numbers. A numeric slot's state is the rank of its value
 // among all thresholds, a category slot's the number of its text: every test of every node is then a set of states.
-import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/feature.ts';
+import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/traced-model.ts';
 import { below } from './float.ts';
 import type { Branch, Tree } from './grow.ts';
 import { Unsupported } from './unsupported.ts';

@@ -1,8 +1,8 @@
 // An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
 import { type DataType, type Field, Type } from '@uwdata/flechette';
-import type { ValueKind } from '../../core/block-columns.ts';
+import { EventLoopTurns } from '../../core/async.ts';
+import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { EventLoopTurns } from '../../core/event-loop-turns.ts';
 import { ArrowBatches, schemaFields } from './arrow-batches.ts';
 import { ArrowColumn, isFlat, kindOfField } from './arrow-column.ts';
 import { ArrowDictionary } from './arrow-dictionary.ts';

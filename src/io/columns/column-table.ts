@@ -1,9 +1,161 @@
-// A table of columns for the engine: batches of rows, as they were read.
-import type { CellRun, TableFeed, TableRows } from '../../core/block-columns.ts';
+// A table of columns for the engine (batches of rows), and the same table as lines of JSON for readers of text.
+import type { CellRun, TableFeed, TableRows } from '../../core/block.ts';
+import { type FragmentLayout, NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
-import { longRows, mayBeLong } from './line-writer.ts';
-import { NUMBER_BYTES } from './number-text.ts';
 import { TableBudget } from './table-limits.ts';
+
+// Lines of JSON from columns, byte for byte as JSON.stringify formats an object per row.
+
+const OPEN = 123;
+const CLOSE = 125;
+const NEWLINE = 10;
+const SPACE = 32;
+/** Bytes that copying words of eight may write behind a line. */
+const SLACK = 8;
+/** Bytes of a line beside its cells: two braces and a line break. */
+const AROUND = 3;
+
+/** What the loop over cells looks at instead of an object a column. */
+const BY_CODE = 0;
+const BY_CELL = 1;
+
+const textOf = ({ fragments }: BatchColumn): number => (fragments ? BY_CODE : BY_CELL);
+
+/** Most bytes a line of the batch can have. */
+function longestLine({ columns, rows }: LineBatch): number {
+  let bytes = AROUND;
+  for (const { kind, fragments, key, ends } of columns) {
+    let longest = NUMBER_BYTES;
+    if (!fragments && kind === 'tokens') {
+      longest = 0;
+      for (let i = 0, from = 0; i < rows; from = ends[i++]!) longest = Math.max(longest, ends[i]! - from);
+    }
+    bytes += fragments ? fragments.longest : key.length + longest;
+  }
+  return bytes;
+}
+
+const scratch = new Uint8Array(NUMBER_BYTES);
+
+/** Bytes of the line of a row, its line break included. */
+function lineBytes({ columns }: LineBatch, row: number): number {
+  let bytes = AROUND - (columns.length > 0 ? 1 : 0);
+  for (const { kind, fragments, key, ends, codes, values } of columns) {
+    bytes += key.length;
+    if (fragments) bytes += fragments.tokenBytes(codes[row]!);
+    else if (kind === 'tokens') bytes += ends[row]! - (row === 0 ? 0 : ends[row - 1]!);
+    else bytes += writeNumber(scratch, 0, values[row]!);
+  }
+  return bytes;
+}
+
+/**
+ * Writes the lines of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is written as more spaces than
+ * that, so that every reader finds it too long.
+ */
+export class LineWriter {
+  /** Most bytes a line has, with what may be written behind it. */
+  readonly longest: number;
+  /** Rows whose line is longer than `recordBytes`; null: none is. */
+  readonly #tooLong: ReadonlySet<number> | null;
+  #row = 0;
+  /** Spaces of a row that is too long. */
+  readonly #omitted: number;
+  readonly #batch: LineBatch;
+  readonly #texts: Uint8Array;
+  readonly #codes: readonly Int32Array[];
+  readonly #fragments: readonly (FragmentLayout | null)[];
+  /** Of columns without words: their keys, as those have them. */
+  readonly #keys: readonly Float64Array[];
+
+  /** `recordBytes`: longest text of a row. */
+  constructor(batch: LineBatch, recordBytes: number) {
+    const { columns, rows } = batch;
+    this.#batch = batch;
+    this.#omitted = recordBytes + 1;
+    const longest = longestLine(batch);
+    const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, 0, rows) : null;
+    this.#tooLong = tooLong;
+    const most = recordBytes + 2;
+    this.longest = SLACK + (tooLong ? (tooLong.size > 0 ? most : Math.min(longest, most)) : longest);
+    this.#texts = Uint8Array.from(columns, textOf);
+    this.#codes = columns.map((column) => column.codes);
+    this.#fragments = columns.map((column) => column.fragments?.layout ?? null);
+    this.#keys = columns.map((column) => column.keyWords);
+  }
+
+  /** Rows that are not written yet. */
+  get left(): number {
+    return this.#batch.rows - this.#row;
+  }
+
+  /** Writes lines as long as the longest one fits; gives their bytes. */
+  write(to: Buffer): number {
+    const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
+    const most = to.length - this.longest;
+    let at = 0;
+    while (this.left > 0 && at <= most) {
+      const row = this.#row++;
+      at = this.#tooLong?.has(row) ? this.#omit(to, at) : this.#line(row, to, view, at);
+    }
+    return at;
+  }
+
+  #omit(to: Buffer, start: number): number {
+    const end = start + this.#omitted;
+    to.fill(SPACE, start, end);
+    to[end] = NEWLINE;
+    return end + 1;
+  }
+
+  #line(row: number, to: Buffer, view: DataView, start: number): number {
+    const { columns } = this.#batch;
+    const [texts, codes, fragments, keys] = [this.#texts, this.#codes, this.#fragments, this.#keys];
+    let at = start;
+    if (texts.length === 0) to[at++] = OPEN;
+    for (let c = 0; c < texts.length; c++) {
+      if (texts[c] === BY_CODE) {
+        const { words, starts, lengths } = fragments[c]!;
+        const code = codes[c]![row]!;
+        const length = lengths[code]!;
+        let word = starts[code]!;
+        for (let k = 0; k < length; k += 8) view.setFloat64(at + k, words[word++]!, true);
+        at += length;
+      } else {
+        const key = keys[c]!;
+        const end = at + columns[c]!.key.length;
+        for (let k = 0; k < key.length; k++, at += 8) view.setFloat64(at, key[k]!, true);
+        at = writeCell(columns[c]!, row, to, end);
+      }
+    }
+    to[at++] = CLOSE;
+    to[at++] = NEWLINE;
+    return at;
+  }
+}
+
+/** Rows of a batch whose text, without its line break, is longer than `bytes`, or was too long to be copied. */
+function longRows(batch: LineBatch, bytes: number, from: number, to: number): Set<number> {
+  const isLong = (row: number) => batch.marks.has(row) || lineBytes(batch, row) - 1 > bytes;
+  const rows = new Set<number>();
+  for (let row = from; row < to; row++) if (isLong(row)) rows.add(row);
+  return rows;
+}
+
+/** Whether a row of a batch may be longer than `bytes`. */
+const mayBeLong = (batch: LineBatch, bytes: number): boolean => batch.marks.any || longestLine(batch) - 1 > bytes;
+
+function writeCell(column: BatchColumn, row: number, to: Buffer, at: number): number {
+  const { kind, values } = column;
+  return kind === 'numbers' ? writeNumber(to, at, values[row]!) : copyToken(column, row, to, at);
+}
+
+function copyToken({ tokens, ends }: BatchColumn, row: number, to: Buffer, at: number): number {
+  const { bytes } = tokens;
+  const end = ends[row]!;
+  for (let p = row === 0 ? 0 : ends[row - 1]!; p < end; p++) to[at++] = bytes[p]!;
+  return at;
+}
 
 /** Most bytes of text of the rows that are handed over at once; a single row may have more. */
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
@@ -101,4 +253,51 @@ function cellsOf({ kind, values, codes, fragments, tokens, ends }: BatchColumn, 
     bytes: tokens.bytes.subarray(start, ends[to - 1]!),
     ends: ends.subarray(from, to).map((end) => end - start),
   };
+}
+
+const CHUNK_BYTES = 256 * 1024;
+
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
+
+/** Chunks are valid until the next one is asked for. */
+export class ColumnLines implements AsyncIterable<Uint8Array> {
+  readonly #source: ColumnSource;
+  readonly #batch: LineBatch;
+  /** What of the batch is left, and of a line that did not fit. */
+  #lines: LineWriter | null = null;
+  #apart: Buffer = Buffer.alloc(0);
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(source: ColumnSource) {
+    this.#source = source;
+    this.#batch = new LineBatch(source.names);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    for (let n = await this.readInto(chunk); n > 0; n = await this.readInto(chunk)) yield chunk.subarray(0, n);
+  }
+
+  /** Reads the next bytes to where they are wanted; gives how many, 0 at the end. */
+  async readInto(target: Uint8Array): Promise<number> {
+    if (this.#rest.length === 0) {
+      if (!this.#lines?.left && !(await this.#next())) return 0;
+      const lines = this.#lines!;
+      if (target.length >= lines.longest) return lines.write(bufferOf(target));
+      if (this.#apart.length < lines.longest) this.#apart = Buffer.allocUnsafeSlow(lines.longest);
+      this.#rest = this.#apart.subarray(0, lines.write(this.#apart.subarray(0, lines.longest)));
+    }
+    const n = Math.min(target.length, this.#rest.length);
+    target.set(this.#rest.subarray(0, n));
+    this.#rest = this.#rest.subarray(n);
+    return n;
+  }
+
+  /** Goes on with the next batch; false: there is none. */
+  async #next(): Promise<boolean> {
+    if (!(await this.#source.next(this.#batch))) return false;
+    this.#lines = new LineWriter(this.#batch, this.#source.recordBytes);
+    return true;
+  }
 }

@@ -1,8 +1,7 @@
 // The text of a block that came as columns, for what reads records: the same lines that a LineWriter gives.
-import { type Block, RECORD_OK } from '../../core/block.ts';
-import { type BlockColumns, type CellRun, type ColumnRun, runsOf } from '../../core/block-columns.ts';
+import { type Block, type BlockColumns, type CellRun, type ColumnRun, RECORD_OK, runsOf } from '../../core/block.ts';
+import { NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { keysOf } from './line-batch.ts';
-import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 
 const CLOSE = 125;
 const OPEN = 123;

@@ -1,6 +1,6 @@
 // A few thousand rows as columns, on their way to lines of JSON and to the workers.
-import type { TypedTable } from '../../core/block-columns.ts';
-import { type Fragments, TokenArena } from './fragments.ts';
+import type { TypedTable } from '../../core/block.ts';
+import { type Fragments, TokenArena } from './json-text.ts';
 
 /** Most rows of a batch, and most cells: tables may have thousands of columns. */
 const MOST_ROWS = 2048;

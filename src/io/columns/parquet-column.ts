@@ -1,15 +1,22 @@
 // One column of a Parquet file, read page by page: what is left of a page is kept between batches.
 import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { SluiceError } from '../../core/errors.ts';
-import { Fragments, fragmentsOf, TokenArena } from './fragments.ts';
+import {
+  ESCAPED_BYTES,
+  Fragments,
+  fragmentsOf,
+  NUMBER_BYTES,
+  QUOTE_BYTES,
+  TokenArena,
+  writeNumber,
+  writeTextToken,
+} from './json-text.ts';
 import type { BatchColumn, RowMarks, SizedColumn } from './line-batch.ts';
-import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import type { ChunkPlace, Page, PageReader } from './parquet-pages.ts';
 import { plainValues } from './parquet-pages.ts';
 import { type Meaning, meaningOf, widthOf } from './parquet-types.ts';
 import { RunDecoder } from './run-decoder.ts';
 import type { TableBudget } from './table-limits.ts';
-import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
 
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 

@@ -1,9 +1,9 @@
 // A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
 import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
-import type { ValueKind } from '../../core/block-columns.ts';
+import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { batchRows, type ColumnSource, fitRows, keysOf, type LineBatch } from './line-batch.ts';
 import { ParquetColumn } from './parquet-column.ts';
 import { type ChunkPlace, type Decompressors, HeldPages, PageReader, type RandomAccess } from './parquet-pages.ts';

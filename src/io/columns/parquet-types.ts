@@ -1,7 +1,7 @@
 // What the values of a Parquet column are, and how each is read: as a double, or as a token of JSON that loses nothing.
 import type { SchemaElement } from 'hyparquet';
 import { parseFloat16 } from 'hyparquet/src/convert.js';
-import type { ValueKind } from '../../core/block-columns.ts';
+import type { ValueKind } from '../../core/block.ts';
 import {
   base64,
   dateText,
@@ -11,15 +11,76 @@ import {
   type PerSecond,
   timestampText,
   timeText,
-} from './exact-text.ts';
-import {
-  isBeyondDoubles,
-  type NumberAt,
-  type TakeNumbers,
-  takeDoubles,
-  takeLongs,
-  takingBy,
-} from './parquet-numbers.ts';
+} from './json-text.ts';
+
+// Plain numbers of a page as doubles: one loop for each type, because a shared loop would call a function for each value.
+
+/** How a value is read where it stands; NaN: there is no number. */
+type NumberAt = (view: DataView, at: number) => number;
+
+/** Plain values in `view` from byte `at` on; `level`: 0 where a row is null, null: no row is. */
+interface PlainNumbers {
+  view: DataView;
+  at: number;
+  level: Int32Array | null;
+}
+
+/**
+ * Reads `rows` values, NaN where there is no number. `next`: where the value behind them begins; `odd`: the doubles do not hold one of
+ * them exactly, so that its text has to be written. @throws RangeError: there are fewer
+ */
+type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
+
+/** Whole numbers beyond 2^53. */
+const isBeyondDoubles = (value: number): boolean => value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
+
+const HIGH = 2 ** 32;
+
+/** Doubles that the model reads: an infinity is a value, NaN a missing one. */
+const takeDoubles: TakeNumbers = (values, rows, { view, at, level }) => {
+  let next = at;
+  for (let i = 0; i < rows; i++) {
+    if (level !== null && level[i] === 0) values[i] = Number.NaN;
+    else {
+      values[i] = view.getFloat64(next, true);
+      next += 8;
+    }
+  }
+  return { next, odd: false };
+};
+
+const takeLongs: TakeNumbers = (values, rows, { view, at, level }) => {
+  let next = at;
+  let odd = false;
+  for (let i = 0; i < rows; i++) {
+    if (level !== null && level[i] === 0) values[i] = Number.NaN;
+    else {
+      const value = view.getInt32(next + 4, true) * HIGH + view.getUint32(next, true);
+      odd ||= isBeyondDoubles(value);
+      values[i] = value;
+      next += 8;
+    }
+  }
+  return { next, odd };
+};
+
+/** What a reader of single values reads, `width` bytes each; `isOdd`: a double does not hold this one. */
+const takingBy =
+  (read: NumberAt, width: number, isOdd: (value: number) => boolean): TakeNumbers =>
+  (values, rows, { view, at, level }) => {
+    let next = at;
+    let odd = false;
+    for (let i = 0; i < rows; i++) {
+      if (level !== null && level[i] === 0) values[i] = Number.NaN;
+      else {
+        const value = read(view, next);
+        odd ||= isOdd(value);
+        values[i] = value;
+        next += width;
+      }
+    }
+    return { next, odd };
+  };
 
 /** Of a type with lengths `at` is behind the length. */
 type Token = (view: DataView, at: number, length: number) => string;
@@ -196,7 +257,6 @@ const uint32: NumberAt = (view, at) => view.getUint32(at, true);
 const float16: NumberAt = (view, at) =>
   parseFloat16(new Uint8Array(view.buffer, view.byteOffset + at, 2)) ?? Number.NaN;
 
-const HIGH = 2 ** 32;
 const INT64 = {
   read: (view: DataView, at: number): number => view.getInt32(at + 4, true) * HIGH + view.getUint32(at, true),
   take: takeLongs,

@@ -1,5 +1,5 @@
 // Limits of a table of columns, and what has been used of them.
-import { tooMany } from '../../core/exceeded-limit.ts';
+import { tooMany } from '../../core/errors.ts';
 
 export interface TableLimits {
   /** Most rows of the table. Default: no limit. */

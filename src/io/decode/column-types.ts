@@ -1,11 +1,11 @@
 // Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
-import type { TypedTable, ValueKind } from '../../core/block-columns.ts';
+import type { TypedTable, ValueKind } from '../../core/block.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
-import { refuseFaults } from './header-faults.ts';
+import { refuseFaults } from './header.ts';
 import { columnsOfInput, InputNames } from './input-names.ts';
 
 /** A column of typed input: its name there, and what its values are. */

@@ -1,11 +1,42 @@
-// Decodes delimited records with csv-parse: the reference that a faster decoder is measured and tested against.
+// Decodes delimited records with csv-parse: the reference implementation that the fast decoder is tested against.
 import { isUtf8 } from 'node:buffer';
+import { createRequire } from 'node:module';
+import type * as CsvParse from 'csv-parse/sync';
 import type { ColumnBatch } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import { parseCsv } from './csv-parse.ts';
 import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
-import { columnCountMessage } from './header-faults.ts';
+
+// csv-parse is loaded for the first record: most streams need none, and its ten modules take a twelfth of the start of a worker.
+
+let loaded: typeof CsvParse | null = null;
+
+/** `parse` of csv-parse/sync. @throws CsvError */
+export function parseCsv(bytes: string | Buffer, options: CsvParse.Options): string[][] {
+  loaded ??= createRequire(import.meta.url)('csv-parse/sync') as typeof CsvParse;
+  return loaded.parse(bytes, options) as unknown as string[][];
+}
+
+// A small CSV file, such as those of a package, is read whole.
+
+interface Table {
+  header: string[];
+  rows: string[][];
+}
+
+/** Comma-separated, with a header row. @throws Error of csv-parse */
+export function readTable(text: string | Buffer): Table {
+  const [header = [], ...rows] = parseCsv(text, {
+    bom: true,
+    skip_empty_lines: true,
+    record_delimiter: ['\r\n', '\n', '\r'],
+  });
+  return { header, rows };
+}
+
+/** Why a record with another number of fields than the header is rejected. */
+export const columnCountMessage = (fields: number, wanted: number): string =>
+  `${fields} ${fields === 1 ? 'field' : 'fields'} where the header has ${wanted}`;
 
 export interface DelimitedLayout {
   delimiter: string;

@@ -4,14 +4,11 @@ import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CellColumn, CellTable, DECLINED, TABLE_ROWS, VALID } from './cells.ts';
-import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
-import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
-import { columnCountMessage } from './header-faults.ts';
-import { endOfRun, KERNEL_ROWS, readByKernel } from './kernel-rows.ts';
-import { RecordBytes } from './record-bytes.ts';
+import { CsvParseDecoder, columnCountMessage, type DelimitedLayout } from './csv-parse-decoder.ts';
+import { beginBatch, type Decoder, RecordBytes, type RecordSlice } from './decoder.ts';
+import { endOfRun, KERNEL_ROWS, readByKernel, settle } from './kernel-rows.ts';
 import { RowKernel } from './row-kernel.ts';
 import { delimitedRows } from './row-program.ts';
-import { settle } from './settle.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
 /**

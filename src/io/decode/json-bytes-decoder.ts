@@ -4,19 +4,120 @@ import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, TABLE_ROWS, TEXT, TRUE, VALID } from './cells.ts';
-import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
+import { beginBatch, type Decoder, RecordBytes, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { InputNames } from './input-names.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
-import { JsonKey } from './json-key.ts';
 import { jsonRows } from './json-row-program.ts';
-import { endOfNumber, endOfPlainString, endOfString, skipSpace, unescapeString } from './json-tokens.ts';
-import { endOfRun, KERNEL_ROWS, readByKernel } from './kernel-rows.ts';
-import { RecordBytes } from './record-bytes.ts';
+import { endOfRun, KERNEL_ROWS, readByKernel, settle } from './kernel-rows.ts';
 import { RowKernel } from './row-kernel.ts';
-import { settle } from './settle.ts';
 
+// The usual bytes of a key, compared four at a time.
+
+/** A key in its quotes. */
+class JsonKey {
+  /** Bytes of the key with its quotes. */
+  readonly length: number;
+  readonly #words: Int32Array;
+  /** The bytes of the last word that belong to the key. */
+  readonly #mask: number;
+
+  constructor(name: string) {
+    const token = Buffer.from(JSON.stringify(name));
+    this.length = token.length;
+    const bytes = Buffer.alloc(Math.ceil(token.length / 4) * 4);
+    bytes.set(token);
+    this.#words = Int32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readInt32LE(i * 4));
+    const rest = token.length % 4;
+    this.#mask = rest === 0 ? -1 : (1 << (rest * 8)) - 1;
+  }
+
+  /** true if the key stands at `p`. Up to 4 bytes behind a NUL that ends the text are touched. */
+  at(bytes: DataView, p: number): boolean {
+    const words = this.#words;
+    const last = words.length - 1;
+    for (let i = 0; i < last; i++) if (bytes.getInt32(p + i * 4, true) !== words[i]) return false;
+    return (bytes.getInt32(p + last * 4, true) & this.#mask) === words[last];
+  }
+}
+
+// Tokens of JSON in bytes that end with NUL: white space, numbers and strings.
+
+const MINUS = 45;
+const POINT = 46;
+const ZERO = 48;
 const BACKSLASH = 92;
+
+/** 1 for the bytes that a string does not hold as they are: quote, backslash, control characters. */
+const ENDS_PLAIN = Uint8Array.from({ length: 256 }, (_, c) => Number(c === QUOTE || c === BACKSLASH || c < 32));
+
+/** The first byte at or behind `p` that is no white space. */
+function skipSpace(bytes: Uint8Array, p: number): number {
+  let c = bytes[p]!;
+  while (c === 32 || c === 10 || c === 13 || c === 9) c = bytes[++p]!;
+  return p;
+}
+
+/** One past the number that begins at `p`, or -1 if none does. */
+function endOfNumber(bytes: Uint8Array, p: number): number {
+  if (bytes[p] === MINUS) p++;
+  if (bytes[p] === ZERO) p++;
+  else {
+    const first = p;
+    p = skipDigits(bytes, p);
+    if (p === first) return -1;
+  }
+  if (bytes[p] === POINT) {
+    const first = ++p;
+    p = skipDigits(bytes, p);
+    if (p === first) return -1;
+  }
+  if ((bytes[p]! | 32) === 101) {
+    p++;
+    if (bytes[p] === MINUS || bytes[p] === 43) p++;
+    const first = p;
+    p = skipDigits(bytes, p);
+    if (p === first) return -1;
+  }
+  return p;
+}
+
+function skipDigits(bytes: Uint8Array, p: number): number {
+  while ((bytes[p]! ^ ZERO) <= 9) p++;
+  return p;
+}
+
+/** The closing quote of a string without escapes whose contents begin at `p`; otherwise the byte that ends them early. */
+function endOfPlainString(bytes: Uint8Array, p: number): number {
+  while (ENDS_PLAIN[bytes[p]!] === 0) p++;
+  return p;
+}
+
+/** One past the closing quote of the string whose contents begin at `p`, or -1 if it does not close. */
+function endOfString(bytes: Uint8Array, p: number): number {
+  for (;;) {
+    p = endOfPlainString(bytes, p);
+    if (bytes[p] === QUOTE) return p + 1;
+    if (bytes[p] !== BACKSLASH || bytes[p + 1]! < 32) return -1;
+    p += 2;
+  }
+}
+
+/**
+ * Writes the string whose token is `bytes[start..end)`, quotes included, over itself without its escapes, from `start` on.
+ * One past its last byte, or -1 if it is no string of JSON, or holds half a surrogate pair.
+ */
+function unescapeString(bytes: Buffer, start: number, end: number): number {
+  let text: unknown;
+  try {
+    text = JSON.parse(bytes.toString('utf8', start, end));
+  } catch {
+    return -1;
+  }
+  if (typeof text !== 'string' || !text.isWellFormed()) return -1;
+  return start + bytes.write(text, start, end - start, 'utf8');
+}
+
 const COLON = 58;
 const COMMA = 44;
 const OPEN = 123;

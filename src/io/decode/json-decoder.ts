@@ -2,11 +2,11 @@
 import { isUtf8 } from 'node:buffer';
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { type JsonToken, membersOf } from '../../core/exact-json.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
-import { type JsonToken, membersOf } from '../../core/json-members.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
-import { CONSTANT_GIVEN, simplified } from './header-faults.ts';
+import { CONSTANT_GIVEN, simplified } from './header.ts';
 import { InputNames } from './input-names.ts';
 
 export interface JsonLayout {

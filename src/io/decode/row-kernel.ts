@@ -1,7 +1,6 @@
 // The row kernel: plain rows, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
-
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
-import { PAGE } from '../../core/wasm-page.ts';
+import { PAGE } from '../../core/slabs.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding, EncodedInput, Encoding } from '../../inference/encode/encoder.ts';
 import { Arena } from '../../wasm/arena.ts';

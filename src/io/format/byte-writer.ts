@@ -1,5 +1,5 @@
 // A growing byte buffer that formatters write into, so that an answer is never a string in memory.
-import { digitsOf, writeDigits } from '../../core/digits.ts';
+import { digitsOf, writeDigits } from '../../core/ascii.ts';
 
 /** Bytes that are the same in every row. */
 export type Fragment = Uint8Array;

@@ -2,17 +2,23 @@
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { pairsTold } from '../../inference/explain/interactions-asked.ts';
+import { pairsTold } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { StrongestPairs } from '../../inference/explain/strongest-pairs.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { FrameWriter, layoutOf } from './column-frames.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { bySize, interpretationFault } from './interpretation-fields.ts';
 import { decimalOfFloat32 } from './number.ts';
-import { textOfToken } from './passthrough-text.ts';
-import { answerColumns, ERROR_COLUMNS, interpretationColumns, outputColumns } from './prediction-fields.ts';
+import {
+  answerColumns,
+  bySize,
+  ERROR_COLUMNS,
+  interpretationColumns,
+  interpretationFault,
+  outputColumns,
+  textOfToken,
+} from './prediction-fields.ts';
 
 type Answers = Int32Array | Float64Array | Uint8Array;
 

@@ -2,16 +2,21 @@
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { pairsTold } from '../../inference/explain/interactions-asked.ts';
+import { pairsTold } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { bySize, interpretationFault } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
-import { textOfToken } from './passthrough-text.ts';
-import { answerColumns, interpretationColumns, predictionColumns } from './prediction-fields.ts';
+import {
+  answerColumns,
+  bySize,
+  interpretationColumns,
+  interpretationFault,
+  predictionColumns,
+  textOfToken,
+} from './prediction-fields.ts';
 
 /** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
 const FORMULA = /^[=+\-@\t\r]/;

@@ -7,9 +7,8 @@ import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { applicationValue, bySize, interpretationFault } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
-import { textOfToken } from './passthrough-text.ts';
+import { applicationValue, bySize, interpretationFault, textOfToken } from './prediction-fields.ts';
 
 const ROW = fragment('"row":');
 const TRUE_TEXT = ',"prediction":true,"probability":';

@@ -1,6 +1,5 @@
 // Writes numbers as the shortest decimals that read back to the same bits.
-
-import { digitsOf, writeDigits } from '../../core/digits.ts';
+import { digitsOf, writeDigits } from '../../core/ascii.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 

@@ -1,9 +1,58 @@
 // The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
+import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { pairsTold } from '../../inference/explain/interactions-asked.ts';
-import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import { FAILED, INEXACT, pairsTold } from '../../inference/explain/explainer.ts';
+import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
+
+/**
+ * A token of JSON as text: a string without its quotes, anything else as it is written, so that numbers keep all their digits; null: the
+ * row has no value.
+ */
+export function textOfToken(token: string | null): string | null {
+  if (token === null || token === 'null') return null;
+  if (!token.startsWith('"')) return token;
+  return token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1);
+}
+
+// Interpretations have the same fields in every format: values as given, effects by size.
+
+const INEXACT_FAULT = {
+  code: 'interpretation_inexact',
+  message: 'base and effects do not add up to the prediction',
+};
+const FAILED_FAULT = {
+  code: 'interpretation_failed',
+  message: 'computing the interpretation failed or took too long',
+};
+
+/** Why a scored row has no interpretation although one was requested, by its `at`; null: it has one, or none was requested. */
+export const interpretationFault = (at: number): { code: string; message: string } | null =>
+  at === INEXACT ? INEXACT_FAULT : at === FAILED ? FAILED_FAULT : null;
+
+/** The value of row `r` in native types; null: missing. */
+export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number): string | number | boolean | null {
+  if (data.kind === 'number') {
+    const v = data.numbers[r]!;
+    return Number.isNaN(v) ? null : v;
+  }
+  if (data.kind === 'text') return data.texts[r] ?? null;
+  const code = data.codes[r]!;
+  if (code === MISSING) return null;
+  if (data.kind === 'boolean') return code === 1;
+  if (code === UNSEEN) return data.texts[r] ?? null;
+  return categoriesOf(spec)?.values[code] ?? null;
+}
+
+/** Columns by the size of their effect, largest first; equal ones in the order of the package. `from`: first effect of the row and output. */
+export function bySize(interpretation: BatchInterpretation, from: number, columns: number): number[] {
+  const { effects, spec } = interpretation;
+  const order = Array.from({ length: columns }, (_, c) => c);
+  order.sort((a, b) => Math.abs(effects[from + b]!) - Math.abs(effects[from + a]!) || a - b);
+  return spec.top === null ? order : order.slice(0, spec.top);
+}
 
 /** A prediction as JSON.parse gives it. */
 export type PredictionJson = Readonly<Record<string, unknown>>;
@@ -44,7 +93,7 @@ export interface PredictionColumn {
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
 /** A value of JSON as the text of a table's cell, of what is nested its JSON; null: none. */
-export function textOf(value: unknown): string | null {
+function textOf(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

@@ -13,8 +13,7 @@ import {
 import type { Cells } from '../format/column-frames.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
-import { HeldColumn, type OutputColumn } from './held-table.ts';
-import { bitsOf } from './present-values.ts';
+import { bitsOf, HeldColumn, type OutputColumn } from './held-table.ts';
 
 const TYPES: Record<OutputColumn['kind'], DataType> = {
   integer: int32(),

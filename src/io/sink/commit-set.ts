@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { type Log, SILENT } from '../../core/log.ts';
 import { isObject } from '../../storage/objects.ts';
 import type { ByteSink } from './byte-sink.ts';
@@ -17,12 +17,21 @@ import {
   withPredecessors,
   writeJournal,
 } from './commit-journal.ts';
-import { targetOf, writeError } from './file-target.ts';
-import { dropKept, hiddenName, journalsBeside, type KeptFile, keepLatest, takeOver } from './kept-files.ts';
-import { clearLeftOvers, type LeftOver, recover, waitForOthers } from './leftovers.ts';
+import { targetOf, writeAll, writeError } from './file-target.ts';
+import {
+  clearLeftOvers,
+  dropKept,
+  hiddenName,
+  journalsBeside,
+  type KeptFile,
+  keepLatest,
+  type LeftOver,
+  recover,
+  takeOver,
+  waitForOthers,
+} from './leftovers.ts';
 import type { ObjectSet } from './object-set.ts';
 import { holdLease } from './owner.ts';
-import { writeAll } from './write-all.ts';
 
 const JOURNAL = 'commit';
 const UNDOING = 'undo';

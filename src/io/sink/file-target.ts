@@ -1,9 +1,9 @@
-// Where an output of this name goes, and what a fault of writing there is called.
+// Where an output with a given name goes, errors of writing there, and complete writes.
 import type { Stats } from 'node:fs';
-import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { fileFault, isFull } from '../../core/file-errors.ts';
+import { fileFault, isFull } from '../../core/file-system.ts';
 
 /** A chain of links longer than that goes round in a circle: the kernel follows no more. */
 const MAX_LINKS = 40;
@@ -36,4 +36,19 @@ export function writeError(target: string, cause: unknown, otherwise: ErrorCode)
   }
   const what = otherwise === 'output_unwritable' ? 'cannot be created' : 'could not be written';
   return new SluiceError(otherwise, `${target} ${what}: ${fileFault(cause)}`, { cause });
+}
+
+/** Writes all bytes from `position` on; null: where the file stands. `onBytes` is told of each part that is written. */
+export async function writeAll(
+  handle: FileHandle,
+  bytes: Uint8Array,
+  position: number | null,
+  onBytes?: (n: number) => void,
+): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const to = position === null ? null : position + at;
+    const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, to);
+    at += bytesWritten;
+    onBytes?.(bytesWritten);
+  }
 }

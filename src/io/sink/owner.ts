@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { fieldsOfStat } from '../../core/proc-stat.ts';
+import { fieldsOfStat } from '../../core/processes.ts';
 
 /** `namespace-pid-start`: the kernel and PID namespace in which `pid` counts, and when that process began. */
 const OWNER = /^([0-9a-f]{12})-(\d+)-(\d+)$/;

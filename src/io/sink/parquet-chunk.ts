@@ -6,8 +6,15 @@ import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
 import type { ParquetWriter } from 'hyparquet-writer/src/parquet-writer.js';
 import { snappyCompress } from 'hyparquet-writer/src/snappy.js';
 import type { Cells } from '../format/column-frames.ts';
-import type { HeldColumn, OutputColumn } from './held-table.ts';
-import { bitsOf, compareBytes, type PresentTexts, presentCells, presentTexts } from './present-values.ts';
+import {
+  bitsOf,
+  compareBytes,
+  type HeldColumn,
+  type OutputColumn,
+  type PresentTexts,
+  presentCells,
+  presentTexts,
+} from './held-table.ts';
 
 type ColumnChunk = ParquetWriter['row_groups'][number]['columns'][number];
 type ChunkMetadata = NonNullable<ColumnChunk['meta_data']>;

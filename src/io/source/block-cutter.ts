@@ -1,8 +1,8 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
 import type { Block } from '../../core/block.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
+import { refuseForeignContent } from '../../core/file-format.ts';
 import type { Flow } from '../../core/flow.ts';
-import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
@@ -321,4 +321,33 @@ function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   const [a, b, c] = bytes;
   refuseForeignContent(bytes.subarray(0, Math.min(filled, HEAD_BYTES)));
   return filled >= 3 && a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
+}
+
+// Blocks of a piece of an input, with rows, lines and bytes counted from the beginning of the whole input.
+
+/** What of the whole input lies before a piece and was not read. */
+export interface PiecePlace {
+  rows: number;
+  lines: number;
+  bytes: number;
+}
+
+/** Blocks whose records lie nowhere in the input, because they were made of columns. */
+export async function* withoutPlace(blocks: AsyncIterable<Block & Leased>): AsyncGenerator<Block & Leased, void, void> {
+  for await (const block of blocks) yield { ...block, firstByte: Number.NaN };
+}
+
+export async function* movedBlocks(
+  blocks: AsyncIterable<Block & Leased>,
+  { rows, lines, bytes }: PiecePlace,
+): AsyncGenerator<Block & Leased, void, void> {
+  for await (const block of blocks) {
+    yield {
+      ...block,
+      firstRow: block.firstRow + rows,
+      lines: block.lines.map((line) => line + lines),
+      firstByte: block.firstByte + bytes,
+      inputEnd: block.inputEnd + bytes,
+    };
+  }
 }

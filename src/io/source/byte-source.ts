@@ -1,8 +1,8 @@
 // Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import type { TableFeed, TypedTable } from '../../core/block-columns.ts';
+import type { TableFeed, TypedTable } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 
 /** Bytes in order; each chunk is valid until the next one is asked for. */
 export interface Chunks extends AsyncIterable<Uint8Array> {

@@ -2,8 +2,7 @@
 import { createGunzip, type Gunzip, type ZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
-import { zstd } from '../../core/zstd.ts';
-import { ZstdFrames } from '../../core/zstd-frames.ts';
+import { ZstdFrames, zstd } from '../../core/zstd.ts';
 import type { Chunks } from './byte-source.ts';
 
 /** @throws SluiceError truncated_input while reading, when the file is cut off or damaged */

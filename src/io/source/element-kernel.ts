@@ -1,6 +1,6 @@
 // Plain elements of a JSON array, found where they lie in shared memory, 64 bytes at a time.
 import { LF, QUOTE } from '../../core/ascii.ts';
-import { PAGE } from '../../core/wasm-page.ts';
+import { PAGE } from '../../core/slabs.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 import type { RecordList } from './record-scanner.ts';

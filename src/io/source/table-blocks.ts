@@ -1,14 +1,16 @@
 // Blocks of a table: its rows as columns, as many as a slab has bytes.
-import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import {
+  type Block,
   blockColumns,
   bytesOfRuns,
+  RECORD_OK,
+  RECORD_TOO_LONG,
   type TableFeed,
   type TableRows,
   type WordBook,
   type WordList,
   wordBook,
-} from '../../core/block-columns.ts';
+} from '../../core/block.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import type { Slab } from '../../core/slabs.ts';
 import { type CutOptions, firstOf, IDLE, type Leased } from './block-cutter.ts';

@@ -1,7 +1,7 @@
 // Text of a declared encoding as UTF-8, in front of everything that cuts and reads; what the encoding does not define stays no text.
 import { isAscii } from 'node:buffer';
 import { SluiceError } from '../../core/errors.ts';
-import { refuseForeignContent } from '../../core/foreign-content.ts';
+import { refuseForeignContent } from '../../core/file-format.ts';
 import type { EncodingName } from '../../core/input-declaration.ts';
 import type { Chunks } from './byte-source.ts';
 

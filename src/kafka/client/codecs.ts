@@ -3,8 +3,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
-import { zstd } from '../../core/zstd.ts';
-import { ZstdFrames } from '../../core/zstd-frames.ts';
+import { ZstdFrames, zstd } from '../../core/zstd.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 

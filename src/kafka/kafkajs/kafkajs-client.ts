@@ -1,10 +1,9 @@
 // kafkajs behind the interface, as a client without transactions: topic facts and an idempotent writer; members and scanners have
 // files of their own.
 import type { Admin, Message, Producer, RecordMetadata, TopicMessages } from 'kafkajs';
+import { inBackground, within } from '../../core/async.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
-import { within } from '../../core/within.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { reasonOf } from '../client/failures.ts';
 import type {

@@ -1,9 +1,8 @@
 // One member of a consumer group on one topic by kafkajs: the fetch loop, replaced when it fails, every partition starting paused.
 import type { Consumer, EachBatchPayload } from 'kafkajs';
+import { inBackground, within } from '../../core/async.ts';
 import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
-import { within } from '../../core/within.ts';
 import { backoffMs, isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberOptions, MemberState } from '../client/kafka-client.ts';
 import type { RecordHeaders } from '../client/records.ts';

@@ -1,8 +1,8 @@
 // Reads the partitions of one member: a few fetches at a time from each leader, records handed over in order and never after a partition
 // was taken away, paused, or started at another offset.
+import { inBackground } from '../../core/async.ts';
 import { monotonicMs, sleep, startTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import type { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';

@@ -1,7 +1,7 @@
 // One member of a group as a state machine: joins, stays by heartbeats, reads what it is given, and comes back by itself.
+import { inBackground } from '../../core/async.ts';
 import { monotonicMs, sleep, startTimer, stopTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import { isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
 import { BrokerCluster } from './broker-cluster.ts';

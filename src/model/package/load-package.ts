@@ -5,8 +5,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { categoriesOf, readCategoryFiles } from './category-files.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
 import { type ModelPackage, readPackageFile } from './model-package.ts';
-import { assertCovered, beginHashing, LOCK } from './package-hash.ts';
-import { assertWithinLimits } from './package-limits.ts';
+import { assertCovered, assertWithinLimits, beginHashing, LOCK } from './package-hash.ts';
 import { checkLock } from './package-lock.ts';
 import { readModelYaml } from './read-model-yaml.ts';
 

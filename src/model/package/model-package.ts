@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { isInnerPath } from '../../core/plain-name.ts';
+import { isInnerPath } from '../../core/file-names.ts';
 import { categoryFilesOf, readCategoryFiles, withoutCategories } from './category-files.ts';
 import type { Manifest } from './manifest.ts';
 

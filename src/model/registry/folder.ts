@@ -5,14 +5,13 @@ import path from 'node:path';
 import { monotonicMs } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
 import { underFileLock } from '../../core/file-lock.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { hashFolder, stampOf } from '../package/package-hash.ts';
 import { sealPackage } from '../package/package-lock.ts';
-import { entriesFor, journalEntry } from './alias-journal.ts';
-import { readAliases } from './aliases.ts';
+import { entriesFor, journalEntry, readAliases } from './aliases.ts';
 import { holdersOf, inUseFolder } from './in-use.ts';
 import type { Mover } from './journal.ts';
 import {
@@ -27,8 +26,8 @@ import {
   type ResolvableEntry,
   type StateChange,
 } from './registry.ts';
-import { asListed, assertNotSigner, assertUnmeant, withStandings } from './standings.ts';
 import { type Approvals, type PlannedState, readStates, type StateEntry, stateEntryFor, stateLine } from './state-journal.ts'; // biome-ignore format: one line
+import { asListed, assertNotSigner, assertUnmeant, withStandings } from './version-states.ts';
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
+import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
-import { inBackground } from '../../core/in-background.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
 /** In the folder of a model; what begins with a dot is no version. */

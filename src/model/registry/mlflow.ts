@@ -10,8 +10,7 @@ import type { PackageFile } from '../package/model-package.ts';
 import { LOCK, packageHash, SIGNATURE } from '../package/package-hash.ts';
 import { lockText } from '../package/package-lock.ts';
 import { readModelYaml } from '../package/read-model-yaml.ts';
-import { withoutSlashes } from './address.ts';
-import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
+import { entriesFor, journalEntry, type PlannedMove } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
 import {
   MlflowClient,
@@ -20,10 +19,10 @@ import {
   MlflowRefusal,
   type MlflowVersion,
 } from './mlflow-client.ts';
-import { type AliasMove, byVersion, parseReference } from './registry.ts';
+import { type AliasMove, byVersion, parseReference, withoutSlashes } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
-import type { FoundEntry } from './standings.ts';
 import type { StateEntry } from './state-journal.ts';
+import type { FoundEntry } from './version-states.ts';
 
 /** `uploading` until every file is there; a version without this tag was registered by other tools and counts as whole. */
 const STATE = 'sluice.state';

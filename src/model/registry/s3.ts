@@ -10,14 +10,13 @@ import { unavailable } from '../../storage/http-client.ts';
 import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { packageHash } from '../package/package-hash.ts';
-import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
-import { readAliases } from './aliases.ts';
+import { entriesFor, journalEntry, type PlannedMove, readAliases } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
 import type { Mover } from './journal.ts';
 import { type AliasMove, byVersion, parseReference } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
-import type { FoundEntry } from './standings.ts';
 import { type PlannedState, readStates, type StateEntry, stateEntryFor, stateLine } from './state-journal.ts';
+import type { FoundEntry } from './version-states.ts';
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';

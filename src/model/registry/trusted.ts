@@ -3,7 +3,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { LOCK } from '../package/package-hash.ts';
 import type { Registry } from './registry.ts';

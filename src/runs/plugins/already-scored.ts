@@ -1,9 +1,8 @@
 // Detects inputs already scored by an identical run, by content hash rather than name or mtime.
-
 import type { KeyObject } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
+import { manifestNameOf } from '../../core/file-names.ts';
 import { named, words } from '../../core/log.ts';
-import { manifestNameOf } from '../../core/sidecar-files.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { canonicalJson } from '../../proof/canonical-json.ts';

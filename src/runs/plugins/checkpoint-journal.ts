@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
-import { writeAll } from '../../io/sink/write-all.ts';
+import { writeAll } from '../../io/sink/file-target.ts';
 
 const SUM = /^[0-9a-f]{16} /;
 const SUM_LENGTH = 16;

@@ -4,14 +4,14 @@
 import { stat } from 'node:fs/promises';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { isFull } from '../../core/file-errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
+import { isFull } from '../../core/file-system.ts';
 import { kindOf, type Log, named, words } from '../../core/log.ts';
 import type { Tally, WrittenBlock } from '../../engine/counts.ts';
 import { gone } from '../../io/sink/commit-journal.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import { isRevocable } from '../../io/sink/file-sink.ts';
-import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/known-prefix.ts';
+import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/byte-taps.ts';
 import { isObject } from '../../storage/objects.ts';
 import { TallyAccumulator } from '../accumulator.ts';
 import { type Endpoint, type OpenSource, STDIO } from '../endpoints.ts';

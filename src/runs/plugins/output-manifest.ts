@@ -1,12 +1,11 @@
 // The manifest of an output: digests of input, output and rejects file, computed while they are read and written.
-
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
-import { manifestNameOf } from '../../core/sidecar-files.ts';
+import { manifestNameOf } from '../../core/file-names.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../../engine/counts.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';

@@ -2,8 +2,7 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { isPlainName } from '../../core/plain-name.ts';
-import { PART_ENDING, sidecarKind } from '../../core/sidecar-files.ts';
+import { isPlainName, PART_ENDING, sidecarKind } from '../../core/file-names.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { Digest } from '../../proof/block-digests.ts';

@@ -1,7 +1,7 @@
 // The manifest of a merged output, computed from the descriptions of its parts: the same as after a single run.
 import type { KeyObject } from 'node:crypto';
 import { namedFormat } from '../../core/file-format.ts';
-import { manifestNameOf } from '../../core/sidecar-files.ts';
+import { manifestNameOf } from '../../core/file-names.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { type BlockRange, ContentDigests, type Digest, type Mark } from '../../proof/block-digests.ts';
 import { seal } from '../../proof/envelope.ts';

@@ -8,7 +8,7 @@ import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../../core/errors.ts';
-import { PART_ENDING } from '../../core/sidecar-files.ts';
+import { PART_ENDING } from '../../core/file-names.ts';
 import { isObject, storeOf } from '../../storage/objects.ts';
 import type { Endpoint } from '../endpoints.ts';
 import { outputName } from '../endpoints.ts';

@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression, FileFormat } from '../../core/file-format.ts';
-import { isPlainName } from '../../core/plain-name.ts';
+import { isPlainName } from '../../core/file-names.ts';
+import type { PiecePlace } from '../../io/source/block-cutter.ts';
 import type { ByteSource } from '../../io/source/byte-source.ts';
-import { checked } from '../../io/source/checked.ts';
-import type { PiecePlace } from '../../io/source/moved-blocks.ts';
+import { checked } from '../../io/source/byte-taps.ts';
 import { hashOfRange } from '../../io/source/record-marks.ts';
 import { namedText, openStored, storedSize } from '../stored-bytes.ts';
 

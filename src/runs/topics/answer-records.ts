@@ -1,11 +1,11 @@
 // The one way from records of a topic to answers: scores a micro-batch, waits while the model cannot be loaded, applies `on_invalid` and
 // `tombstones`, and counts. Sinks only deliver.
 import type { FileSink, KafkaSink, KafkaSource, PostgresSink } from '../../config/pipeline-schema.ts';
+import { unlessAborted } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { faultFields, named, saysOf, withAction, words } from '../../core/log.ts';
 import { parseTraceparent, TRACE_HEADER, type TraceParent, type Tracer } from '../../core/tracing.ts';
-import { unlessAborted } from '../../core/unless-aborted.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { IncomingRecord } from '../../kafka/client/records.ts';
 import { headerText } from '../../kafka/dlq/dead-letter.ts';

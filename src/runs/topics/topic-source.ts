@@ -1,6 +1,6 @@
 // The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
+import { topicPattern } from '../../config/pipeline-contradictions.ts';
 import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
-import { topicPattern } from '../../config/topic-pattern.ts';
 import type { KafkaConnection } from '../../kafka/client/connection.ts';
 import type { KafkaObserver } from '../../kafka/observer.ts';
 import type { ReadingOptions } from '../../kafka/reading-options.ts';

@@ -1,7 +1,7 @@
 // Polls the topics of a running pipeline: a client may retry for half a minute before it reports why it makes no progress.
+import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, withAction, words } from '../../core/log.ts';
 import { kafkaClient } from '../../kafka/choose-client.ts';
 import type { KafkaConnection } from '../../kafka/client/connection.ts';

@@ -1,11 +1,11 @@
 // The effects of trees against their definition, all subsets of the columns, and their bits against the memory that is given to them.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { interventional, pathDependent } from '../../../src/inference/explain/fills.ts';
 import type { StateColumns } from '../../../src/inference/explain/group-games.ts';
-import { IntegerTable } from '../../../src/inference/explain/integer-table.ts';
+import { interventional, pathDependent } from '../../../src/inference/explain/leaf-game.ts';
 import { LeafGames } from '../../../src/inference/explain/leaf-games.ts';
 import { LeafPairs } from '../../../src/inference/explain/leaf-pairs.ts';
+import { IntegerTable } from '../../../src/inference/explain/lookup-tables.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { traceHeads } from '../../../src/inference/onnx/heads.ts';
 import { type Ensemble, LEAF, MODES, readEnsemble } from '../../../src/inference/trees/ensemble.ts';

@@ -2,8 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Contributions } from '../../../src/inference/explain/linear.ts';
-import type { Feature } from '../../../src/inference/onnx/feature.ts';
-import type { LinearHead } from '../../../src/inference/onnx/traced-model.ts';
+import type { Feature, LinearHead } from '../../../src/inference/onnx/traced-model.ts';
 
 const WORDS = ['yes', 'no', 'maybe'];
 const TARGETS = 2;

@@ -5,10 +5,10 @@ import { ComparisonRows } from '../../../src/inference/evaluate/native/compariso
 import { openNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
 import { planNative } from '../../../src/inference/evaluate/native/native-plan.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
-import { evaluateFeature } from '../../../src/inference/onnx/feature.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { servable } from '../../../src/inference/onnx/servable.ts';
 import { traceModel } from '../../../src/inference/onnx/trace.ts';
+import { evaluateFeature } from '../../../src/inference/onnx/traced-model.ts';
 import { readChecked } from '../../../src/inference/trees/ensemble.ts';
 import type { Kernel } from '../../../src/inference/trees/machine.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';

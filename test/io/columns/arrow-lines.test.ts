@@ -4,7 +4,7 @@ import path from 'node:path';
 import { columnFromArray, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 import { expect, test } from 'vitest';
 import { openArrow } from '../../../src/io/columns/arrow-table.ts';
-import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
+import { ColumnLines } from '../../../src/io/columns/column-table.ts';
 import { openParquet, openRandomAccess } from '../../../src/io/columns/parquet-file.ts';
 
 const FIXTURES = path.join(import.meta.dirname, 'fixtures');

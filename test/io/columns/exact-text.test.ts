@@ -1,6 +1,6 @@
 // Values of columns as texts without loss; expected texts are written by hand.
 import { expect, test } from 'vitest';
-import { checkScale, decimalText } from '../../../src/io/columns/exact-text.ts';
+import { checkScale, decimalText } from '../../../src/io/columns/json-text.ts';
 
 test.each([
   [0n, 0, '0'],

@@ -5,10 +5,9 @@ import path from 'node:path';
 import { type DataType, decimal, dictionary, float64, int8, list, nullType, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, test } from 'vitest';
-import { readHead } from '../../../src/io/columns/arrow-head.ts';
+import { readHead } from '../../../src/io/columns/arrow-messages.ts';
 import { type ArrowOptions, openArrow } from '../../../src/io/columns/arrow-table.ts';
-import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
-import { ColumnTable } from '../../../src/io/columns/column-table.ts';
+import { ColumnLines, ColumnTable } from '../../../src/io/columns/column-table.ts';
 import { type ColumnSource, fitRows, LineBatch, RowMarks } from '../../../src/io/columns/line-batch.ts';
 import { openParquet } from '../../../src/io/columns/parquet-file.ts';
 import {

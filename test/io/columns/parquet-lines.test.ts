@@ -4,7 +4,7 @@ import path from 'node:path';
 import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { expect, test } from 'vitest';
-import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
+import { ColumnLines } from '../../../src/io/columns/column-table.ts';
 import { openParquet, openRandomAccess, rowGroups } from '../../../src/io/columns/parquet-file.ts';
 
 const FIXTURES = path.join(import.meta.dirname, 'fixtures');

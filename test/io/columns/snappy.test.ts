@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { snappyUncompress } from 'hyparquet/src/snappy.js';
 import { expect, test } from 'vitest';
-import { unpackSnappy } from '../../../src/io/columns/snappy.ts';
+import { unpackSnappy } from '../../../src/io/columns/parquet-pages.ts';
 
 /** A piece of packed bytes: a literal, or a copy of what lies `back` bytes before. */
 type Piece = { literal: Uint8Array } | { back: number; length: number; bytes: 1 | 2 | 4 };

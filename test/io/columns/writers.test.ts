@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import { openArrow } from '../../../src/io/columns/arrow-table.ts';
-import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
+import { ColumnLines } from '../../../src/io/columns/column-table.ts';
 import { openParquet, openRandomAccess } from '../../../src/io/columns/parquet-file.ts';
 import { scratch } from '../../support/cli.ts';
 import { pythonWith } from '../../support/python-environment.ts';

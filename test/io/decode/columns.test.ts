@@ -3,8 +3,7 @@ import { bool, columnFromArray, type DataType, dictionary, float32, float64, int
 import { expect, test } from 'vitest';
 import { SlabPool } from '../../../src/core/slabs.ts';
 import { openArrow } from '../../../src/io/columns/arrow-table.ts';
-import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
-import { ColumnTable } from '../../../src/io/columns/column-table.ts';
+import { ColumnLines, ColumnTable } from '../../../src/io/columns/column-table.ts';
 import { asText } from '../../../src/io/columns/column-text.ts';
 import { createDecoder } from '../../../src/io/decode/choose-decoder.ts';
 import type { RecordSlice } from '../../../src/io/decode/decoder.ts';

@@ -2,9 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { fieldsOfStat } from '../../../src/core/proc-stat.ts';
+import { fieldsOfStat } from '../../../src/core/processes.ts';
 import { CommitSet } from '../../../src/io/sink/commit-set.ts';
-import { keepLatest } from '../../../src/io/sink/kept-files.ts';
+import { keepLatest } from '../../../src/io/sink/leftovers.ts';
 import { thisOwner } from '../../../src/io/sink/owner.ts';
 import { scratch } from '../../support/cli.ts';
 

@@ -5,8 +5,8 @@ import { CR, LF } from '../../../src/core/ascii.ts';
 import { newBatch } from '../../../src/core/batch.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../../src/core/block.ts';
 import { createDecoder, type DecoderChoice } from '../../../src/io/decode/choose-decoder.ts';
+import { columnCountMessage } from '../../../src/io/decode/csv-parse-decoder.ts';
 import type { RecordSlice } from '../../../src/io/decode/decoder.ts';
-import { columnCountMessage } from '../../../src/io/decode/header-faults.ts';
 import { RowKernel } from '../../../src/io/decode/row-kernel.ts';
 import {
   GRAMMAR,

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { openFile } from '../../../src/io/source/byte-source.ts';
-import { type PrefixedChunks, withLatePrefix } from '../../../src/io/source/known-prefix.ts';
+import { type PrefixedChunks, withLatePrefix } from '../../../src/io/source/byte-taps.ts';
 import { scratch } from '../../support/cli.ts';
 import { seeded } from '../../support/interrupted.ts';
 

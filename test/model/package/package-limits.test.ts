@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { readPackageFile } from '../../../src/model/package/model-package.ts';
-import { assertWithinLimits } from '../../../src/model/package/package-limits.ts';
+import { assertWithinLimits } from '../../../src/model/package/package-hash.ts';
 import { scratch } from '../../support/cli.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { readBackground } from '../../../src/engine/background.ts';
+import { readBackground } from '../../../src/engine/explaining.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { type ModelPackage, readModelBytes, readPackageFile } from '../../../src/model/package/model-package.ts';
 import { LOCK } from '../../../src/model/package/package-hash.ts';

@@ -3,7 +3,7 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
+import { checkJournal } from '../../../src/model/registry/aliases.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import type { Mover } from '../../../src/model/registry/journal.ts';
 import type { AliasMove } from '../../../src/model/registry/registry.ts';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { registryOptions } from '../../../src/config/registry-options.ts';
 import { readModelBytes } from '../../../src/model/package/model-package.ts';
-import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
+import { checkJournal } from '../../../src/model/registry/aliases.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { openRemote } from '../../../src/model/registry/open.ts';
 import type { RemoteRegistry } from '../../../src/model/registry/remote.ts';

@@ -7,8 +7,8 @@ import { SCOPES, type Scope } from '../../../config/scopes.ts';
 import { parseYaml } from '../../../config/yaml-document.ts';
 import { formatProblem } from '../../../config/yaml-problem.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { fileFault } from '../../../core/file-errors.ts';
 import { underFileLock } from '../../../core/file-lock.ts';
+import { fileFault } from '../../../core/file-system.ts';
 import { RESERVED_PREFIXES } from './identity.ts';
 
 /** Longer than many commands one after the other take. */

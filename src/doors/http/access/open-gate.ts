@@ -1,8 +1,7 @@
 // Puts the gatekeeper of a service together from its configuration, and has it measured.
 import { readFile } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
-import type { IssuerConfig } from '../../../config/oidc-options.ts';
-import type { ServerConfig } from '../../../config/server-config.ts';
+import type { IssuerConfig, ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';

@@ -1,8 +1,8 @@
 // Tokens of identity providers (JWT, RFC 7519): signature, audience, validity, permissions.
 import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
-import type { IssuerConfig } from '../../../config/oidc-options.ts';
 import { SCOPES, type Scope } from '../../../config/scopes.ts';
+import type { IssuerConfig } from '../../../config/server-config.ts';
 import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { Grant, Identity } from './identity.ts';

@@ -6,6 +6,7 @@ import {
   fixedWord,
   idOf,
   type Log,
+  type LogEvent,
   type LogFields,
   type LogLevel,
   named,
@@ -13,7 +14,6 @@ import {
   type Word,
   words,
 } from '../../../core/log.ts';
-import type { LogEvent } from '../../../core/log-events.ts';
 import { parseTraceparent, type Span, type Tracer, traceFields } from '../../../core/tracing.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import { labelOf } from '../access/identity.ts';

@@ -2,9 +2,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
+import { inBackground } from '../../../core/async.ts';
 import { startInterval, stopTimer, type Timer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { Identity } from '../access/identity.ts';

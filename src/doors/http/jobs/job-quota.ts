@@ -1,7 +1,6 @@
 // Storage quota of the jobs of one key, so that a key that fills its share does not block others.
 import type { ServerConfig } from '../../../config/server-config.ts';
-import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../core/exceeded-limit.ts';
+import { SluiceError, tooMany } from '../../../core/errors.ts';
 import type { HeldJob, JobStore } from './job-store.ts';
 
 /** Quota is reserved in steps of this size, or of a hundredth of the quota if that is less. */

@@ -1,7 +1,8 @@
 // Runs jobs: claims the next one, renews its leases, and records how each ended while it holds the lease.
+
+import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
-import { inBackground } from '../../../core/in-background.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import { systemFault, withoutNames } from '../wire/problem.ts';
 import type { ServiceContext } from '../wire/scoring-request.ts';

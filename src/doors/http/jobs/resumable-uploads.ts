@@ -2,10 +2,9 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { inBackground } from '../../../core/async.ts';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
-import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../core/exceeded-limit.ts';
-import { inBackground } from '../../../core/in-background.ts';
+import { SluiceError, tooMany } from '../../../core/errors.ts';
 import type { Identity } from '../access/identity.ts';
 import { bodyOptions, type JobSpec, type ServiceContext, type Turn, takeTurn } from '../wire/scoring-request.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { createPrivateFile } from '../../../core/private-files.ts';
+import { createPrivateFile } from '../../../core/file-system.ts';
 import {
   type ClaimedJob,
   type HeldJob,

@@ -1,7 +1,6 @@
 // Admission control: a limit of requests at work, a bounded queue with fair turns between keys, and a share for each key.
 import { monotonicMs } from '../../../core/clock.ts';
-import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../core/exceeded-limit.ts';
+import { SluiceError, tooMany } from '../../../core/errors.ts';
 import { withRetryAfter } from './retry-after.ts';
 
 interface AdmissionLimits {

@@ -1,7 +1,7 @@
 // The answer of a predict request: held back until its status is certain, then written as fast as it is read.
 import type { ServerResponse } from 'node:http';
+import { inBackground } from '../../../core/async.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { inBackground } from '../../../core/in-background.ts';
 import { clientTimer } from './client-timer.ts';
 import { type Agreed, ContentEncoder } from './content-coding.ts';
 import type { AnswerDigest } from './content-digest.ts';

@@ -17,8 +17,14 @@ import {
   type Word,
   words,
 } from '../../../core/log.ts';
-import { Sampler } from '../../../core/sampler.ts';
-import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
+import {
+  parseTraceparent,
+  Sampler,
+  type Span,
+  type TraceParent,
+  type Tracer,
+  traceFields,
+} from '../../../core/tracing.ts';
 import { type LoginFault, LoginRefused } from '../access/permissions.ts';
 import { protocolOf } from './streaming-support.ts';
 

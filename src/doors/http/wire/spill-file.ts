@@ -2,8 +2,8 @@
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { tooMany } from '../../../core/exceeded-limit.ts';
-import { writeAll } from '../../../io/sink/write-all.ts';
+import { tooMany } from '../../../core/errors.ts';
+import { writeAll } from '../../../io/sink/file-target.ts';
 
 export interface SpillOptions {
   /** Maximum of bytes that wait in the file. */

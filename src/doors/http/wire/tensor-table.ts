@@ -1,5 +1,5 @@
 // The inputs of an Open Inference request as a table of columns: batch by batch, so that rows are never held as text all at once.
-import type { ValueKind } from '../../../core/block-columns.ts';
+import type { ValueKind } from '../../../core/block.ts';
 import {
   type BatchColumn,
   type ColumnSource,

@@ -1,7 +1,7 @@
 // Rows on which two evaluators are compared: values at, next to and far from every threshold, and categories known and not.
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../../encode/encoder.ts';
-import type { Cell } from '../../onnx/feature.ts';
+import type { Cell } from '../../onnx/traced-model.ts';
 import { above, below } from '../../trees/float.ts';
 import type { Slot } from '../../trees/slots.ts';
 

@@ -1,12 +1,77 @@
-// Native evaluation, planned: a model traced and compiled to plain data. Threads that open a plan load nothing of this.
+// Native evaluation, planned: a model traced and compiled to plain data. Threads that open a plan load nothing of this file.
 import type { OnnxModel } from '../../onnx/graph.ts';
 import { traceModel } from '../../onnx/trace.ts';
 import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
-import type { Kernel } from '../../trees/machine.ts';
+import { readEnsemble } from '../../trees/ensemble.ts';
+import { type Finishing, finishing } from '../../trees/finish.ts';
+import { growTrees, type Tree } from '../../trees/grow.ts';
+import { compileMachine, type Kernel, type MachineImage, type NumberPlace } from '../../trees/machine.ts';
+import { numberState, planSlots, type Slot } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
-import { type ForestPlan, planForest } from './forest-plan.ts';
-import { CAPACITY } from './head.ts';
-import type { InputShape } from './source.ts';
+import { CAPACITY, type InputShape, inputOf, plain } from './feature-source.ts';
+
+// Tree ensembles: places of inputs, the compiled machine, and how sums become scores.
+
+/** A compiled tree ensemble and the way to it from the inputs: plain data. */
+export interface ForestPlan {
+  readonly kind: 'trees';
+  readonly trees: number;
+  readonly slots: readonly Slot[];
+  /** Inputs that are copied whole: input and its region. */
+  readonly shared: readonly (readonly [input: number, region: number])[];
+  /** Number slots with a region of their own: slot and region. */
+  readonly own: readonly (readonly [slot: number, region: number])[];
+  readonly image: MachineImage;
+  readonly finishing: Finishing;
+}
+
+/** @throws Unsupported | SluiceError model_invalid */
+function planForest(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): ForestPlan {
+  if (trace.head.kind !== 'trees') throw new Unsupported('the model is no tree ensemble');
+  const file = readEnsemble(trace.head.node);
+  const double = trace.type === 'float64';
+  const e = double ? { ...file, double } : file;
+  if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
+  // ONNX Runtime takes double attributes with double inputs only.
+  if (file.double && !double) throw new Unsupported('double thresholds for float features');
+  // ONNX Runtime truncates a number before it looks it up in a large set, the standard does not.
+  if (e.members.size > 0) throw new Unsupported('set tests of ai.onnx.ml 5');
+  if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
+  const trees: Tree[] = growTrees(e);
+  const last = finishing(
+    e,
+    trees.map((t) => t.leaves),
+  );
+  const plan = planSlots(trace.features, trees, double);
+  const domain = double ? 'float64' : 'float32';
+
+  const regions: number[] = [];
+  const shared = new Map<number, number>();
+  const own: [slot: number, region: number][] = [];
+  const places = plan.slots.map((slot, s): NumberPlace | undefined => {
+    if (slot.kind !== 'number') return undefined;
+    const input = inputOf(shapes, slot.source);
+    const asIs = plain(slot.feature);
+    if (asIs === undefined || slot.source.type !== domain) {
+      const region = regions.push(1) - 1;
+      own.push([s, region]);
+      return { region, offset: 0 };
+    }
+    if (!shared.has(input)) shared.set(input, regions.push(shapes[input]!.width) - 1);
+    const missing = asIs.imputed === null ? {} : { missing: numberState(slot, asIs.imputed) };
+    return { region: shared.get(input)!, offset: slot.source.column, ...missing };
+  });
+  const image = compileMachine(e, trees, plan, { double, capacity, regions, places, ...(kernel ? { kernel } : {}) });
+  return {
+    kind: 'trees',
+    trees: trees.length,
+    slots: plan.slots,
+    shared: [...shared],
+    own,
+    image,
+    finishing: last,
+  };
+}
 
 /**
  * A model compiled for native evaluation: plain data, so that one process compiles it and threads of others open it. Holds

@@ -1,0 +1,131 @@
+// Flags of the commands that read outputs: `verify`, `replay`, and `outcomes`, which compares predictions with outcomes.
+
+import { FILE_FORMATS } from '../../core/file-format.ts';
+import { choice, maybe, text, whole } from '../options/describe-option.ts';
+import { SCORING } from '../options/scoring.ts';
+import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+const output = { name: 'output', description: 'an output that has a manifest beside it', complete: 'file' } as const;
+const input = { schema: text('the input it was made of'), value: 'file', complete: 'file' } as const;
+const modelPackage = {
+  schema: text('folder of the package it was made with'),
+  value: 'folder',
+  complete: 'folder',
+} as const;
+const key = {
+  schema: text('public key (PEM) of who has to have signed the manifest'),
+  value: 'file',
+  complete: 'file',
+} as const;
+
+export const PROOF_COMMANDS = {
+  verify: {
+    description:
+      'check an output against its manifest: name changed blocks and, given --input and --package, the rows that changed',
+    arguments: [output],
+    flags: {
+      input,
+      list: {
+        schema: text('its list of rejected rows', { otherwise: 'beside the output' }),
+        value: 'file',
+        complete: 'file',
+      },
+      package: modelPackage,
+      registry: registryFlag,
+      key,
+      written_as: {
+        schema: text('name under which the output was written, if it was renamed', {
+          otherwise: 'the name that it has now',
+        }),
+        value: 'name',
+      },
+      json: switchFlag('print what was found as JSON'),
+    },
+  },
+  replay: {
+    description: 'score a row of an input again with the package its manifest names, and compare bits',
+    arguments: [
+      {
+        name: 'output',
+        description: 'an output that has a manifest beside it, or the pipeline (YAML) that wrote a table',
+        complete: 'file',
+      },
+    ],
+    flags: {
+      row: { schema: whole('row, from 1', [1, 2 ** 31]), required: true },
+      input: { ...input, schema: text('the input it was made of', { otherwise: 'beside the output' }) },
+      package: modelPackage,
+      registry: registryFlag,
+      key,
+      json: switchFlag('print both answers as JSON'),
+    },
+  },
+} as const satisfies CommandSpecs;
+
+const BY_NAME = { otherwise: 'by the name of the file' };
+const COMMA = { otherwise: 'tab for .tsv and .tab, else comma' };
+const file = (description: string) => ({ schema: text(description), value: 'file', complete: 'file' }) as const;
+const column = (description: string, otherwise?: string) =>
+  ({ schema: maybe(description, otherwise === undefined ? {} : { otherwise }), value: 'column' }) as const;
+
+export const OUTCOME_COMMANDS = {
+  outcomes: {
+    description:
+      'compare predictions with what became of the applications: AUC, KS, Brier, calibration, what was approved and went bad',
+    arguments: [
+      {
+        name: 'predictions',
+        description: 'files of predictions, or patterns of several; none: the output topics of --pipeline',
+        optional: true,
+        many: true,
+        complete: 'file',
+      },
+    ],
+    flags: {
+      labels: file('file with the outcomes'),
+      labels_topic: { schema: text('topic with the outcomes, of the brokers of --pipeline'), value: 'topic' },
+      pipeline: file('a pipeline: its brokers, its schema registry and its output topics'),
+      key: column('column of the predictions that names the application', 'the keys of the records, for topics'),
+      label_key: column('the same column of the labels', 'as --key'),
+      outcome: { schema: text('column of the labels with the outcome', { default: 'ok' }), value: 'column' },
+      positive: {
+        schema: text('words for the class whose probability was predicted, comma-separated', {
+          default: 'true,True,TRUE,1,1.0',
+        }),
+        value: 'words',
+      },
+      negative: {
+        schema: text('words for the other outcomes, which count as bad', { default: 'false,False,FALSE,0,0.0' }),
+        value: 'words',
+      },
+      month: column('column with the month of the application (2026-03), of the labels or else of the predictions'),
+      time: column('column with its time in ISO 8601 instead', 'of topics, the time of the record'),
+      model: {
+        schema: maybe('model that made the predictions: id:version', { otherwise: 'they say it' }),
+        value: 'name',
+      },
+      model_column: column('column of the predictions that holds id:version'),
+      probability: {
+        schema: text('column with the probability of the positive class', { default: 'probability' }),
+        value: 'column',
+      },
+      on_duplicate: {
+        schema: choice('a key that is there twice ends the command, or the last row counts', ['refuse', 'last'], {
+          otherwise: 'refuse for files, last for topics',
+        }),
+        value: 'what',
+      },
+      format: { schema: choice('format of the predictions', FILE_FORMATS, BY_NAME) },
+      delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
+      labels_format: { schema: choice('format of the labels', FILE_FORMATS, BY_NAME) },
+      labels_delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
+      output: { schema: text('where the report goes as JSON'), short: 'o', value: 'file', complete: 'file' },
+      metrics_file: {
+        schema: text('leave the metrics there, for a collector of text files'),
+        value: 'file',
+        complete: 'file',
+      },
+      json: switchFlag('print the report as JSON instead of tables'),
+    },
+  },
+} as const satisfies CommandSpecs;

@@ -1,0 +1,133 @@
+// What the owner of an input declares about it, and the totals that reveal a truncated file. Sluice guesses none of this.
+import { Type } from 'typebox';
+import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts';
+import { choice, closed, type Door, maybe, text, whole } from './describe-option.ts';
+
+const name = () => Type.String({ minLength: 1 });
+
+export const DECLARED = {
+  rename: () =>
+    Type.Record(Type.String(), name(), {
+      description:
+        'columns that the input calls otherwise: column of the model, or passthrough column, to its name there',
+    }),
+  ignore: () =>
+    Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], {
+      description: 'columns of the input that nobody looks at, by their names there; *: all that are not used',
+    }),
+  constants: () =>
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
+      description: 'columns of the model that the input does not have: the value of each, the same in all rows',
+    }),
+  names: () =>
+    Type.Array(Type.String(), {
+      minItems: 1,
+      description: 'with header: false, the names of the fields in their order',
+    }),
+  header: () => Type.Boolean({ description: 'false: the first row is data, and columns.names names the fields' }),
+  encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
+    choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
+  decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
+    choice('mark between whole part and fraction of numbers in texts', DECIMALS, door),
+  thousands: () =>
+    choice('mark that may stand between groups of three digits of numbers in texts', THOUSANDS, { otherwise: 'none' }),
+  trim: () => Type.Boolean({ description: 'blanks around values and names of the header do not count' }),
+  null_values: () =>
+    Type.Array(Type.String(), { description: 'words for missing values, besides those of the model package' }),
+} as const;
+
+const columns = <T extends Parameters<typeof Type.Object>[0]>(properties: T) =>
+  Type.Optional(
+    Type.Object(properties, { ...closed, description: 'names of the columns, where they are not those of the model' }),
+  );
+
+const named = {
+  rename: Type.Optional(DECLARED.rename()),
+  ignore: Type.Optional(DECLARED.ignore()),
+  constants: Type.Optional(DECLARED.constants()),
+};
+
+const texts = {
+  decimal: Type.Optional(DECLARED.decimal({ otherwise: 'point' })),
+  thousands: Type.Optional(DECLARED.thousands()),
+  trim: Type.Optional(DECLARED.trim()),
+  null_values: Type.Optional(DECLARED.null_values()),
+};
+
+/** Keys of a source whose records come one by one, in UTF-8. */
+export const declaredOfRecords = () => ({ columns: columns(named), ...texts });
+
+/** Keys of a source that is a stream of bytes. */
+export const declaredOfBytes = () => ({
+  header: Type.Optional(DECLARED.header()),
+  columns: columns({ names: Type.Optional(DECLARED.names()), ...named }),
+  encoding: Type.Optional(DECLARED.encoding({ otherwise: 'utf-8' })),
+  ...texts,
+});
+
+// Control totals: row count, digest, control file, trailer record.
+
+export const TOTALS = {
+  rows: () => whole('applications that the input has to have', [0, 1e12]),
+  sha256: () =>
+    Type.String({
+      pattern: '^[0-9A-Fa-f]{64}$',
+      description: 'SHA-256 that the input as it is stored has to have, hexadecimal',
+    }),
+  control_file: () =>
+    text(
+      'file that says rows=N and sha256=HEX of the input, in lines or separated by semicolons; {path}: that of the input',
+    ),
+} as const;
+
+const expected = () =>
+  Type.Optional(
+    Type.Object(
+      { rows: Type.Optional(TOTALS.rows()), sha256: Type.Optional(TOTALS.sha256()) },
+      { ...closed, description: 'totals of the input: one without them is refused before anything is published' },
+    ),
+  );
+
+const control = () =>
+  Type.Optional(
+    Type.Object(
+      {
+        file: TOTALS.control_file(),
+        rows_key: maybe('its word for the number of applications', { otherwise: 'rows' }),
+        sha256_key: maybe('its word for the digest', { otherwise: 'sha256' }),
+      },
+      { ...closed, description: 'totals of the input in a file that comes with it' },
+    ),
+  );
+
+const trailer = () =>
+  Type.Optional(
+    Type.Object(
+      {
+        marker: text('first field of the trailer'),
+        rows_field: whole('its field with the number of applications, from 1', [2, 1000]),
+        extra_rows: Type.Optional(
+          whole('records that this number counts besides applications: header row, trailer', [0, 10], {
+            otherwise: '0',
+          }),
+        ),
+      },
+      { ...closed, description: 'the last record of csv or tsv is no application but says how many there are' },
+    ),
+  );
+
+/** Keys of a source of files. */
+export const totalsOfFiles = () => ({
+  expect: expected(),
+  control: control(),
+  done_file: maybe(
+    'file that has to be there, because the sender leaves it when the input is whole; {path}: that of the input',
+  ),
+  trailer: trailer(),
+});
+
+/** Keys of a source of one stream. */
+export const totalsOfStreams = () => ({ expect: expected(), trailer: trailer() });
+
+/** Keys of a source of uploads. */
+export const totalsOfUploads = () => ({ trailer: trailer() });

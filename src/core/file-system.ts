@@ -1,0 +1,96 @@
+// File system helpers: error messages, files that only their owner can read, and checks that directories are writable.
+import { chmodSync, closeSync, openSync } from 'node:fs';
+import { chmod, mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { SluiceError } from './errors.ts';
+
+const WORDS: Readonly<Record<string, string>> = {
+  EACCES: 'no permission',
+  EDQUOT: 'the quota is used up',
+  EFBIG: 'the file is larger than the system permits',
+  EIO: 'the disk failed',
+  EMFILE: 'this process has too many open files: raise its limit (ulimit -n)',
+  ENAMETOOLONG: 'the name is too long',
+  ENFILE: 'this machine has too many open files',
+  ENOENT: 'it or its folder does not exist',
+  ENOSPC: 'no space is left on the disk',
+  EPERM: 'it is not permitted',
+  EROFS: 'the file system is read-only',
+};
+
+/** `ENOSPC, no space is left on the disk`; the message of what is no fault of the file system. */
+export function fileFault(cause: unknown): string {
+  const { code } = cause as NodeJS.ErrnoException;
+  if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
+  return WORDS[code] === undefined ? code : `${code}, ${WORDS[code]}`;
+}
+
+/** Whether there is no room for more. */
+export const isFull = (cause: unknown): boolean =>
+  ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '');
+
+// Modes are set explicitly, because the umask of the process may allow more.
+
+export const PRIVATE_FILE = 0o600;
+const PRIVATE_FOLDER = 0o700;
+
+/** Restricts a folder to its owner. One that belongs to somebody else, such as the root of a volume, stays as it is. */
+export async function restrictFolder(folder: string): Promise<void> {
+  const { uid, mode } = await stat(folder);
+  if ((mode & 0o077) !== 0 && uid === process.getuid?.()) await chmod(folder, PRIVATE_FOLDER);
+}
+
+/**
+ * Creates a file for its owner only, before a library opens it that would create it for everybody. One that is there is restricted; it is
+ * not opened, because closing it would drop the locks that this process has on it.
+ */
+export function createPrivateFile(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', PRIVATE_FILE));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    restrictFile(file);
+  }
+}
+
+function restrictFile(file: string): void {
+  try {
+    chmodSync(file, PRIVATE_FILE);
+  } catch (error) {
+    // The file belongs to another user, whose mode may still let this process in.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;
+  }
+}
+
+/**
+ * Makes the folder if it is not there, for its owner only, writes a file into it and removes that again.
+ * @throws SluiceError folder_unusable, naming the setting
+ */
+export async function assertUsable(setting: string, folder: string): Promise<void> {
+  const probe = path.join(folder, `.sluice-probe-${process.pid}-${crypto.randomUUID()}`);
+  try {
+    await makeFolder(path.resolve(folder));
+    await writeFile(probe, 'x', { mode: PRIVATE_FILE });
+  } catch (cause) {
+    const why = (cause as NodeJS.ErrnoException).code ?? 'unknown';
+    throw new SluiceError('folder_unusable', `${setting}: ${folder} cannot be written to (${why})`, { cause });
+  } finally {
+    await rm(probe, { force: true }).catch(() => {});
+  }
+}
+
+/** Not by the recursive mkdir of Node, because that never ends where a file system says ENOENT whatever is there, as /proc does. */
+async function makeFolder(folder: string): Promise<void> {
+  const attempt = (): Promise<boolean> =>
+    mkdir(folder, { mode: PRIVATE_FOLDER }).then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === 'EEXIST') return true;
+        if (error.code === 'ENOENT' && path.dirname(folder) !== folder) return false;
+        throw error;
+      },
+    );
+  if (await attempt()) return;
+  await makeFolder(path.dirname(folder));
+  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
+}

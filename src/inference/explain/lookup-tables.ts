@@ -1,0 +1,169 @@
+// Hash tables without objects: from integers to integers, and from integers to computed vectors within a memory budget.
+
+const FIRST_SLOTS = 8;
+/** 2^32 divided by the golden ratio: neighbouring keys lie far apart (Knuth, The Art of Computer Programming 3, 6.4). */
+const GOLDEN = 0x9e3779b1 | 0;
+
+export class IntegerTable {
+  #size = 0;
+  /** Pairs of a key and what belongs to it + 1; 0: the place is free. At most half of the places are taken. */
+  #places = new Int32Array(2 * FIRST_SLOTS);
+  #shift = 32 - Math.log2(FIRST_SLOTS);
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The next key makes the table twice as large. */
+  get full(): boolean {
+    return (this.#size + 1) * 4 > this.#places.length;
+  }
+
+  get bytes(): number {
+    return this.#places.byteLength;
+  }
+
+  /** What belongs to a key, or -1. Keys are 32-bit integers. */
+  find(key: number): number {
+    const places = this.#places;
+    const last = places.length - 2;
+    for (let at = (Math.imul(key, GOLDEN) >>> this.#shift) << 1; ; at = (at + 2) & last) {
+      const found = places[at + 1]!;
+      if (found === 0 || places[at] === key) return found - 1;
+    }
+  }
+
+  /** For a key that is not there yet; `value` is not negative. */
+  add(key: number, value: number): void {
+    if (this.full) this.#grow();
+    this.#size++;
+    this.#put(key, value + 1);
+  }
+
+  clear(): void {
+    if (this.#size > 0) this.#places.fill(0);
+    this.#size = 0;
+  }
+
+  #put(key: number, found: number): void {
+    const places = this.#places;
+    const last = places.length - 2;
+    let at = (Math.imul(key, GOLDEN) >>> this.#shift) << 1;
+    while (places[at + 1] !== 0) at = (at + 2) & last;
+    places[at] = key;
+    places[at + 1] = found;
+  }
+
+  #grow(): void {
+    const old = this.#places;
+    this.#places = new Int32Array(2 * old.length);
+    this.#shift--;
+    for (let at = 0; at < old.length; at += 2) if (old[at + 1] !== 0) this.#put(old[at]!, old[at + 1]!);
+  }
+}
+
+/** Memory that memos share, in bytes. */
+export interface MemoBudget {
+  left: number;
+}
+
+/** Position of the vector that is zero everywhere; it takes no room of its own. */
+export const NOTHING = 0;
+/** Vectors of a new memo. */
+const FIRST_VECTORS = 4;
+/** Up to so many keys, the number of a key's vector stands in an array; it has 16 bits. */
+const MOST_INDEXED = 4096;
+
+export class VectorMemo {
+  readonly width: number;
+  /** Vectors of `width` numbers, one after the other; the first is zero. What is kept later may stand in another array. */
+  values: Float64Array;
+  readonly #budget: MemoBudget;
+  readonly #keys: number;
+  /** Number of the vector of a key + 1, or 0; null: the table has them. Made with the first vector. */
+  #index: Uint16Array | null = null;
+  #table: IntegerTable | null = null;
+  #vectors = 1;
+
+  /** Keys are whole numbers below `keys`. */
+  constructor(width: number, keys: number, budget: MemoBudget) {
+    this.width = width;
+    this.#keys = keys;
+    this.#budget = budget;
+    this.values = new Float64Array(width);
+  }
+
+  /** Where in `values` the vector of a key begins, or -1. */
+  find(key: number): number {
+    const number = this.#index !== null ? this.#index[key]! - 1 : this.#table !== null ? this.#table.find(key) : -1;
+    return number < 0 ? -1 : number * this.width;
+  }
+
+  /** The same for many keys, into `at`; false: some have none, and a number below zero there. */
+  findAll(keys: Int32Array, count: number, at: Int32Array): boolean {
+    if (this.#index !== null) return findIndexed(this.#index, this.width, keys, count, at);
+    let all = true;
+    for (let i = 0; i < count; i++) {
+      at[i] = this.find(keys[i]!);
+      all &&= at[i]! >= 0;
+    }
+    return all;
+  }
+
+  /** Keeps a vector, `from[at]`.., for a key that has none; returns where it stands, or -1 if there is no room for it. */
+  keep(key: number, from: Float64Array, at: number): number {
+    const { width } = this;
+    const to = this.#vectors * width;
+    if (to + width > this.values.length && !this.#grow()) return -1;
+    if (!this.#enter(key, this.#vectors)) return -1;
+    const { values } = this;
+    for (let k = 0; k < width; k++) values[to + k] = from[at + k]!;
+    this.#vectors++;
+    return to;
+  }
+
+  /** Keeps that the vector of a key is zero everywhere. */
+  keepNothing(key: number): void {
+    this.#enter(key, NOTHING);
+  }
+
+  #enter(key: number, number: number): boolean {
+    if (this.#index === null && this.#table === null) {
+      if (this.#keys <= MOST_INDEXED && this.#take(this.#keys * 2)) this.#index = new Uint16Array(this.#keys);
+      else this.#table = new IntegerTable();
+    }
+    if (this.#index !== null) {
+      this.#index[key] = number + 1;
+      return true;
+    }
+    const table = this.#table!;
+    if (table.full && !this.#take(table.bytes)) return false;
+    table.add(key, number);
+    return true;
+  }
+
+  #grow(): boolean {
+    const larger = Math.max(this.values.length * 2, this.width * FIRST_VECTORS);
+    if (!this.#take((larger - this.values.length) * 8)) return false;
+    const values = new Float64Array(larger);
+    values.set(this.values);
+    this.values = values;
+    return true;
+  }
+
+  #take(bytes: number): boolean {
+    if (this.#budget.left < bytes) return false;
+    this.#budget.left -= bytes;
+    return true;
+  }
+}
+
+function findIndexed(index: Uint16Array, width: number, keys: Int32Array, count: number, at: Int32Array): boolean {
+  let lacking = 0;
+  for (let i = 0; i < count; i++) {
+    const number = index[keys[i]!]! - 1;
+    lacking |= number;
+    at[i] = number * width;
+  }
+  return lacking >= 0;
+}

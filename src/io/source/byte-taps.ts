@@ -1,0 +1,235 @@
+// Byte streams with an observer: for hashing and counting, for a check against a known digest or prefix, and with the trailer record held back.
+import { createHash } from 'node:crypto';
+import type { TableFeed } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { Chunks } from './byte-source.ts';
+
+/**
+ * The same chunks, read whichever way the reader likes: `see` gets all bytes once and in order before the reader does, `end` is called
+ * when there are no more. What either throws ends the read.
+ */
+export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end: () => void = () => {}): Chunks {
+  const readInto = chunks.readInto?.bind(chunks);
+  return {
+    // Whoever sees the lines of a table go by changes nothing of what its columns are.
+    ...(chunks.columns ? { columns: chunks.columns } : {}),
+    async *[Symbol.asyncIterator]() {
+      for await (const chunk of chunks) {
+        see(chunk);
+        yield chunk;
+      }
+      end();
+    },
+    ...(readInto
+      ? {
+          readInto: async (target: Uint8Array) => {
+            const n = await readInto(target);
+            if (n === 0) end();
+            else see(target.subarray(0, n));
+            return n;
+          },
+        }
+      : {}),
+  };
+}
+
+/** The next `bytes` of an input. */
+interface KnownBytes {
+  bytes: number;
+  sha256: string;
+}
+
+/**
+ * `known`: all of the input, one behind the other. `changed` makes the error.
+ * @throws what `changed` makes, at the latest at the end of the input
+ */
+export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: () => Error): Chunks {
+  const due = known.map((part) => ({ ...part }));
+  let hash = createHash('sha256');
+  const close = (): void => {
+    while (due.length > 0 && due[0]!.bytes === 0) {
+      if (hash.digest('hex') !== due.shift()!.sha256) throw changed();
+      hash = createHash('sha256');
+    }
+  };
+  const take = (bytes: Uint8Array): void => {
+    close();
+    for (let at = 0; at < bytes.length; close()) {
+      const part = due[0];
+      if (part === undefined) throw changed();
+      const n = Math.min(part.bytes, bytes.length - at);
+      hash.update(bytes.subarray(at, at + n));
+      part.bytes -= n;
+      at += n;
+    }
+  };
+  const end = (): void => {
+    close();
+    if (due.length > 0) throw changed();
+  };
+  return seenChunks(chunks, take, end);
+}
+
+// A trailer is not a record of the table and must not reach the decoders.
+
+const LF = 10;
+const CR = 13;
+/** A longer line is no trailer. */
+const LONGEST = 64 * 1024;
+
+const isEnd = (byte: number | undefined): boolean => byte === LF || byte === CR;
+
+/** Text in UTF-8 without its last line that is not empty, which is there when the chunks have ended. */
+export class WithoutLastLine {
+  #held = Buffer.alloc(0);
+  /** The beginning of the line that is held was too long to be held. */
+  #cut = false;
+
+  /** The last line without its end; null: there is none, or it is too long to be a trailer. */
+  get last(): string | null {
+    const end = this.#textEnd(this.#held);
+    return this.#cut || end === 0 ? null : this.#held.toString('utf8', 0, end);
+  }
+
+  /** A chunk is valid until the next one is asked for. */
+  async *rest(chunks: Chunks): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      const bytes = this.#held.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#held, chunk]);
+      const from = this.#lastLine(bytes);
+      if (from > 0) yield bytes.subarray(0, from);
+      this.#held = bytes.subarray(from);
+    }
+  }
+
+  /** Where the last line begins that is not empty, or may go on. */
+  #lastLine(bytes: Buffer): number {
+    const end = this.#textEnd(bytes);
+    // Only ends of lines: the line that was held before them is the last one, if it is still here.
+    let from = end;
+    while (from > 0 && !isEnd(bytes[from - 1])) from--;
+    if (from > 0) this.#cut = false;
+    if (bytes.length - from <= LONGEST) return from;
+    this.#cut = true;
+    return bytes.length;
+  }
+
+  #textEnd(bytes: Buffer): number {
+    let end = bytes.length;
+    while (end > 0 && isEnd(bytes[end - 1])) end--;
+    return end;
+  }
+}
+
+// The prefix of an input with the SHA-256 of all bytes read so far, which identifies the input of an interrupted run.
+
+/** The first `bytes` of an input. */
+export interface Prefix {
+  bytes: number;
+  sha256: string;
+}
+
+export interface PrefixedChunks {
+  chunks: Chunks;
+  /** All that was read up to now; null: somebody else hashes it. */
+  prefix(): Prefix | null;
+  /** Whether there is one to be told: what was expected has been read and is there, or what was not hashed has been read again. */
+  holds(): boolean;
+}
+
+/**
+ * `expected`: what the input has to begin with.
+ * @throws SluiceError while reading: checkpoint_mismatch, or what `chunks` throw
+ */
+export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChunks {
+  const hash = createHash('sha256');
+  let read = 0;
+  let due = expected;
+
+  /** `bytes`: empty at the end of the input. */
+  function take(bytes: Uint8Array): void {
+    let from = 0;
+    if (due !== null && (read + bytes.length >= due.bytes || bytes.length === 0)) {
+      from = due.bytes - read;
+      hash.update(bytes.subarray(0, from));
+      if (from > bytes.length || hash.copy().digest('hex') !== due.sha256) {
+        throw new SluiceError('checkpoint_mismatch', 'the content of the input changed since the run was interrupted');
+      }
+      due = null;
+    }
+    hash.update(from === 0 ? bytes : bytes.subarray(from));
+    read += bytes.length;
+  }
+
+  const end = () => take(new Uint8Array(0));
+  const seen = seenChunks(chunks, take, end);
+  return {
+    chunks: chunks.table ? { ...seen, table: seenTable(chunks.table, take, end) } : seen,
+    prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
+    holds: () => due === null,
+  };
+}
+
+/**
+ * Hashes nothing until somebody asks whether there is a prefix: a run that is over before its first checkpoint never does. Then `again`
+ * gives what was read so far once more, and from where it has caught up bytes are hashed as they are read. A file that changes meanwhile
+ * has no prefix.
+ */
+export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8Array>): PrefixedChunks {
+  const hash = createHash('sha256');
+  let read = 0;
+  let mode: 'idle' | 'behind' | 'abreast' | 'known' = 'idle';
+
+  function take(bytes: Uint8Array): void {
+    if (mode === 'abreast' || mode === 'known') hash.update(bytes);
+    read += bytes.length;
+  }
+
+  async function catchUp(): Promise<void> {
+    mode = 'behind';
+    let hashed = 0;
+    for await (const chunk of again()) {
+      // What is not known here yet is hashed when it comes.
+      const known = chunk.subarray(0, mode === 'behind' ? read - hashed : 0);
+      hash.update(known);
+      hashed += known.length;
+      if (hashed === read) mode = 'abreast';
+    }
+    if (mode === 'abreast') mode = 'known';
+  }
+
+  return {
+    chunks: seenChunks(chunks, take),
+    prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
+    holds: () => {
+      // The run itself says what is the matter with its input.
+      if (mode === 'idle') catchUp().catch(() => {});
+      return mode === 'known';
+    },
+  };
+}
+
+/** The same table: `see` gets the bytes of its cells, and those of a list of words when it is first used. */
+function seenTable(table: TableFeed, see: (bytes: Uint8Array) => void, end: () => void): TableFeed {
+  /** By column; other lists may come and go. */
+  const lists: number[] = [];
+  return {
+    names: table.names,
+    async next() {
+      const rows = await table.next();
+      if (rows === null) end();
+      rows?.run.cells.forEach((cell, column) => {
+        if (cell.kind === 'numbers') see(bytesOf(cell.values));
+        else if (cell.kind === 'coded') {
+          const { id, bytes, ends } = cell.words;
+          if (lists[column] !== id) for (const part of [bytesOf(ends), bytes]) see(part);
+          lists[column] = id;
+          see(bytesOf(cell.codes));
+        } else for (const part of [bytesOf(cell.ends), cell.bytes]) see(part);
+      });
+      return rows;
+    },
+  };
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | Int32Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);

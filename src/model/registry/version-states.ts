@@ -1,0 +1,71 @@
+// The lifecycle state of each version: from folders and aliases, the journal, and the approval policy.
+import { SluiceError } from '../../core/errors.ts';
+import type { ModelPackage } from '../package/model-package.ts';
+import { SIGNATURE } from '../package/package-hash.ts';
+import type { Mover } from './journal.ts';
+import { type ModelEntry, pickVersion, type ResolvableEntry } from './registry.ts';
+import { type Approvals, approvedIn, type StateEntry, statesOf } from './state-journal.ts';
+
+/** What is there, before the journal is asked; with the journal. */
+export interface FoundEntry extends Pick<ModelEntry, 'id' | 'versions' | 'aliases'> {
+  journal: readonly StateEntry[];
+}
+
+/** null: no version is left. @throws SluiceError signature_invalid: approvals are asked for, and the journal was changed */
+export function withStandings(found: FoundEntry | null, approvals: Approvals | null): ResolvableEntry | null {
+  if (found === null) return null;
+  const { id, aliases, journal } = found;
+  // Files may be left of what was removed.
+  const isRemoved = (version: string) => journal.findLast((e) => e.version === version)?.to === 'removed';
+  const versions = found.versions.filter((v) => !isRemoved(v));
+  if (versions.length === 0) return null;
+  const states = statesOf({ versions, aliases }, journal);
+  return { id, versions, aliases, states, approved: approvals === null ? null : approvedIn(journal, approvals) };
+}
+
+/** The same as it is listed. */
+export const asListed = ({ id, versions, aliases, states }: ResolvableEntry): ModelEntry => ({
+  ...{ id, versions, aliases, states },
+});
+
+/**
+ * Refuses to retire or remove what references mean.
+ * @throws SluiceError model_in_use, naming them
+ */
+export function assertUnmeant(entry: ResolvableEntry, version: string): void {
+  const { id, aliases } = entry;
+  const meaning = Object.entries(aliases).flatMap(([alias, v]) => (v === version ? [`${id}@${alias}`] : []));
+  if (!Object.hasOwn(aliases, 'champion') && isMeantBare(entry, version)) meaning.unshift(`${id} (the newest)`);
+  if (meaning.length === 0) return;
+  throw new SluiceError('model_in_use', `${id}:${version} is what ${meaning.join(', ')} means: point elsewhere first`);
+}
+
+/** Without a policy, too: others may resolve without one. */
+function isMeantBare(entry: ResolvableEntry, version: string): boolean {
+  try {
+    return pickVersion({ ...entry, approved: null }, { id: entry.id }) === version;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Four eyes: who signed a package does not approve it.
+ * @throws SluiceError approval_refused
+ */
+export async function assertNotSigner(model: ModelPackage, { key }: Mover): Promise<void> {
+  if (!model.files.some((f) => f.name === SIGNATURE)) return;
+  if (!key) {
+    throw new SluiceError('approval_refused', `${model.ref} is signed: whoever approves it signs, too (--key)`);
+  }
+  const [{ createPublicKey }, { verifySignature }] = await Promise.all([
+    import('node:crypto'),
+    import('../signing/model-signature.ts'),
+  ]);
+  const own = await verifySignature(model, { kind: 'key', key: createPublicKey(key) }).catch(() => null);
+  if (own === null) return;
+  throw new SluiceError(
+    'approval_refused',
+    `${model.ref} was signed with this very key: somebody else has to approve it`,
+  );
+}

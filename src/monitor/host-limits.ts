@@ -1,0 +1,68 @@
+// When certificates expire, and how much space is left on the disks that are written.
+import { X509Certificate } from 'node:crypto';
+import { readFile, stat, statfs } from 'node:fs/promises';
+import { inBackground } from '../core/async.ts';
+import { startInterval, stopTimer } from '../core/clock.ts';
+import type { Metrics } from './metrics.ts';
+
+const BEGIN = '-----BEGIN CERTIFICATE-----';
+
+/** When the first certificate of a chain in PEM expires, ms since 1970. @throws what is no certificate */
+export function expiryOf(chain: string): number {
+  const all = chain.split(BEGIN).slice(1);
+  if (all.length === 0) throw new Error('there is no certificate');
+  return Math.min(...all.map((pem) => new X509Certificate(`${BEGIN}${pem}`).validToDate.getTime()));
+}
+
+/**
+ * Has the metrics read files of certificates again whenever they have changed; the one that expires first counts. One that cannot be
+ * read leaves the last answer.
+ */
+export function measureCertificates(metrics: Metrics, use: string, files: readonly string[]): void {
+  const known = new Map<string, { mtimeMs: number; expiry: number }>();
+  const look = async (file: string): Promise<void> => {
+    const { mtimeMs } = await stat(file);
+    if (known.get(file)?.mtimeMs !== mtimeMs)
+      known.set(file, { mtimeMs, expiry: expiryOf(await readFile(file, 'utf8')) });
+  };
+  if (files.length === 0) return;
+  metrics.onScrape(async () => {
+    const looks = await Promise.allSettled(files.map(look));
+    const first = Math.min(...[...known.values()].map(({ expiry }) => expiry));
+    if (known.size > 0) metrics.certificateExpiry.set({ use }, first / 1000);
+    for (const { status } of looks)
+      if (status === 'rejected') metrics.background.inc({ task: 'reading a certificate' });
+  });
+}
+
+/** Not with every scrape: a network file system that hangs would hold it up. */
+const EVERY_MS = 15_000;
+
+/** Looks now and then, until the function given back is called. `folders`: by what they are used for. */
+export function watchDisks(
+  metrics: Metrics,
+  folders: Readonly<Record<string, string>>,
+  everyMs = EVERY_MS,
+): () => void {
+  const asking = new Set<string>();
+  const look = async (use: string, folder: string): Promise<void> => {
+    if (asking.has(use)) return;
+    asking.add(use);
+    try {
+      const { bavail, bsize } = await statfs(folder);
+      metrics.diskFree.set({ use }, bavail * bsize);
+    } catch {
+      // A folder that is not there has no space: the last number must not stand for it.
+      metrics.diskFree.remove({ use });
+    } finally {
+      asking.delete(use);
+    }
+  };
+  const lookAtAll = (): void => {
+    for (const [use, folder] of Object.entries(folders)) inBackground('asking for free space', () => look(use, folder));
+  };
+  lookAtAll();
+  const timer = startInterval(lookAtAll, everyMs);
+  timer.unref();
+  return () => stopTimer(timer);
+}

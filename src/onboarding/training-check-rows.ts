@@ -1,0 +1,122 @@
+// Rows of the training table with their outcomes, as classes of the model, and their scores by the registered model.
+import type { Manifest } from '../model/package/manifest.ts';
+import { areForeign, assignLabels, isGoodWord, outcomeLabels } from './classes.ts';
+import type { Draft } from './draft.ts';
+import { fitLosses, type PairedGain, pairedGain } from './fit-loss.ts';
+import { SwapScorer } from './swap-scorer.ts';
+import { booleanWord } from './training-table.ts';
+
+/** The most rows that are asked. */
+const WITNESS_ROWS = 20_000;
+/** With fewer rows, or fewer of a class, nothing is proven. */
+const FEWEST_ROWS = 100;
+const FEWEST_OF_A_CLASS = 20;
+/** Standard errors by which scores have to be better than a constant to know anything of the outcome. */
+const KNOWS = 2;
+/** Standard errors by which one reading of the labels has to fit better than another. */
+const SURE = 4;
+
+export interface WitnessRows {
+  readonly task: 'binary' | 'multiclass' | 'regression';
+  readonly rows: readonly (readonly string[])[];
+  /** binary: 1 for the positive class, else 0. multiclass: index of the class. regression: the value. */
+  readonly truth: Float64Array;
+  /** Holds the predictions of the same rows. */
+  readonly scorer: SwapScorer;
+}
+
+interface WitnessFound {
+  /** null: the table is no witness. */
+  readonly witness: WitnessRows | null;
+  /** Why it is none. */
+  readonly why: string;
+  /** What the outcome itself says against the registration. */
+  readonly contradictions: readonly string[];
+}
+
+/** @throws SluiceError model_failed: the model fails on a row */
+export async function findWitness(draft: Draft, manifest: Manifest): Promise<WitnessFound> {
+  const { task, outcome } = manifest;
+  const none = (why: string, ...contradictions: string[]): WitnessFound => ({ witness: null, why, contradictions });
+  if (outcome === undefined || task === 'score') return none('no outcome is named that the model predicts');
+  const field = draft.table.header.indexOf(outcome);
+  const known = draft.table.sample.filter(({ fields }) => fields[field]!.trim() !== '').slice(0, WITNESS_ROWS);
+  if (known.length < FEWEST_ROWS) return none(`fewer than ${FEWEST_ROWS} rows have an outcome in ${outcome}`);
+  const opened = await SwapScorer.open(
+    draft,
+    manifest,
+    known.map((k) => k.fields),
+  );
+  const rows = opened.kept.map((r) => known[r]!.fields);
+  const { scorer } = opened;
+  const read = task === 'regression' ? valuesOf(rows, field) : classesOf(draft, manifest, scorer, rows.map((r) => r[field]!)); // biome-ignore format: one line
+  if (typeof read === 'string') return none(read, read);
+  if (!tells(task, read)) return none(`too few rows of either kind in ${outcome}`);
+  const gain = gainOverConstant({ task, rows, truth: read, scorer });
+  if (gain.z >= KNOWS) return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [] };
+  const text = `the scores tell nothing of ${outcome}: a constant fits the table as well (${gain.z.toFixed(1)} standard errors). It is not the outcome the model was trained on (--outcome), not its table, or its order and codes are others`;
+  return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [text] };
+}
+
+/** Numbers; true and false as 1 and 0. */
+function valuesOf(rows: readonly (readonly string[])[], field: number): Float64Array | string {
+  const values = Float64Array.from(rows, (row) => Number(booleanWord(row[field]!) ?? row[field]!));
+  return values.every(Number.isFinite) ? values : 'the outcome of some rows is no number';
+}
+
+/** Whether each row is of the positive class, or its class; a text: what is wrong with the outcome. */
+function classesOf(
+  draft: Draft,
+  manifest: Manifest,
+  scorer: SwapScorer,
+  cells: readonly string[],
+): Float64Array | string {
+  const { outcome, classes = [], task } = manifest;
+  const labels = outcomeLabels(manifest, cells);
+  const positive = classes.indexOf(manifest.positive_class!);
+  const truthBy = (classOf: ReadonlyMap<string, number>) =>
+    Float64Array.from(cells, (cell) =>
+      task === 'binary' ? Number(classOf.get(cell) === positive) : classOf.get(cell)!,
+    );
+  const found = areForeign(labels) || task === 'binary' ? assignLabels(manifest, cells, scorer.given) : null;
+  if (!areForeign(labels)) {
+    const turned =
+      found !== null && found.lead.z >= SURE && [...found.classOf].some(([cell, c]) => labels.classOf.get(cell) !== c);
+    if (!turned || !turnedOnPurpose(draft, manifest)) return truthBy(withoutForeign(labels.classOf, cells));
+    draft.findings.assumed(
+      `class ${manifest.positive_class} of the model is what the table calls ${outcome} = ${[...found.classOf].find(([, c]) => c === positive)?.[0]}: it was trained on the outcome turned round, and --positive-class says so`,
+    );
+    return truthBy(found.classOf);
+  }
+  const share = `${(100 * labels.foreign).toFixed(0)} % of the rows have an outcome in ${outcome} that is none of the classes of the model (${classes.join(', ')})`;
+  if (!found) return `${share}: this is not the outcome it was trained on (--outcome)`;
+  const words = [...found.classOf].sort((a, b) => a[1] - b[1]).map(([cell, c]) => `${cell} is class ${classes[c]}`);
+  draft.findings.assumed(
+    `${share}; its values are taken as the scores have them: ${words.join(', ')}${found.lead.z >= SURE ? ` (${found.lead.z.toFixed(0)} standard errors better than any other reading)` : ', though another reading fits nearly as well'}`,
+  );
+  return truthBy(found.classOf);
+}
+
+/** A few odd cells count as the other class of none: they are no class at all and stay out of the positive one. */
+const withoutForeign = (classOf: ReadonlyMap<string, number>, cells: readonly string[]): ReadonlyMap<string, number> =>
+  new Map([...new Set(cells)].map((cell) => [cell, classOf.get(cell) ?? 0]));
+
+/** The user chose the class that is not the good one by its label. */
+const turnedOnPurpose = ({ options }: Draft, { positive_class }: Manifest): boolean =>
+  options.positiveClass !== undefined && !isGoodWord(String(positive_class)) && String(positive_class) !== '1';
+
+function tells(task: WitnessRows['task'], truth: Float64Array): boolean {
+  if (truth.length < FEWEST_ROWS) return false;
+  if (task === 'regression') return truth.some((t) => t !== truth[0]);
+  const counts = Map.groupBy(truth, (t) => t);
+  return [...counts.values()].filter((rows) => rows.length >= FEWEST_OF_A_CLASS).length >= 2;
+}
+
+/** How much better than a constant the scores fit; the wrong way round they know as much. */
+function gainOverConstant({ task, truth, scorer: { given } }: WitnessRows): PairedGain {
+  const level = fitLosses(task, { values: given.values.map(() => 0.5), width: given.width }, truth);
+  const gains = [given.values, ...(task === 'binary' ? [given.values.map((p) => 1 - p)] : [])].map((values) =>
+    pairedGain(level, fitLosses(task, { values, width: given.width }, truth)),
+  );
+  return gains.reduce((a, b) => (b.z > a.z ? b : a));
+}

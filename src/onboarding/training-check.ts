@@ -1,0 +1,289 @@
+// The training-data check: rejects a registration that the training table contradicts, and lists what the table cannot decide.
+import { SluiceError } from '../core/errors.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import { calibration } from '../outcomes/calibration.ts';
+import { brierScore, discrimination, type ScoredOutcomes } from '../outcomes/discrimination.ts';
+import type { Draft, DraftColumn } from './draft.ts';
+import { NO_ENCODING, ruleFor } from './encoding-file.ts';
+import { logOddsOf, type Predictions } from './fit-loss.ts';
+import { binning } from './portfolio-change.ts';
+import { plural, type Residual, type TrainingFit, type WitnessReport } from './report-card.ts';
+import { runSwapTest, type SwapTest, type TriedSwap } from './swap-test.ts';
+import { someNames } from './swaps.ts';
+import { findWitness, type WitnessRows } from './training-check-rows.ts';
+import { missingIn, valuesIn } from './training-table.ts';
+
+// The fit of the model to its own training table: discrimination, calibration, and levels with errors beyond chance.
+
+/** Levels of a column that are looked at: those with most rows. */
+const MOST_LEVELS = 50;
+/** A level with fewer rows tells nothing. */
+const LEAST_ROWS = 20;
+/** Residuals that are kept, the largest first. */
+const KEPT = 10;
+
+function fitOf(draft: Draft, { task, rows, truth, scorer }: WitnessRows): TrainingFit {
+  const { given } = scorer;
+  return {
+    rows: rows.length,
+    ...summaryOf(task, given, truth),
+    residuals: task === 'regression' && hasTwoValues(truth) ? [] : residualsOf(draft, rows, errorsOf(given, truth)),
+  };
+}
+
+const hasTwoValues = (truth: Float64Array): boolean => new Set(truth).size === 2;
+
+type Summary = Omit<TrainingFit, 'rows' | 'residuals'>;
+
+function summaryOf(task: WitnessRows['task'], given: Predictions, truth: Float64Array): Summary {
+  const none = { auc: null, logLoss: null, explainedVariance: null, brier: null, calibration: null };
+  const n = truth.length;
+  if (task === 'regression') {
+    // Points or a score held against an outcome of two values have another scale, and tell by their order only.
+    if (hasTwoValues(truth))
+      return { ...none, auc: discrimination(splitBy(truth, (r) => given.values[r]!, Math.max(...new Set(truth)))).auc };
+    const mean = truth.reduce((a, b) => a + b, 0) / n;
+    const spread = truth.reduce((a, t) => a + (t - mean) ** 2, 0);
+    const left = truth.reduce((a, t, r) => a + (t - given.values[r]!) ** 2, 0);
+    return { ...none, explainedVariance: 1 - left / spread };
+  }
+  if (task === 'multiclass') {
+    const { values, width } = given;
+    const classes = [...new Set(truth)];
+    const aucs = classes.flatMap((c) => discrimination(splitBy(truth, (r) => values[r * width + c]!, c)).auc ?? []);
+    const logLoss = truth.reduce((a, t, r) => a - Math.log(Math.max(1e-15, values[r * width + t]!)), 0) / n;
+    return { ...none, auc: aucs.reduce((a, b) => a + b, 0) / aucs.length, logLoss };
+  }
+  const scored = splitBy(truth, (r) => given.values[r]!, 1);
+  const found = calibration(scored);
+  const logLoss =
+    truth.reduce((a, t, r) => a + Math.log1p(Math.exp((t === 1 ? -1 : 1) * logOddsOf(given.values[r]!))), 0) / n;
+  return {
+    ...none,
+    auc: discrimination(scored).auc,
+    logLoss,
+    brier: brierScore(scored),
+    calibration: found && { ece: found.ece, intercept: found.intercept, slope: found.slope },
+  };
+}
+
+function splitBy(truth: Float64Array, score: (r: number) => number, positive: number): ScoredOutcomes {
+  const of = (is: boolean) => {
+    const scores: number[] = [];
+    truth.forEach((t, r) => {
+      if ((t === positive) === is) scores.push(score(r));
+    });
+    return Float64Array.from(scores).sort();
+  };
+  return { positives: of(true), negatives: of(false) };
+}
+
+/** Outcome − prediction; of several classes, of the place of the class among them. */
+function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64Array {
+  if (width === 1) return truth.map((t, r) => t - values[r]!);
+  return truth.map((t, r) => {
+    let expected = 0;
+    for (let c = 0; c < width; c++) expected += c * values[r * width + c]!;
+    return t - expected;
+  });
+}
+
+/** Residuals by column and level against the mean of all: a model trained on reweighted classes is not told apart by that. */
+function residualsOf(
+  { columns, table }: Draft,
+  rows: readonly (readonly string[])[],
+  errors: Float64Array,
+): Residual[] {
+  const mean = errors.reduce((a, b) => a + b, 0) / errors.length;
+  const variance = errors.reduce((a, e) => a + (e - mean) ** 2, 0) / errors.length;
+  const found = columns.flatMap((column) => {
+    const field = table.header.indexOf(column.spec.name);
+    const levelOf = binning(
+      column,
+      rows.map((r) => r[field]!),
+    );
+    const groups = Map.groupBy(rows.keys(), (r) => levelOf(rows[r]![field]!));
+    const largest = [...groups].filter(([, rs]) => rs.length >= LEAST_ROWS).sort((a, b) => b[1].length - a[1].length);
+    return largest.slice(0, MOST_LEVELS).map(([level, rs]): Residual => {
+      const own = rs.reduce((a, r) => a + errors[r]!, 0) / rs.length - mean;
+      const share = 1 - rs.length / errors.length;
+      const error = Math.sqrt((variance * share) / rs.length);
+      return { column: column.spec.name, level, rows: rs.length, mean: own, z: error > 0 ? own / error : 0 };
+    });
+  });
+  return found.sort((a, b) => Math.abs(b.z) - Math.abs(a.z)).slice(0, KEPT);
+}
+
+// Values of the training table that the encoder would accept in another spelling.
+
+/** Share of the rows with an unknown value from which the table cannot be the one the encoder was made with. */
+const FOREIGN_SHARE = 0.5;
+/** Share of the unknown rows that another spelling has to explain. */
+const EXPLAINED = 0.5;
+/** Rows with a value that only another spelling knows, as a share of all. */
+const NOTICED = 0.005;
+
+/** What the table says against the encoding, a text a column. */
+function respelledValues({ columns }: Draft): string[] {
+  return columns.flatMap((column) => {
+    const found = foreignValues(column);
+    return found === null ? [] : [`column ${column.spec.name}: ${found}`];
+  });
+}
+
+function foreignValues({ spec, profile, known }: DraftColumn): string | null {
+  const list = spec.codes ? Object.keys(spec.codes) : (known?.values ?? spec.values);
+  if (spec.kind !== 'category' || !list || list.length === 0 || !profile.distinct) return null;
+  const words = new Set(list);
+  const values = valuesIn(profile);
+  const unknown = [...profile.distinct].filter(([value]) => !words.has(value));
+  const rows = unknown.reduce((n, [, count]) => n + count, 0);
+  if (rows === 0 || rows <= NOTICED * (values + missingIn(profile))) return null;
+  for (const [what, respell] of SPELLINGS) {
+    const byKey = new Set(list.flatMap((w) => respell(w) ?? []));
+    const explained = unknown.reduce((n, [value, count]) => {
+      const key = respell(value);
+      return key !== null && byKey.has(key) ? n + count : n;
+    }, 0);
+    if (explained > EXPLAINED * rows)
+      return `${plural(explained, 'row')} hold values that the encoding knows ${what}: write the table, and applications, as they were in training (read_csv(dtype=str)), or the codes as the table has them`;
+  }
+  if (rows <= FOREIGN_SHARE * values) return null;
+  return `${plural(rows, 'row')} of ${values.toLocaleString('en')} hold values that the encoding does not know: it is not that of this table`;
+}
+
+/** The digits of a whole number without leading zeros, 1.0 as 1. */
+function wholeNumber(value: string): string | null {
+  if (!/^\d+(?:\.0)?$/.test(value)) return null;
+  return String(BigInt(value.split('.', 1)[0]!));
+}
+
+/** In words → what two spellings of one value have in common; null: it cannot be spelled so. */
+const SPELLINGS: readonly (readonly [string, (value: string) => string | null])[] = [
+  ['with other leading zeros', wholeNumber],
+  ['in capital or small letters', (v) => v.toLowerCase()],
+  ['with or without blanks around', (v) => v.trim().toLowerCase()],
+];
+
+/** By how much a swap has to fit better to contradict the registration: standard errors, and a share of what the swapped model knows. */
+const USUAL = { errors: 4, share: 0.01 };
+const RARE = { errors: 6, share: 0.05 };
+/** Standard errors by which the outcome wants less of what is registered, and a share that needs no such support. */
+const NOT_BORNE_OUT = -2;
+const LARGE_SHARE = 0.15;
+/** Below this a gain is of no consequence, however sure it is: nats, or shares of the variance, a row. */
+const LEAST_GAIN = 0.0005;
+/** Rows that have to change for standard errors to be trusted. */
+const LEAST_CHANGED = 30;
+/** Standard errors within which two registrations cannot be told apart. */
+const OPEN = 2;
+/** The same for what the user said: the table has to doubt it. */
+const OPEN_IF_SAID = 1;
+/** Predictions that differ by less are the same for whoever decides by them. */
+const DIFFERS = 0.005;
+/** Open questions that are listed one by one. */
+const LISTED = 12;
+/** Contradictions that are told. */
+const TOLD = 4;
+
+/**
+ * Holds the registration against the outcome of the training table. Predictions of the training library say more than any
+ * outcome can: where they were given and came out, no swap is tried.
+ * @throws SluiceError registration_contradicted
+ */
+export async function askTrainingTable(draft: Draft, manifest: Manifest): Promise<WitnessReport> {
+  const { findings, options } = draft;
+  const { witness, why, contradictions: ofOutcome } = await findWitness(draft, manifest);
+  const tried = witness && !draft.test ? await runSwapTest(draft, manifest, witness) : null;
+  const contradictions = [...respelledValues(draft), ...(tried ? contradictionsOf(tried) : []), ...ofOutcome];
+  if (contradictions.length > 0 && options.force === undefined) throw contradicted(contradictions);
+  for (const text of contradictions) findings.warn(`registered by force: ${text}`);
+  if (!witness) findings.assumed(`the training table is no witness of this registration (${why}): order, codes and missing values are as they were said or assumed`); // biome-ignore format: words
+  if (tried) reportOpen(draft, tried);
+  if (!draft.test) reportUnwitnessed(draft);
+  return {
+    fit: witness && fitOf(draft, witness),
+    swaps: tried && { rows: tried.rows, tried: tried.tried, offered: tried.offered },
+    forced: contradictions.length > 0 ? { reason: options.force!, contradictions } : null,
+  };
+}
+
+const contradicted = (texts: readonly string[]): SluiceError =>
+  new SluiceError(
+    'registration_contradicted',
+    `the training table contradicts this registration:\n${texts.map((t) => `  - ${t}`).join('\n')}\nRegister it as the table says, or with --force "reason", which is kept in the package.`,
+  );
+
+function contradictionsOf({ near, rows }: SwapTest): string[] {
+  const guilty = bestOfEach(near.filter(contradicts));
+  const told = guilty
+    .slice(0, TOLD)
+    .map(
+      ({ swap, gain, losses }) =>
+        `with ${swap.words} it would fit the outcome better by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows (loss ${losses.swapped.toFixed(4)} instead of ${losses.given.toFixed(4)}): ${swap.mend}`,
+    );
+  if (guilty.length > TOLD) told.push(`and ${guilty.length - TOLD} more of this kind, which may follow from these`);
+  return told;
+}
+
+/**
+ * Where a model has not learnt all there is, other codes than it was trained on may fit better by chance: a linear model on codes
+ * does so. Then what is registered is borne out by itself, and only a large gain speaks against it.
+ */
+function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): boolean {
+  const bar = swap.rare ? RARE : USUAL;
+  const guilty = borneOut === null || borneOut <= NOT_BORNE_OUT;
+  return (
+    (guilty || gain.mean >= LARGE_SHARE * (losses.constant - losses.swapped)) &&
+    gain.z >= bar.errors &&
+    gain.mean >= LEAST_GAIN &&
+    gain.mean >= bar.share * (losses.constant - losses.swapped) &&
+    changed >= LEAST_CHANGED
+  );
+}
+
+/** Of several swaps about one thing the first, which is the best; two that come to the same are one. */
+function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
+  const seen = new Set<string | number>();
+  return near.filter(({ swap, losses }) => {
+    if (seen.has(swap.subject) || seen.has(losses.swapped)) return false;
+    return seen.add(swap.subject).add(losses.swapped);
+  });
+}
+
+/** Lists what the table cannot tell, with both candidates and how far their predictions differ; what nobody said comes first. */
+function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
+  const isOpen = ({ swap, gain, largest }: TriedSwap) =>
+    gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
+  const open = bestOfEach(near.filter((t) => !contradicts(t) && isOpen(t))).sort(
+    (a, b) => Number(a.swap.declared) - Number(b.swap.declared),
+  );
+  for (const { swap, gain, largest, typical } of open.slice(0, LISTED)) {
+    const tells =
+      gain.z > OPEN
+        ? `the table prefers the latter by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
+        : 'the table cannot tell';
+    findings.assumed(
+      `${swap.subject}: ${swap.given}, or ${swap.words}? Predictions differ by up to ${largest.toPrecision(2)}, typically ${typical.toPrecision(2)}; ${tells} (${swap.mend})`,
+    );
+  }
+  if (open.length > LISTED) {
+    const most = Math.max(...open.slice(LISTED).map((t) => t.largest));
+    findings.assumed(
+      `${open.length - LISTED} more swaps cannot be told from what is registered; predictions differ by up to ${most.toPrecision(2)} (${someNames(open.slice(LISTED).map((t) => t.swap.subject))})`,
+    );
+  }
+}
+
+/** Columns without a missing value in the table, of which nobody said what missing becomes. */
+function reportUnwitnessed({ columns, options, findings }: Draft): void {
+  const encoding = options.encoding ?? NO_ENCODING;
+  const names = columns.flatMap(({ spec, profile, known }) => {
+    const said = ruleFor(encoding.missing, spec.name) !== undefined || known?.marker !== undefined;
+    return missingIn(profile) > 0 || spec.missing?.as === 'error' || said ? [] : [spec.name];
+  });
+  if (names.length === 0) return;
+  findings.assumed(
+    `no training row lacks ${someNames(names, 8)}: what the model gets where an application does is a default (--encoding, missing)`,
+  );
+}
