@@ -3,7 +3,7 @@ import type { Counter, Gauge } from 'prom-client';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { MeasuredColumn } from '../drift/drift-plan.ts';
 import { driftFigures, type Shares, trainedShares } from '../drift/drift-report.ts';
-import { METRICS_PROCESSES, type MetricFamilies } from './metric-families.ts';
+import { METRICS_PROCESSES, type MetricFamilies } from './metric-registration.ts';
 
 type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax';
 

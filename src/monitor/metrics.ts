@@ -9,7 +9,7 @@ import {
   METRICS_PROCESSES,
   type MetricsProcess,
   type SeriesFilter,
-} from './metric-families.ts';
+} from './metric-registration.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 
 /** Of histograms by model: each bucket is a series of every model. */

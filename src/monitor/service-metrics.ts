@@ -1,5 +1,5 @@
 // Defines the metrics that only `sluice serve` exports: requests, keys, the audit log, jobs and uploads.
-import { type Exporter, MetricFamilies } from './metric-families.ts';
+import { type Exporter, MetricFamilies } from './metric-registration.ts';
 
 const SERVE: readonly Exporter[] = ['serve'];
 

@@ -25,7 +25,7 @@ import type { PiecePlace } from '../io/source/block-cutter.ts';
 import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-source.ts';
 import { seenChunks } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { isObject } from '../storage/objects.ts';
+import { isObject } from '../storage/providers.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import type { PlannedInput } from './shards/shard-plan.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';

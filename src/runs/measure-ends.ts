@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { measureCertificates, watchDisks } from '../monitor/host-limits.ts';
 import type { Metrics } from '../monitor/metrics.ts';
-import { isObject } from '../storage/objects.ts';
+import { isObject } from '../storage/providers.ts';
 
 type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;
 

@@ -11,7 +11,7 @@ import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { writeError } from '../io/sink/file-target.ts';
 import { type ByteRange, type ByteSource, openFile } from '../io/source/byte-source.ts';
-import { isObject, storeOf } from '../storage/objects.ts';
+import { isObject, storeOf } from '../storage/providers.ts';
 
 const READ_BYTES = 256 * 1024;
 

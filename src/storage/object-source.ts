@@ -3,7 +3,7 @@
 import path from 'node:path';
 import { sleep } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
-import { objectAddress, storeOf } from './objects.ts';
+import { objectAddress, storeOf } from './providers.ts';
 
 interface ObjectSource {
   /** Each chunk is valid until the next one is requested. */

@@ -2,7 +2,7 @@
 import { SluiceError } from '../core/errors.ts';
 import { openObject } from './object-source.ts';
 import type { ObjectStore } from './object-store.ts';
-import { objectAddress, storeOf } from './objects.ts';
+import { objectAddress, storeOf } from './providers.ts';
 
 /** Object storage takes 10,000 parts of 5 MiB at least; numbers are skipped where a writer was cut off. */
 const LEAST_PART_BYTES = 8 * 1024 * 1024;

@@ -1,7 +1,7 @@
 // Writes an object in parts that are invisible until they are complete: a multipart upload, published or aborted.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
-import { objectAddress, storeOf } from './objects.ts';
+import { objectAddress, storeOf } from './providers.ts';
 
 /** Object storage takes 10,000 parts of 5 MiB at least: they grow, so that terabytes fit. */
 const FIRST_PART_BYTES = 8 * 1024 * 1024;

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
+import { METRICS_PROCESSES } from '../../src/monitor/metric-registration.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { RECORDINGS } from '../../tools/alerts/recordings.ts';
 import { rulesFile } from '../../tools/alerts/rules-file.ts';

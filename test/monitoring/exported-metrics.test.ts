@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-registration.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { ALERTS } from '../../tools/alerts/alert-table.ts';
 import { RECORDINGS } from '../../tools/alerts/recordings.ts';

@@ -12,7 +12,7 @@ import { openGcs } from '../../src/storage/gcs/gcs-store.ts';
 import { matchingObjects, openObject } from '../../src/storage/object-source.ts';
 import type { ObjectStore } from '../../src/storage/object-store.ts';
 import { ObjectUpload } from '../../src/storage/object-upload.ts';
-import { objectAddress, storeOf } from '../../src/storage/objects.ts';
+import { objectAddress, storeOf } from '../../src/storage/providers.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { type Installed, installAzurite, installFakeGcs, installS3 } from '../support/registries/install.ts';
 import { requireServer } from '../support/registries/require.ts';

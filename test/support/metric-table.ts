@@ -1,5 +1,5 @@
 // The metric families that each exporter has, according to the definitions in the product.
-import type { Exporter } from '../../src/monitor/metric-families.ts';
+import type { Exporter } from '../../src/monitor/metric-registration.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 
 const metrics = new Metrics('serve');

@@ -1,5 +1,5 @@
 // What a rule is in the tables beside this file, and the expressions that several of them share.
-import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-registration.ts';
 import type { Span, Times } from './times.ts';
 
 /** An alert. Its runbook is the section of docs/runbooks.md of the same name. */

@@ -1,7 +1,7 @@
 // Generates docs/metrics.md from the metric definitions; a test compares the page with them.
 import type { Registry } from 'prom-client';
 import { OutcomeMetrics } from '../../src/monitor/left-metrics.ts';
-import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-registration.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 
 const EXPORTER_NAMES: Readonly<Record<Exporter, string>> = {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 import { type Log, SILENT } from '../../core/log.ts';
-import { isObject } from '../../storage/objects.ts';
+import { isObject } from '../../storage/providers.ts';
 import type { ByteSink } from './byte-sink.ts';
 import {
   type CommitFile,
@@ -18,6 +18,8 @@ import {
   writeJournal,
 } from './commit-journal.ts';
 import { targetOf, writeAll, writeError } from './file-target.ts';
+import type { ObjectSet } from './object-set.ts';
+import { holdLease } from './owner.ts';
 import {
   clearLeftOvers,
   dropKept,
@@ -29,9 +31,7 @@ import {
   recover,
   takeOver,
   waitForOthers,
-} from './leftovers.ts';
-import type { ObjectSet } from './object-set.ts';
-import { holdLease } from './owner.ts';
+} from './temporary-files.ts';
 
 const JOURNAL = 'commit';
 const UNDOING = 'undo';

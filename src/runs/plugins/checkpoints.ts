@@ -12,7 +12,7 @@ import { gone } from '../../io/sink/commit-journal.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import { isRevocable } from '../../io/sink/file-sink.ts';
 import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/byte-taps.ts';
-import { isObject } from '../../storage/objects.ts';
+import { isObject } from '../../storage/providers.ts';
 import { TallyAccumulator } from '../accumulator.ts';
 import { type Endpoint, type OpenSource, STDIO } from '../endpoints.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';

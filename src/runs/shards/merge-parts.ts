@@ -15,7 +15,7 @@ import { checked } from '../../io/source/byte-taps.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { FileDigest } from '../../proof/block-digests.ts';
-import { isObject } from '../../storage/objects.ts';
+import { isObject } from '../../storage/providers.ts';
 import { RunAccount } from '../account.ts';
 import { tallyOfSaved } from '../accumulator.ts';
 import { outputName, packedSink, plainOf, seenSink } from '../endpoints.ts';

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../../core/errors.ts';
 import { PART_ENDING } from '../../core/file-names.ts';
-import { isObject, storeOf } from '../../storage/objects.ts';
+import { isObject, storeOf } from '../../storage/providers.ts';
 import type { Endpoint } from '../endpoints.ts';
 import { outputName } from '../endpoints.ts';
 import { type FoundPart, partsOf } from '../plugins/shard-part.ts';

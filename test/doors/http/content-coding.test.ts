@@ -9,7 +9,7 @@ import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } fr
 import { columnFromArray, tableFromColumns, tableFromIPC, tableToIPC } from '@uwdata/flechette';
 import { expect, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { agreedCoding, type ContentCoding, ContentEncoder } from '../../../src/doors/http/wire/content-coding.ts';
+import { agreedCoding, type ContentCoding, ContentEncoder } from '../../../src/doors/http/wire/response-coding.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { asNative, asObjects, openUpload, PREDICT, predictUrl, type Reply } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { fieldsOfStat } from '../../../src/core/processes.ts';
 import { CommitSet } from '../../../src/io/sink/commit-set.ts';
-import { keepLatest } from '../../../src/io/sink/leftovers.ts';
 import { thisOwner } from '../../../src/io/sink/owner.ts';
+import { keepLatest } from '../../../src/io/sink/temporary-files.ts';
 import { scratch } from '../../support/cli.ts';
 
 const filesOf = (folder: string): Record<string, string> =>

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { emptyResponse, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
-import { agreedCoding, compressor, varyWith } from '../wire/content-coding.ts';
+import { agreedCoding, compressor, varyWith } from '../wire/response-coding.ts';
 import { CONTENT_TYPES } from '../wire/scoring-request.ts';
 import type { ByteSpan } from './job-files.ts';
 import type { JobManager } from './job-manager.ts';

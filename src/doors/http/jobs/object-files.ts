@@ -6,7 +6,7 @@ import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { objectSize, openObject } from '../../../storage/object-source.ts';
 import { completeObject, discardParts, ObjectTail, partNumbersOf } from '../../../storage/object-tail.ts';
 import { ObjectUpload, removeObject } from '../../../storage/object-upload.ts';
-import { objectAddress, storeOf } from '../../../storage/objects.ts';
+import { objectAddress, storeOf } from '../../../storage/providers.ts';
 import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';

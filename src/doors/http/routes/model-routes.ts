@@ -17,11 +17,11 @@ import { assertMayUse } from '../access/permissions.ts';
 import { jsonContent, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 import { type COMPONENTS, DRIFT_WINDOW } from '../openapi/schemas.ts';
 import type { Admitted } from '../wire/admission.ts';
-import { sendJson } from '../wire/content-coding.ts';
 import { KeyTurns } from '../wire/key-turns.ts';
 import { systemFault } from '../wire/problem.ts';
 import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { sendJson } from '../wire/response-coding.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
 import { admit, bodyOptions, type ServiceContext } from '../wire/scoring-request.ts';
 

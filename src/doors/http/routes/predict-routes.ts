@@ -17,11 +17,11 @@ import type { Scoring } from '../../../runs/spec.ts';
 import { assertMayUse, assertScope } from '../access/permissions.ts';
 import { FILE_PART, JOB_CREATED, REFUSALS, requestHeaders, schemaRef } from '../openapi/route-parts.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
-import { agreedCoding, varyWith } from '../wire/content-coding.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
 import type { RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { agreedCoding, varyWith } from '../wire/response-coding.ts';
 import {
   type AnswerFormat,
   type BodyFormat,

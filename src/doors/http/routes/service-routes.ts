@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
-import type { SeriesFilter } from '../../../monitor/metric-families.ts';
+import type { SeriesFilter } from '../../../monitor/metric-registration.ts';
 import { type Identity, permits } from '../access/identity.ts';
 import { DOCS_POLICY, docsPage } from '../openapi/docs-page.ts';
 import type { OpenApiDocument } from '../openapi/openapi.ts';

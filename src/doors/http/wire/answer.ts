@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http';
 import { inBackground } from '../../../core/async.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { clientTimer } from './client-timer.ts';
-import { type Agreed, ContentEncoder } from './content-coding.ts';
 import type { AnswerDigest } from './content-digest.ts';
+import { type Agreed, ContentEncoder } from './response-coding.ts';
 import { SpillFile, type SpillOptions } from './spill-file.ts';
 import { cutUnread } from './unread-answer.ts';
 

@@ -1,4 +1,5 @@
-// Cleans up after killed processes: removes temporary files, finishes interrupted commits, and preserves the files of resumable runs.
+// The names of temporary files of an output (`.partial`, `.kept`, …), and removing those of killed processes: finishes interrupted commits, keeps
+// resumable runs.
 import { randomBytes } from 'node:crypto';
 import { constants, copyFile, readdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
