@@ -285,7 +285,8 @@ test('a client that sends everything before it reads does not stall, and nothing
   const s = await sharedService();
   const csv = portfolio(1).replaceAll(',', '\t');
   const [header, line] = csv.trimEnd().split('\n');
-  const rows = 120_000;
+  // The kernel holds 4 MB of the answer (`tcp_wmem`), and part of what the client does not read.
+  const rows = 170_000;
   const spilled = async () => /^sluice_http_spilled_bytes (\d+)$/m.exec((await s.call('GET', '/metrics')).text)?.[1];
   const body = Buffer.from(`${header}\n${`${line}\n`.repeat(rows)}`);
   const socket = tls.connect({ host: '127.0.0.1', port: s.port, rejectUnauthorized: false });
@@ -303,7 +304,9 @@ test('a client that sends everything before it reads does not stall, and nothing
   });
   socket.resume();
   await new Promise((resolve) => socket.on('end', resolve));
-  expect(got.match(/\n\d+\ttrue\t|\n\d+\tfalse\t/g)!.length).toBe(rows);
+  // Chunks may end within a line.
+  const lines = got.replaceAll(/\r\n[0-9a-f]+\r\n/g, '');
+  expect(lines.match(/\n\d+\ttrue\t|\n\d+\tfalse\t/g)!.length).toBe(rows);
   expect(got.endsWith('0\r\n\r\n')).toBe(true);
   expect(await spilled()).toBe('0');
 });
