@@ -5,7 +5,7 @@ import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { JobBlock } from './job-queue.ts';
-import type { ScoredPart, ScoreJob, StreamSpec } from './protocol.ts';
+import { type ScoredPart, type ScoreJob, type StreamSpec, scoreJobOf } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
 /** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
@@ -46,25 +46,9 @@ class SlowWatch {
   }
 }
 
-/** A block as a worker would be sent it. */
-export const jobOf = (
-  { id, spec }: InlineKind,
-  { slab, spans, faults, lines, firstRow, firstByte, columns }: JobBlock,
-  recycled: ArrayBuffer | null,
-): ScoreJob => ({
-  type: 'score',
-  job: 0,
-  kind: id,
-  spec,
-  slab,
-  spans,
-  faults,
-  lines,
-  firstRow,
-  firstByte,
-  recycled,
-  ...(columns ? { columns } : {}),
-});
+/** The message that a worker would get. */
+const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer | null): ScoreJob =>
+  scoreJobOf({ job: 0, kind: id, spec }, block, recycled);
 
 /** Whether a block has at most so many rows and bytes. */
 const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>

@@ -59,6 +59,33 @@ export interface ScoreJob {
   recycled: ArrayBuffer | null;
 }
 
+/** The message for a block. `ids.spec`: null if the worker has that of the kind. */
+export const scoreJobOf = (
+  { job, kind, spec }: Pick<ScoreJob, 'job' | 'kind' | 'spec'>,
+  block: Pick<ScoreJob, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte'> & {
+    columns?: BlockColumns | undefined;
+  },
+  recycled: ArrayBuffer | null,
+  uninterpreted = false,
+): ScoreJob => {
+  const { slab, spans, faults, lines, firstRow, firstByte, columns } = block;
+  return {
+    type: 'score',
+    job,
+    kind,
+    spec,
+    slab,
+    spans,
+    faults,
+    lines,
+    firstRow,
+    firstByte,
+    recycled,
+    ...(columns ? { columns } : {}),
+    ...(uninterpreted ? { uninterpreted } : {}),
+  };
+};
+
 export type ToWorker =
   | OpenModel
   | ScoreJob

@@ -8,7 +8,7 @@ import type { Explained } from '../core/explained-work.ts';
 import { type Word, words } from '../core/log.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { BlockJob, JobStream } from './job-queue.ts';
-import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
+import { type JobAnswer, type OpenModel, scoreJobOf } from './protocol.ts';
 import { type LinkEvents, processLink, threadLink, type WorkerLink } from './worker-link.ts';
 
 interface SupervisorOptions {
@@ -196,23 +196,8 @@ export class WorkerSupervisor {
   /** `recycled`: a buffer for the answer to be written to. */
   send(member: SupervisedWorker, job: BlockJob, recycled: ArrayBuffer | null): void {
     const { kind } = job.stream;
-    const { slab, spans, faults, lines, firstRow, firstByte, columns } = job.block;
     const spec = member.kinds.has(kind.id) ? null : kind.spec;
-    const message: ScoreJob = {
-      type: 'score',
-      job: job.id,
-      kind: kind.id,
-      spec,
-      slab,
-      spans,
-      faults,
-      lines,
-      firstRow,
-      firstByte,
-      recycled,
-      ...(columns ? { columns } : {}),
-      ...(job.uninterpreted ? { uninterpreted: true } : {}),
-    };
+    const message = scoreJobOf({ job: job.id, kind: kind.id, spec }, job.block, recycled, job.uninterpreted);
     member.kinds.add(kind.id);
     member.jobs.push(job);
     member.link.score(message);
