@@ -219,6 +219,13 @@ export const unavailable = (
   code: OutageCode = 'registry_unavailable',
 ): SluiceError => new SluiceError(code, `${name}: ${why}`, cause === undefined ? {} : { cause });
 
+/** `name`: of the setting in the message. @throws SluiceError usage */
+export function httpAddress(name: string, text: string): URL {
+  const url = URL.parse(text);
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new SluiceError('usage', `${name} is no http:// or https:// address`);
+}
+
 /** @throws SluiceError usage */
 export function readCa(file: string | undefined): { ca?: Buffer } {
   if (file === undefined) return {};

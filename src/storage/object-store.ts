@@ -1,6 +1,9 @@
 // What runs need of object storage. Each provider implements it for one bucket or container.
 import type { Readable } from 'node:stream';
 
+/** Settings of the HTTP client of every provider. */
+export const STORE_CALLS = { code: 'storage_unavailable', timeoutMs: 20_000, retries: 4 } as const;
+
 /** Writes only if the object has this version, or only if there is none. */
 export type Condition = { ifMatch: string } | { ifNone: true };
 

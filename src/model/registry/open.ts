@@ -1,9 +1,11 @@
 // Opens a remote registry by its address: `s3://bucket/prefix`, `mlflow+https://host`.
+
 import { readFileSync } from 'node:fs';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { cacheFolder } from '../../core/cache-folder.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { httpAddress } from '../../storage/http-client.ts';
 import { s3Credentials } from '../../storage/s3/s3-credentials.ts';
 import { MlflowStore } from './mlflow.ts';
 import { type Registry, withoutSlashes } from './registry.ts';
@@ -59,7 +61,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
       name: address,
       bucket: url.host,
       region,
-      endpoint: httpAddress('endpoint', endpoint ?? `https://s3.${region}.amazonaws.com`),
+      endpoint: addressOf('endpoint', endpoint ?? `https://s3.${region}.amazonaws.com`),
       pathStyle: options.path_style ?? endpoint !== undefined,
       credentials: s3Credentials(env, { region, caFile, profile: options.profile }),
       caFile,
@@ -69,7 +71,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
     return new MlflowStore({
       ...common,
       name: address,
-      address: httpAddress('registry', address.slice('mlflow+'.length)),
+      address: addressOf('registry', address.slice('mlflow+'.length)),
       experiment: options.experiment,
       authorization: mlflowAuthorization(options, env),
       caFile: options.ca_file ?? env.MLFLOW_TRACKING_SERVER_CERT_PATH,
@@ -78,11 +80,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
   throw new SluiceError('usage', `the registry ${address} is none of a folder, s3://, mlflow+https://, mlflow+http://`);
 }
 
-function httpAddress(what: string, text: string): URL {
-  const url = URL.parse(text);
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:') && url.hostname !== '') return url;
-  throw new SluiceError('usage', `${what} ${text} is no http:// or https:// address`);
-}
+const addressOf = (what: string, text: string): URL => httpAddress(`${what} ${text}`, text);
 
 /** The value of `Authorization`, read for each call as tokens are rotated; undefined without authentication. */
 function mlflowAuthorization(options: RegistryOptions, env: OpenRemoteOptions['env']): () => string | undefined {

@@ -3,14 +3,19 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { type HttpCall, HttpClient, type Reply, unavailable } from '../http-client.ts';
-import type { Condition, ObjectPart, ObjectRange, ObjectStore, StoredObject } from '../object-store.ts';
+import { type HttpCall, HttpClient, httpAddress, type Reply, unavailable } from '../http-client.ts';
+import {
+  type Condition,
+  type ObjectPart,
+  type ObjectRange,
+  type ObjectStore,
+  STORE_CALLS,
+  type StoredObject,
+} from '../object-store.ts';
 import { elements, tag } from '../xml.ts';
 import { accessTokens, type TokenSource } from './azure-tokens.ts';
 
 const API_VERSION = '2023-11-03';
-const RETRIES = 4;
-const TIMEOUT_MS = 20_000;
 
 type Env = NodeJS.ProcessEnv;
 
@@ -63,11 +68,7 @@ function accountOfConnection(connection: string): Account {
   throw new SluiceError('usage', '$AZURE_STORAGE_CONNECTION_STRING has neither AccountKey nor SharedAccessSignature');
 }
 
-function addressOf(text: string): URL {
-  const url = URL.parse(text);
-  if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new SluiceError('usage', 'the endpoint of the Azure storage account is no http:// or https:// address');
-}
+const addressOf = (text: string): URL => httpAddress('the endpoint of the Azure storage account', text);
 
 /** One container. Blocks that were sent but not committed are removed by the service after a week. */
 class AzureStore implements ObjectStore {
@@ -79,10 +80,8 @@ class AzureStore implements ObjectStore {
     this.#container = container;
     this.#account = account;
     this.#http = new HttpClient(account.endpoint.protocol === 'https:', {
+      ...STORE_CALLS,
       name: `az://${container}`,
-      code: 'storage_unavailable',
-      timeoutMs: TIMEOUT_MS,
-      retries: RETRIES,
       caFile,
       authorize: (call) => this.#authorize(call),
     });
@@ -183,7 +182,7 @@ class AzureStore implements ObjectStore {
     const code = String(headers['x-ms-error-code'] ?? tag(text, 'Code'));
     const message = tag(text, 'Message').split('\n')[0] ?? '';
     const why = `it answered ${status} ${code} ${message}`.trim();
-    throw unavailable(`az://${this.#container}`, why, undefined, 'storage_unavailable');
+    throw unavailable(`az://${this.#container}`, why, undefined, STORE_CALLS.code);
   }
 }
 

@@ -1,12 +1,16 @@
 // Buckets of Google Cloud Storage through its JSON API: generations as versions, resumable uploads as parts.
 // https://cloud.google.com/storage/docs/json_api
 import { sleep } from '../../core/clock.ts';
-import { SluiceError } from '../../core/errors.ts';
-import { type HttpCall, HttpClient, type Reply, unavailable } from '../http-client.ts';
-import type { Condition, ObjectPart, ObjectRange, ObjectStore, StoredObject } from '../object-store.ts';
+import { type HttpCall, HttpClient, httpAddress, type Reply, unavailable } from '../http-client.ts';
+import {
+  type Condition,
+  type ObjectPart,
+  type ObjectRange,
+  type ObjectStore,
+  STORE_CALLS,
+  type StoredObject,
+} from '../object-store.ts';
 
-const RETRIES = 4;
-const TIMEOUT_MS = 20_000;
 const FIRST_WAIT_MS = 200;
 const SCOPE = 'https://www.googleapis.com/auth/devstorage.read_write';
 /** The service stores multiples of it until the last call. */
@@ -21,18 +25,17 @@ const INCOMPLETE = 308;
  */
 export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<GcsStore> {
   const { STORAGE_EMULATOR_HOST: emulator } = env;
-  const endpoint = URL.parse(emulator ? (emulator.includes('://') ? emulator : `http://${emulator}`) : 'https://storage.googleapis.com'); // biome-ignore format: one line
-  if (!endpoint || !/^https?:$/.test(endpoint.protocol)) {
-    throw new SluiceError('usage', '$STORAGE_EMULATOR_HOST is no http:// or https:// address');
+  if (emulator) {
+    const address = emulator.includes('://') ? emulator : `http://${emulator}`;
+    return new GcsStore(bucket, httpAddress('$STORAGE_EMULATOR_HOST', address), null);
   }
-  if (emulator) return new GcsStore(bucket, endpoint, null);
   const { GoogleAuth } = await import('google-auth-library');
   const auth = new GoogleAuth({ scopes: [SCOPE] });
-  return new GcsStore(bucket, endpoint, async () => {
+  return new GcsStore(bucket, new URL('https://storage.googleapis.com'), async () => {
     try {
       return (await auth.getAccessToken()) ?? '';
     } catch (cause) {
-      throw unavailable(`gs://${bucket}`, `no credentials: ${(cause as Error).message}`, cause, 'storage_unavailable');
+      throw unavailable(`gs://${bucket}`, `no credentials: ${(cause as Error).message}`, cause, STORE_CALLS.code);
     }
   });
 }
@@ -57,10 +60,8 @@ class GcsStore implements ObjectStore {
     this.#bucket = bucket;
     this.#endpoint = endpoint;
     this.#http = new HttpClient(endpoint.protocol === 'https:', {
+      ...STORE_CALLS,
       name: `gs://${bucket}`,
-      code: 'storage_unavailable',
-      timeoutMs: TIMEOUT_MS,
-      retries: RETRIES,
       ...(token ? { authorize: async () => ({ authorization: `Bearer ${await token()}` }) } : {}),
     });
   }
@@ -113,11 +114,9 @@ class GcsStore implements ObjectStore {
     const headers = { 'x-upload-content-type': OCTETS, 'content-type': 'application/json' };
     const reply = this.#expect(await this.#http.text({ method: 'POST', url, headers, body: Buffer.from('{}') }), [200, 201]); // biome-ignore format: one line
     const session = new URL(reply.headers.location ?? '', this.#endpoint);
-    // Emulators name the address by which they know themselves.
-    if (session.protocol !== this.#endpoint.protocol || session.host !== this.#endpoint.host) {
-      session.protocol = this.#endpoint.protocol;
-      session.host = this.#endpoint.host;
-    }
+    // Emulators return the address by which they know themselves.
+    session.protocol = this.#endpoint.protocol;
+    session.host = this.#endpoint.host;
     this.#uploads.set(session.href, { sent: 0, rest: Buffer.alloc(0), turn: Promise.resolve() });
     return session.href;
   }
@@ -173,7 +172,7 @@ class GcsStore implements ObjectStore {
       try {
         reply = await this.#put(session, bytes.subarray(bytes.length - (end - stored)), stored, total);
       } catch (error) {
-        if (++failures > RETRIES) throw error;
+        if (++failures > STORE_CALLS.retries) throw error;
         await sleep(FIRST_WAIT_MS * 2 ** failures * (0.5 + Math.random()));
         // Bytes whose answer was lost may be stored; the service returns their number.
         reply = await this.#put(session, null, stored, null);
@@ -218,7 +217,7 @@ class GcsStore implements ObjectStore {
   }
 
   #refuse(status: number, message: string): never {
-    throw unavailable(`gs://${this.#bucket}`, `it answered ${status} ${message}`.trim(), undefined, 'storage_unavailable'); // biome-ignore format: one line
+    throw unavailable(`gs://${this.#bucket}`, `it answered ${status} ${message}`.trim(), undefined, STORE_CALLS.code);
   }
 }
 

@@ -24,7 +24,7 @@ const MARGIN_MS = 1_000;
 
 /**
  * States: none → fresh → ageing (one renewal in the background; a failure is retried later) → expired (all calls wait
- * for the renewal, and gets its failure).
+ * for the renewal, and get its failure).
  */
 export function renewed(lend: () => Promise<Lent>, now: () => number = epochMs): CredentialSource {
   let known: Lent | null = null;

@@ -6,7 +6,7 @@ import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
 import { fromInstanceMetadata } from '@smithy/credential-provider-imds';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SluiceError } from '../../core/errors.ts';
-import { type OutageCode, readCa } from '../http-client.ts';
+import { httpAddress, type OutageCode, readCa } from '../http-client.ts';
 import type { Lent } from './renewed-credentials.ts';
 
 interface RoleOptions {
@@ -100,8 +100,9 @@ const WHENCE: Record<Lender, (options: RoleOptions) => string> = {
 /** @throws SluiceError usage */
 function stsEndpoint(env: RoleOptions['env']): string | undefined {
   const endpoint = env.AWS_ENDPOINT_URL_STS || env.AWS_ENDPOINT_URL;
-  if (!endpoint || /^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) return endpoint || undefined;
-  throw new SluiceError('usage', '$AWS_ENDPOINT_URL_STS is no http:// or https:// address');
+  if (!endpoint) return undefined;
+  httpAddress('$AWS_ENDPOINT_URL_STS', endpoint);
+  return endpoint;
 }
 
 interface Refusal extends Error {
