@@ -34,7 +34,7 @@ export interface AnswerSink {
   readonly ready: boolean;
   /** Before the first batch. */
   begin(reader: TopicReader, observer: KafkaObserver): void;
-  /** false: the batch is of an assignment that has ended, and is not answered. */
+  /** false: the batch is of an assignment that has ended, and is not delivered. Called before and after it is scored. */
   accepts(batch: PlacedBatch): boolean;
   deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
   /** Publishes everything that was delivered, while the reader is still a member of the group. */
@@ -122,6 +122,8 @@ export class OrderedReading implements TopicReading {
   async #take(batch: PlacedBatch): Promise<void> {
     if (!this.#sink.accepts(batch)) return;
     const answers = await this.#answers.answer(batch.records);
+    // The assignment may have ended while the batch was scored.
+    if (!this.#sink.accepts(batch)) return;
     const flow = this.#context.account.flow();
     flow.begin('sink');
     try {

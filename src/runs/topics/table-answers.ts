@@ -91,8 +91,6 @@ export class TableAnswers implements AnswerSink {
   }
 
   async deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void> {
-    // The assignment may have ended while the batch was scored.
-    if (!this.accepts(batch)) return;
     const { partition, next } = batch;
     const began = monotonicMs();
     const { columns, rows, unstorable } = this.#rowsOf(answers);
