@@ -11,16 +11,11 @@ import type { RowRange } from '../../engine/score-chunks.ts';
 import type { DELIMITERS } from '../../io/decode/header.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles, hashFolder } from '../../model/package/package-hash.ts';
-import {
-  type BlockRange,
-  type ChangedBlocks,
-  FileDigest,
-  type Located,
-  locateChanges,
-} from '../../proof/block-digests.ts';
+import { type BlockRange, type ChangedBlocks, type Located, locateChanges } from '../../proof/block-digests.ts';
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenName, predicateOf } from '../../proof/statement.ts';
 import { type Endpoint, endpoint, openSource, plainOf } from '../endpoints.ts';
+import { digestOf } from '../plugins/output-manifest.ts';
 import { besideStored, storedBytes, storedText } from '../stored-bytes.ts';
 
 interface VerifyOptions {
@@ -148,7 +143,7 @@ interface FileChanges extends Located {
 async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): Promise<FileChanges | ProofFinding> {
   const { stored } = predicate[file]!;
   try {
-    if ((await digestOfFile(at.name)).sha256 === stored.sha256) {
+    if ((await sha256Of(at.name)) === stored.sha256) {
       return { file, at, isWhole: true, end: 0, changed: [], unreadable: null };
     }
     if (predicate.blocks === null) {
@@ -298,15 +293,13 @@ async function bytesOf(chunks: AsyncIterable<Uint8Array>, from: number, to: numb
   return Buffer.concat(parts);
 }
 
-async function digestOfFile(name: string): Promise<{ sha256: string }> {
-  const digest = new FileDigest();
+const sha256Of = async (name: string): Promise<string> => {
   try {
-    for await (const chunk of storedBytes(name)) digest.add(chunk);
+    return (await digestOf(name)).sha256;
   } catch (cause) {
     throw new SluiceError('input_not_found', `${name} cannot be read: ${fileFault(cause)}`, { cause });
   }
-  return digest.digest;
-}
+};
 
 interface EndOptions {
   format?: Endpoint['format'];
