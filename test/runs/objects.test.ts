@@ -3,7 +3,6 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import { connect, createServer, type Server as TcpServer } from 'node:net';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -14,6 +13,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { ObjectSet } from '../../src/io/sink/object-set.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
+import { Gate } from '../support/registries/gate.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
@@ -164,24 +164,10 @@ function inObjectStorage(start: () => Promise<Server>): void {
   });
 
   test('when an object cannot be published, no parts stay in storage, neither its own nor those of the others', async () => {
-    // Forwards to the real server, but refuses to complete the objects named `refused`.
-    const proxy = createHttpServer((request, response) => {
-      const refused = request.method === 'POST' && /refused.*uploadId/.test(request.url!);
-      if (refused) return void request.resume().on('end', () => response.writeHead(403).end());
-      const { method, url, headers } = request;
-      const forwarded = httpRequest(new URL(url!, server.url), { method, headers }, (answer) => {
-        response.writeHead(answer.statusCode!, answer.headers);
-        answer.pipe(response);
-      });
-      request.pipe(forwarded);
-    });
-    await once(proxy.listen(0, '127.0.0.1'), 'listening');
-    onTestFinished(() => {
-      proxy.closeAllConnections();
-      proxy.close();
-      vi.unstubAllEnvs();
-    });
-    const endpoint = `http://127.0.0.1:${(proxy.address() as { port: number }).port}`;
+    await using gate = await Gate.open(server.url);
+    gate.rule = ({ method, path: call }) => (method === 'POST' && /refused.*uploadId/.test(call) ? 403 : 'pass');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const endpoint = gate.url.origin;
     for (const [name, value] of Object.entries({ ...S3_KEYS, AWS_ENDPOINT_URL: endpoint })) vi.stubEnv(name, value);
     const set = new ObjectSet();
     const bytes = Buffer.alloc(9 * 1024 * 1024, 'x');
@@ -189,7 +175,6 @@ function inObjectStorage(start: () => Promise<Server>): void {
       ['main', false],
       ['refused', true],
     ] as const) {
-      // biome-ignore format: one line
       const sink = set.open(`s3://bank/published/${name}`, beside);
       await sink.write(bytes);
       await sink.commit();
