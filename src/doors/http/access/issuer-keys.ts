@@ -34,7 +34,7 @@ type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 /**
  * States: none (tokens wait for the first fetch) → fresh → old (in use while they are fetched again) → too old (tokens have to
- * wait, and is refused with 503 while the provider is away). However many tokens come, there is one reading at a time, and none sooner
+ * wait, and are refused with 503 while the provider is away). However many tokens come, there is one reading at a time, and none sooner
  * after the last than the cooldown.
  */
 export class IssuerKeys {
