@@ -13,7 +13,7 @@ import { inChunks } from '../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { campaignTest, checkTest, SEED, times } from '../support/tiers.ts';
 
-const ENDS = times('ends', { quick: 4, check: 6, campaigns: 1000 });
+const ENDS = times('ends', { quick: 3, check: 3, campaigns: 1000 });
 
 describe.each(['auto', 'onnxruntime'])('evaluator %s', (engine) => {
   checkTest(`${ENDS} ends of a busy worker abort nothing`, async () => {

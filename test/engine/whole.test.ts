@@ -10,7 +10,7 @@ import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
-import { checkTest } from '../support/tiers.ts';
+import { campaignTest, checkTest } from '../support/tiers.ts';
 
 let model: ModelPackage;
 let pool: WorkerPool;
@@ -109,7 +109,7 @@ test('a request that was given up is not scored', async () => {
   await expect(run).rejects.toMatchObject({ code: 'client_gone' });
 });
 
-checkTest('a few rows do not leave the thread, more of them do', async () => {
+campaignTest('a few rows do not leave the thread, more of them do', async () => {
   const deaths: string[] = [];
   const rows = (n: number): Buffer => {
     const [head, ...lines] = Buffer.concat([...generatePortfolio({ rows: n, seed: 5, ids: true })]).toString().trimEnd().split('\n'); // biome-ignore format: one line

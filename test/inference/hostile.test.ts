@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { MAIN, scratch } from '../support/cli.ts';
 import { costOf, type ProcessCost } from '../support/cost-of.ts';
 import { HOSTILE } from '../support/hostile-graphs.ts';
-import { checkTest, TIER, times } from '../support/tiers.ts';
+import { campaignTest, checkTest, TIER, times } from '../support/tiers.ts';
 
 const GRAPHS = times('hostile', { quick: 0, check: 1, campaigns: 100 });
 const MOST_CPU_SECONDS = 10;
@@ -67,7 +67,7 @@ for (const [name, build] of Object.entries(HOSTILE).filter((_, i, all) => i % Ma
   });
 }
 
-checkTest('a Loop without an end does not outlive SIGTERM by five seconds', async () => {
+campaignTest('a Loop without an end does not outlive SIGTERM by five seconds', async () => {
   const at = registryWith(HOSTILE['a Loop without an end']!());
   for (const [door, args] of TIER === 'campaigns' ? DOORS : DOORS.slice(1, 2)) {
     const cost = await costOf([process.execPath, MAIN, ...args(at)], 3);

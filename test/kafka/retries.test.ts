@@ -163,7 +163,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
 
   test('members killed again and again: every answer and every letter once, each after all its attempts', async () => {
     const t = await setUp('delay_ms: 700, attempts: 3');
-    const records = times('retries', { quick: 200, check: 300, campaigns: 6000 });
+    const records = times('retries', { quick: 200, check: 200, campaigns: 6000 });
     const kills = Math.ceil(records / 200);
     const crew = [run(t), run(t)];
     for (let kill = 0; kill < kills; kill++) {

@@ -12,7 +12,7 @@ import { fitLosses, pairedGain } from '../../src/onboarding/fit-loss.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';
 import { reportMarkdown } from '../../src/onboarding/report-card.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
-import { checkTest, describeEach, testOfMany } from '../support/tiers.ts';
+import { campaignTest, checkTest, describeEach, testOfMany } from '../support/tiers.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'sluice-witness-'));
@@ -173,7 +173,7 @@ checkTest('what the table cannot tell is assumed, with both candidates and how f
   );
 });
 
-checkTest('leading zeros that the table lost are found in the encoder of the graph', async () => {
+campaignTest('leading zeros that the table lost are found in the encoder of the graph', async () => {
   const table = readFileSync(path.join(ZOO, 'data/train.csv'), 'utf8').trimEnd().split('\n');
   const at = table[0]!.split(',').indexOf('credit_product_id');
   const lost = table.map((line, i) => line.split(',').map((cell, j) => (i > 0 && j === at ? String(Number(cell)) : cell)).join(',')); // biome-ignore format: one line
@@ -230,7 +230,7 @@ describe('the background', () => {
   });
 });
 
-describeEach(zooModels().filter((m) => m.expect === 'served'), { quick: 40, check: 17 }, (_, m) => {
+describeEach(zooModels().filter((m) => m.expect === 'served'), { quick: 40, check: 30 }, (_, m) => {
   test('the table of a right registration does not contradict it', async () => {
     const { report } = await proposePackage(await registerOptions(m));
     expect(report.witness!.forced).toBeNull();
@@ -238,7 +238,7 @@ describeEach(zooModels().filter((m) => m.expect === 'served'), { quick: 40, chec
   });
 }); // biome-ignore format: one line
 
-checkTest('an encoding file says what was said wrong', async () => {
+campaignTest('an encoding file says what was said wrong', async () => {
   const m = zooModels().find((z) => z.name === 'lightgbm-tensor')!;
   const codes = await readEncoding(path.join(ZOO, 'models', m.name, 'codes.json'));
   const order = [...codes.order!];

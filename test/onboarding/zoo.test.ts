@@ -75,7 +75,7 @@ test('the zoo is whole', () => {
   expect(data.dirty).toHaveLength(200);
 });
 
-describeEach(served, { quick: 24, check: 8 }, (name, m) => {
+describeEach(served, { quick: 24, check: 16 }, (name, m) => {
   test('registers with its self-test passed', async () => {
     const proposal = await proposePackage({
       ...(await registerOptions(m)),

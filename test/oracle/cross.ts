@@ -10,7 +10,7 @@ import { SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, type Reach } from './combinations.ts';
 import { Judge } from './judge.ts';
 
-const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
+const COUNT = times('crossings', { quick: 300, check: 500, campaigns: 200_000 });
 /** Every entry point gets so many, however small its share is. */
 const LEAST = Math.min(60, Math.ceil(COUNT / 12));
 

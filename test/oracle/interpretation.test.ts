@@ -15,7 +15,7 @@ import { PACKAGES, World } from './entries.ts';
 import { answerCsv, InterpretationOracle } from './interpretation-oracle.ts';
 import { OracleModel } from './oracle.ts';
 
-const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
+const COUNT = times('crossings', { quick: 300, check: 500, campaigns: 200_000 });
 const RUNS = Math.max(20, Math.min(2_000, Math.round(COUNT * 0.05)));
 const FOLDER = path.join(PACKAGES[0]!, 'trees', '1');
 /** A probability has 24 bits: its log-odds are as exact as this. */

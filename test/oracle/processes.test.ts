@@ -15,7 +15,7 @@ import { questionOf } from './judge.ts';
 import { answer, OracleModel, type Verdict } from './oracle.ts';
 import { type StoredInput, storedInput } from './stored-input.ts';
 
-const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
+const COUNT = times('crossings', { quick: 300, check: 500, campaigns: 200_000 });
 const RUNS = Math.max(3, Math.min(600, Math.round(COUNT * 0.006)));
 /** Rows of a run that is interrupted. */
 const MANY = 4_000;

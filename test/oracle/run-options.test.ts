@@ -12,7 +12,7 @@ import { folderOf, World } from './entries.ts';
 import { OracleModel } from './oracle.ts';
 import { allowed, runOptionDifferences, runOptions } from './run-options.ts';
 
-const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
+const COUNT = times('crossings', { quick: 300, check: 500, campaigns: 200_000 });
 const RUNS = Math.max(15, Math.round(COUNT * 0.08));
 
 const models = new Map<string, OracleModel>();

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch } from '../support/cli.ts';
-import { checkTest, stride, times } from '../support/tiers.ts';
+import { campaignTest, checkTest, stride, times } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
 const COMMITTER = path.resolve('test/support/commit-process.ts');
@@ -120,7 +120,7 @@ describe('of one run, or absent', () => {
     });
   }
 
-  checkTest('whoever completes the commit of a killed process fails or is killed as well', async () => {
+  campaignTest('whoever completes the commit of a killed process fails or is killed as well', async () => {
     const folder = setUp();
     const { kinds } = await commit(folder, 'old');
     const begun = kinds.indexOf('rename');
@@ -169,7 +169,7 @@ function score(folder: string, input: string, fault?: Fault): Promise<Ended> {
   return faulty(folder, [MAIN, 'score', input, '-m', 'credit-default', ...files, '--workers', '1', '--quiet'], fault);
 }
 
-checkTest('a run of score: output and list are of one run, or absent, whatever fails', async () => {
+campaignTest('a run of score: output and list are of one run, or absent, whatever fails', async () => {
   const folder = setUp();
   const input = `${folder}.csv`;
   writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 20, seed: 4, faults: 3, dirty: false })]));

@@ -14,7 +14,7 @@ import { type Container, containersOf } from '../support/containers.ts';
 import { predictUrl, type Service, startService } from '../support/service.ts';
 import { checkTest, SEED, times } from '../support/tiers.ts';
 
-const CUTS = times('cuts', { quick: 25, check: 60, campaigns: 1000 });
+const CUTS = times('cuts', { quick: 25, check: 25, campaigns: 1000 });
 const PLAIN = Buffer.concat([...generatePortfolio({ rows: 40, seed: 12, delimiter: '\t', dirty: false })]);
 const CONTAINERS = containersOf(PLAIN);
 

@@ -46,7 +46,7 @@ async function read(name: string, bytes: Buffer): Promise<(Pair[] | null)[]> {
   return (parse(text, { columns: true, delimiter }) as Record<string, unknown>[]).map(pairsOfCells);
 }
 
-checkTest(
+campaignTest(
   'every format of a run tells the pairs of the kernel, the strongest first, of the rows that are asked for',
   async () => {
     const cwd = scratch();
@@ -259,7 +259,7 @@ describe('who tells no pairs is refused before a row is scored', () => {
   });
 });
 
-checkTest('an interrupted run with pairs goes on with the same bytes; one with other pairs does not', async () => {
+campaignTest('an interrupted run with pairs goes on with the same bytes; one with other pairs does not', async () => {
   const flags = ['--interpretation', '--interactions', '3'];
   const job = jobOf('in.csv', 'out.csv', { rows: 500, flags });
   const whole = await scoreJob(job, '--checkpoint-every', '0');

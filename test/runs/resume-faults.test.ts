@@ -23,7 +23,7 @@ import { checkTest, stride, TIER } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
 /** Every so many operations one is tried. */
-const STEP = stride('resume step', { quick: 40, check: 40 });
+const STEP = stride('resume step', { quick: 80, check: 80 });
 const HOWS = ['kill', 'EIO', 'ENOSPC'];
 
 /** Goes on with a fault below the folder; gives its exit code and the operations that there were. */

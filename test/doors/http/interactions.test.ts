@@ -10,7 +10,7 @@ import { kernelPairs, pairsOf, pairsOfCells } from '../../support/interactions.t
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asNative, asObjects, PREDICT, type Reply, type Service, startService } from '../../support/service.ts';
-import { checkTest } from '../../support/tiers.ts';
+import { campaignTest } from '../../support/tiers.ts';
 
 const csv = Buffer.concat([...generatePortfolio({ rows: 12, seed: 21, dirty: false })]).toString();
 const objects = asObjects(csv);
@@ -25,7 +25,7 @@ async function resultOf(s: Service, made: Reply): Promise<Reply> {
   return s.call('GET', `${location}/result`);
 }
 
-checkTest('every form of a request tells the pairs of a run', async () => {
+campaignTest('every form of a request tells the pairs of a run', async () => {
   const s = await startService();
   const native = asNative(objects);
   const lines = native.map((row) => `${JSON.stringify(row)}\n`).join('');

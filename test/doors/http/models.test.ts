@@ -10,7 +10,7 @@ import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../../support/score.ts';
 import { call, type Service, startProcess, startService } from '../../support/service.ts';
 import { checkTest, TIER, times } from '../../support/tiers.ts';
 
-const SWAPS = times('swaps', { quick: 4, check: 4, campaigns: 200 });
+const SWAPS = times('swaps', { quick: 2, check: 2, campaigns: 200 });
 const WARM_UP = times('swaps before them', { quick: 0, check: 0, campaigns: 30 });
 
 /** A registry with two versions of one id: version 1 is the boosted model, version 2 the logistic one. */

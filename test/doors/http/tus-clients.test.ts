@@ -359,7 +359,7 @@ requirePostgres('uploads that servers share', () => {
   );
 });
 
-checkTest('what a large part has brought to the disk is told after kill -9 in the middle of it', async () => {
+campaignTest('what a large part has brought to the disk is told after kill -9 in the middle of it', async () => {
   const { server, token, jobs } = own;
   const body = Buffer.alloc(90 * 1024 * 1024);
   for (let i = 0; i < body.length; i += 4) body.writeInt32LE(i, i);

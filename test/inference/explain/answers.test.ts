@@ -12,7 +12,7 @@ import { explainZoo } from '../../support/explain.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asObjects, startService } from '../../support/service.ts';
-import { checkTest, times } from '../../support/tiers.ts';
+import { campaignTest, checkTest, times } from '../../support/tiers.ts';
 import { readRows, zooModels } from '../../support/zoo.ts';
 
 const ROWS = times('rows whose effects add up', { quick: 0, check: 2_000, campaigns: 100_000 });
@@ -251,7 +251,7 @@ describe('doors', () => {
     expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('[interpretation_unavailable]')]);
   });
 
-  checkTest('score --interpretation and explain', async () => {
+  campaignTest('score --interpretation and explain', async () => {
     const folder = scratch();
     const file = path.join(folder, 'p.csv');
     writeFileSync(file, portfolio(50, 14));

@@ -53,7 +53,7 @@ const EXPECTED: Record<string, string> = {
   'skl-isolation-forest': 'exact',
 };
 
-describeEach(models, { quick: 8, check: 8 }, (name, m) => {
+describeEach(models, { quick: 8, check: 16 }, (name, m) => {
   let opened: Promise<Explained> | null = null;
   const explained = (): Promise<Explained> => {
     opened ??= explainZoo(m);
