@@ -186,7 +186,7 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
   } else if (score.passthrough === '*') {
     const format = formatOf(sink);
     if (format === 'parquet') say('score', 'passthrough: a Parquet file needs the names of its columns');
-    if (format === 'arrow') say('score', 'passthrough: Arrow needs the names of its columns');
+    if (format === 'arrow') say('score', 'passthrough: list the column names for Arrow');
   }
 }
 

@@ -201,9 +201,7 @@ test('`audit verify` names the first line that is not as it was', async () => {
   const { file, files } = await written(9, { maxBytes: 1500 });
   const run = await sluiceHere(['audit', 'verify', ...files]);
   expect([run.code, run.stderr]).toEqual([0, '']);
-  expect(run.stdout).toMatch(
-    /records are whole and in their places, 1 to \d+\nthe server was stopped in order\nlast sum/,
-  );
+  expect(run.stdout).toMatch(/records are intact and in order, 1 to \d+\nthe server was stopped regularly\nlast sum/);
   const json = JSON.parse((await sluiceHere(['audit', 'verify', '--json', ...files])).stdout);
   expect(json).toMatchObject({ whole: true, broken: null });
   const lines = linesIn(file);

@@ -29,7 +29,7 @@ test('the time is that of the rows behind the first, for all rows of the input',
   // A quarter of the input was read: there are four times as many rows.
   expect(all.progress(0.25)).toMatchObject({ totalRows: 4000, seconds: 2 + 399.8 });
   expect(estimateText(all.progress(1)!)).toBe(
-    'interpretation of 1,000 rows takes about 1:42 (100 evaluations a row; max_evaluations bounds them)',
+    'interpreting 1,000 rows takes about 1:42 (100 evaluations per row, limited by max_evaluations)',
   );
 });
 

@@ -30,7 +30,7 @@ function search(script = 'first-difference.ts'): Search {
   if (run.status === 0 && line.startsWith('none')) return 'none';
   const at = /^(\d+) (.*)$/.exec(line);
   // A signal from outside is not the work of the fault.
-  const isStopped = run.signal !== null || /stopped by SIG|ended by force/.test(line + run.stderr);
+  const isStopped = run.signal !== null || /stopped by SIG|terminated/.test(line + run.stderr);
   if (!at || isStopped) return { crashed: (run.stderr || line).slice(-200).replaceAll('\n', ' ') };
   return { found: Number(at[1]), how: at[2]! };
 }

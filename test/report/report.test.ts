@@ -104,7 +104,7 @@ checkTest('runs leave reports, also when the gate stops them; no value of an app
   writeFileSync(at('run.html'), 'mine');
   const kept = await run();
   expect([kept.code, readFileSync(at('run.html'), 'utf8')]).toEqual([3, 'mine']);
-  expect(kept.stderr).toMatch(/the report is not left in \S+run\.html/);
+  expect(kept.stderr).toMatch(/cannot write the report \S+run\.html/);
   const refused = await sluiceHere([
     'score',
     at('in.csv'),

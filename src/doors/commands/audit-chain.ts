@@ -17,18 +17,19 @@ async function verifyAudit(files: string[], flags: AuditVerifyFlags): Promise<vo
   const { broken, records, first, last, closed, torn, lost } = found;
   if (broken) {
     const where = broken.line === 0 ? '' : `${broken.file}:${broken.line} `;
-    throw new SluiceError('audit_broken', `${where}${broken.why}; ${count(records)} records before it are whole`);
+    throw new SluiceError('audit_broken', `${where}${broken.why}; ${count(records)} records before it are intact`);
   }
   if (flags.json) return;
   const told = [
-    `${count(records)} records are whole and in their places, ${first} to ${last.seq}`,
+    `${count(records)} records are intact and in order, ${first} to ${last.seq}`,
     ...(first > 1 ? [`records 1 to ${first - 1} are not in these files`] : []),
     ...torn.map(
-      ({ file, line, bytes }) => `${file}:${line} ${bytes} bytes that a killed server left, marked by the next`,
+      ({ file, line, bytes }) =>
+        `${file}:${line} ${bytes} bytes of an incomplete record of a killed server, marked by the next server`,
     ),
-    ...(lost > 0 ? [`${count(lost)} records could not be written, as the log itself says`] : []),
-    closed ? 'the server was stopped in order' : 'the server runs, was killed, or the end was cut off',
-    `last sum ${last.sum}`,
+    ...(lost > 0 ? [`the log reports ${count(lost)} records that could not be written`] : []),
+    closed ? 'the server was stopped regularly' : 'the server runs, was killed, or the end was cut off',
+    `last hash ${last.sum}`,
   ];
   process.stdout.write(`${told.join('\n')}\n`);
 }

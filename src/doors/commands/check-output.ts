@@ -35,7 +35,10 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
   if (verified.whole) return;
   const { findings } = verified;
   const code = findings.some((f) => f.file === 'manifest') ? 'manifest_invalid' : 'verification_failed';
-  throw new SluiceError(code, `${output} is not what its manifest says: ${count(findings.length)} findings`);
+  throw new SluiceError(
+    code,
+    `${output} does not match its manifest: ${count(findings.length)} ${findings.length === 1 ? 'finding' : 'findings'}`,
+  );
 }
 
 function textOf(output: string, { findings, checked, predicate, signedBy }: Verified): string {
@@ -44,7 +47,7 @@ function textOf(output: string, { findings, checked, predicate, signedBy }: Veri
   const when = predicate!.finished === undefined ? '' : `, finished ${predicate!.finished}`;
   const signed = signedBy.length > 0 ? `signed by ${signedBy.map((id) => id.slice(0, 16)).join(', ')}` : 'not signed';
   return [
-    `${output} is whole: ${count(rows.read)} rows read = ${count(rows.scored)} scored + ${count(rows.rejected)} rejected`,
+    `${output} is complete and unchanged: ${count(rows.read)} rows read = ${count(rows.scored)} scored + ${count(rows.rejected)} rejected`,
     `model ${model.ref}, package ${model.package_sha256}, Sluice ${made_by.sluice}`,
     `checked: ${checked.join(', ')}; ${signed}${when}\n`,
   ].join('\n');
@@ -55,9 +58,15 @@ async function replay(output: string, flags: ReplayFlags): Promise<void> {
   if (flags.json) process.stdout.write(`${JSON.stringify(replayed)}\n`);
   else if (replayed.same)
     process.stdout.write(`row ${flags.row} gives the same bits with ${model.ref}:\n${replayed.again}\n`);
-  else process.stdout.write(`row ${flags.row} says\n${replayed.written}\nand scored again\n${replayed.again}\n`);
+  else
+    process.stdout.write(
+      `row ${flags.row} in the output:\n${replayed.written}\nrow ${flags.row} scored again:\n${replayed.again}\n`,
+    );
   if (!replayed.same)
-    throw new SluiceError('verification_failed', `row ${flags.row} scored again is not what the output says`);
+    throw new SluiceError(
+      'verification_failed',
+      `scoring row ${flags.row} again gives another result than the output contains`,
+    );
 }
 
 interface ReplayedWith {
@@ -68,8 +77,8 @@ interface ReplayedWith {
 async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedWith> {
   const { predicate } = await readManifest(output, await publicKey(flags.key));
   if (flags.key === undefined && (predicate.options.source as { type?: unknown }).type === 'postgres') {
-    const why = 'the manifest says which database is asked, and anybody may have written it';
-    throw new SluiceError('usage', `replay of a query needs --key: ${why}`);
+    const why = 'the manifest names the database to query, and an unsigned manifest can be forged';
+    throw new SluiceError('usage', `replaying a query needs --key: ${why}`);
   }
   const model =
     flags.package === undefined ? await registered(predicate, flags.registry) : await loadPackage(flags.package);
@@ -79,7 +88,7 @@ async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedW
 
 /** A table has no manifest: the pipeline that wrote it names input, model and options. */
 async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
-  if (flags.key !== undefined) throw new SluiceError('usage', '--key: a table has no manifest that could be signed');
+  if (flags.key !== undefined) throw new SluiceError('usage', '--key: tables have no signed manifest');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
     import('../../config/pipeline-config.ts'),
     import('../../runs/checks/replay-table-row.ts'),

@@ -35,7 +35,7 @@ function pairs(flag: string, text: string): Record<string, string> {
   for (const pair of text.split(',')) {
     const at = pair.indexOf('=');
     const name = pair.slice(0, Math.max(at, 0));
-    if (name === '') throw new SluiceError('usage', `${flag} takes pairs: column=…, separated by commas`);
+    if (name === '') throw new SluiceError('usage', `${flag} takes pairs column=value, separated by commas`);
     if (found.has(name)) throw new SluiceError('usage', `${flag} names ${name} twice`);
     found.set(name, pair.slice(at + 1));
   }

@@ -58,7 +58,7 @@ async function list(file: string, flags: DlqListFlags): Promise<void> {
       if (!flags.settled && found.state !== 'open') continue;
       if (!selects(selection, found.letter, found.record.key)) continue;
       if (listed === flags.limit)
-        return say(`there are more than ${listed}: --limit lists them, dlq count counts them`);
+        return say(`there are more than ${listed} dead letters: use --limit to list more, or dlq count`);
       listed++;
       out(flags.json ? JSON.stringify(letterJson(found)) : listLine(listCells(found)));
     }
@@ -67,7 +67,7 @@ async function list(file: string, flags: DlqListFlags): Promise<void> {
 
 async function show(file: string, place: string, flags: DlqShowFlags): Promise<void> {
   const [, partition, offset] = /^(\d{1,9}):(\d{1,15})$/.exec(place) ?? [];
-  if (partition === undefined) throw new SluiceError('usage', 'a place is a partition and an offset: 0:17');
+  if (partition === undefined) throw new SluiceError('usage', 'a position is a partition and an offset: 0:17');
   await reading(file, async (letters) => {
     for await (const found of letters.letters(await letters.survey(), Number(partition))) {
       if (String(found.letter.offset) !== offset) continue;
@@ -79,7 +79,7 @@ async function show(file: string, place: string, flags: DlqShowFlags): Promise<v
       else out(letterBlock(found));
       return;
     }
-    throw new SluiceError('usage', `there is no letter at ${place}`);
+    throw new SluiceError('usage', `there is no dead letter at ${place}`);
   });
 }
 
@@ -110,7 +110,7 @@ async function replay(file: string, flags: DlqReplayFlags): Promise<void> {
 async function drop(file: string, flags: DlqDropFlags): Promise<void> {
   const selection = selectionOf(flags, epochMs());
   if (!flags.all && Object.keys(selection).length === 0) {
-    throw new SluiceError('usage', 'say which to drop, or --all');
+    throw new SluiceError('usage', 'select the dead letters to drop, or use --all');
   }
   const report = await settling(file, flags, { action: 'dropped' });
   if (flags.json) out(JSON.stringify({ dropped: report.settled, skipped: report.left }));
@@ -175,6 +175,6 @@ function tellOnce(): (partition: number, ms: number) => void {
   return (partition, ms) => {
     if (told || ms < TOLD_AFTER_MS) return;
     told = true;
-    say(`a transaction is open in partition ${partition} of the dead letters: waiting for its end`);
+    say(`waiting for an open transaction in partition ${partition} of the dead-letter topic`);
   };
 }

@@ -64,14 +64,14 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
       import('../../onboarding/trial.ts'),
     ]);
     await tryPackage(await loadPackage(path.join(BUNDLED_MODELS, 'credit-default', '1')));
-    return 'ONNX Runtime loads, and the bundled model says what its training library said';
+    return 'ONNX Runtime loads, and the bundled model reproduces the predictions of its training library';
   });
 
   let config: ServerConfig | null = null;
   if (flags.config !== undefined) {
     await look('configuration', async () => {
       config = await loadConfig(ServerConfigSchema, { file: flags.config!, env: process.env });
-      return `${flags.config} is in order`;
+      return `${flags.config} is valid`;
     });
   }
   await lookAtRegistry(flags, config, look, say);
@@ -79,12 +79,12 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   if (flags.pipeline !== undefined) {
     await look('pipeline', async () => {
       const pipeline = await readPipeline(flags.pipeline!);
-      if (![pipeline.source, pipeline.sink].some((end) => end.type === 'kafka')) return `${flags.pipeline} is in order`;
+      if (![pipeline.source, pipeline.sink].some((end) => end.type === 'kafka')) return `${flags.pipeline} is valid`;
       const { checkTopics } = await import('../../runs/topics/topic-checks.ts');
       const { topics, notices } = await checkTopics(pipeline);
       for (const word of notices) say('pipeline', 'warning', word);
       const facts = topics.map((t) => `${t.topic} (${t.partitions} partitions)`);
-      return `${flags.pipeline} is in order; topics: ${facts.join(', ')}`;
+      return `${flags.pipeline} is valid; topics: ${facts.join(', ')}`;
     });
   }
   return findings;
@@ -134,7 +134,7 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     const { readKeys } = await import('../http/access/keys-file.ts');
     const keys = await readKeys(config.keys_file);
     const { mode } = await stat(config.keys_file);
-    if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} can be written by everybody`);
+    if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} is writable by everyone`);
     return `${keys.length} keys in ${config.keys_file}`;
   });
   const { shared } = config.jobs;

@@ -91,15 +91,15 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   } finally {
     dispose();
     const slackSeconds = deadline.end();
-    doing = 'leaving source and sink';
+    doing = 'close source and sink';
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
     lines.ended(context.account.totals, result, seconds());
     await report?.leave({ name: options.name, findings, result, exitCode, error: ended?.message ?? null }, log);
-    doing = 'the end of the workers';
+    doing = 'stop the workers';
     await context.close();
-    doing = 'the server of metrics';
+    doing = 'the metrics server';
     await server?.close();
     doing = 'the process';
     unhear();
@@ -146,7 +146,7 @@ async function finished(
   const topic = spec.source.type === 'kafka';
   const stop = () => {
     if (topic) {
-      const says = words`stopping: what is in hand may finish within ${options.stopMs ?? 0} ms`;
+      const says = words`stopping: work in progress may finish within ${options.stopMs ?? 0} ms`;
       lines.log('info', 'run_stopping', says);
     }
     inBackground('stopping a run', () => running.stop(options.stopMs ?? 0));
@@ -289,7 +289,7 @@ export async function contextFor(
     account: new RunAccount(metrics, name),
     metrics,
     beside: [
-      ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }]),
+      ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the metrics file' }]),
       ...(spec.report === undefined ? [] : [{ name: spec.report, role: 'the report' }]),
     ],
     log,

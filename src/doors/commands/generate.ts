@@ -26,7 +26,7 @@ export async function generate(flags: GenerateFlags): Promise<void> {
   if (flags.output !== '-' && flags.faultsJson !== undefined) {
     const files = [
       { name: flags.output, role: 'the portfolio' },
-      { name: flags.faultsJson, role: 'the list of faults' },
+      { name: flags.faultsJson, role: 'the list of errors' },
     ];
     await refuseSameFiles([], files);
   }

@@ -26,6 +26,6 @@ export function addInitCommand(program: Command): void {
       user: userInfo().username,
     });
     process.stdout.write(files.map((name) => `${path.join(folder, name)}\n`).join(''));
-    process.stderr.write(`a project in ${folder}: its README.md says how to go on\n`);
+    process.stderr.write(`created a project in ${folder}; see its README.md for the next steps\n`);
   });
 }

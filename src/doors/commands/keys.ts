@@ -32,7 +32,7 @@ export function addKeysCommand(program: Command): void {
       const state =
         k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > epochMs() ? `until ${k.expires}` : 'expired';
       const living = (k.previous ?? []).filter((p) => Date.parse(p.expires) > epochMs());
-      const old = living.map((p) => `, a token before it until ${p.expires}`).join('');
+      const old = living.map((p) => `, previous token until ${p.expires}`).join('');
       process.stdout.write(
         `${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}${old}\n`,
       );
@@ -42,7 +42,7 @@ export function addKeysCommand(program: Command): void {
     async (name: string, flags: KeysRotateFlags) => {
       const { token, until } = await rotateKey(name, flags);
       process.stdout.write(`${token}\n`);
-      const old = until === null ? 'The one before it is refused from now on.' : `The one before it ends ${until}.`;
+      const old = until === null ? 'The previous token no longer works.' : `The previous token works until ${until}.`;
       process.stderr.write(`This is the only time the token is shown. ${old}\n`);
     },
   );
@@ -51,7 +51,7 @@ export function addKeysCommand(program: Command): void {
       const { changeKeys } = await openKeys();
       await changeKeys(flags.file, (all) => {
         const left = all.filter((k) => k.name !== name);
-        if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
+        if (left.length === all.length) throw new SluiceError('usage', 'there is no key with this name');
         return left;
       });
     },
@@ -62,7 +62,7 @@ export function addKeysCommand(program: Command): void {
 export async function createKey(name: string, flags: KeysCreateFlags): Promise<string> {
   const scopes = flags.scopes.split(',');
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
-  if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes some of ${SCOPES.join(', ')}`);
+  if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes a list of ${SCOPES.join(', ')}`);
   const days = daysOf(flags);
   const { assertFreeName, changeKeys, hashToken, newToken } = await openKeys();
   assertFreeName(name, (what) => {
@@ -70,7 +70,7 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   });
   const token = newToken();
   await changeKeys(flags.file, (all) => {
-    if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key of this name is there already');
+    if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key with this name already exists');
     const key = {
       name,
       sha256: hashToken(token),
@@ -96,10 +96,10 @@ export async function rotateKey(
   let until: string | null = null;
   await changeKeys(flags.file, (all) => {
     const key = all.find((k) => k.name === name);
-    if (!key) throw new SluiceError('usage', 'there is no key of this name');
+    if (!key) throw new SluiceError('usage', 'there is no key with this name');
     const lifetime = days === null ? lifetimeMs(key) : days * DAY_MS;
     if (Number.isNaN(lifetime)) {
-      throw new SluiceError('usage', 'the key expires, and the file does not say when it was made: say --days');
+      throw new SluiceError('usage', 'the key expires, but the file lacks its creation time: use --days');
     }
     const now = epochMs();
     const next = {

@@ -28,19 +28,14 @@ export async function leaveMetrics(metrics: Metrics, end: RunEnd, places: Leavin
       log(
         'error',
         'metrics_not_left',
-        words`the metrics are not left in ${named(file)}: ${faultOf(error)}`,
+        words`cannot write the metrics to ${named(file)}: ${faultOf(error)}`,
         faultFields(error),
       );
     });
   }
   if (gateway !== undefined) {
     await push(metrics, end, gateway).catch((error: unknown) => {
-      log(
-        'error',
-        'metrics_not_left',
-        words`the metrics are not left at the push gateway: ${faultOf(error)}`,
-        faultFields(error),
-      );
+      log('error', 'metrics_not_left', words`cannot push the metrics: ${faultOf(error)}`, faultFields(error));
     });
   }
 }
@@ -81,7 +76,7 @@ async function push(metrics: Metrics, end: RunEnd, gateway: string): Promise<voi
 export function gatewayOf(gateway: string): { address: string; headers: Record<string, string> } {
   const url = URL.canParse(gateway) ? new URL(gateway) : null;
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new SluiceError('usage', 'the address of a push gateway is one of http or https');
+    throw new SluiceError('usage', 'the address of a push gateway must start with http:// or https://');
   const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   return {
     address: `${url.origin}${url.pathname.replace(/\/$/, '')}`,
@@ -92,6 +87,6 @@ export function gatewayOf(gateway: string): { address: string; headers: Record<s
 async function answerOf(url: string, request: RequestInit): Promise<string> {
   const response = await fetch(url, { ...request, signal: AbortSignal.timeout(PUSH_MS) });
   const text = await response.text();
-  if (!response.ok) throw new SluiceError('output_failed', `it answers ${response.status}`);
+  if (!response.ok) throw new SluiceError('output_failed', `it responded with status ${response.status}`);
   return text;
 }

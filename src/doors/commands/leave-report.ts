@@ -60,7 +60,7 @@ export async function leaveReport(
     const { putFile } = await import('../../io/sink/file-sink.ts');
     await putFile(file, reportPage(data));
   } catch (error) {
-    const says = words`the report is not left in ${named(file)}: ${faultOf(error)}`;
+    const says = words`cannot write the report ${named(file)}: ${faultOf(error)}`;
     log('error', 'report_not_left', says, faultFields(error));
   }
 }
@@ -70,7 +70,7 @@ async function previousIn(file: string): Promise<ReportedRun['previous']> {
   const there = await stat(file).catch(() => null);
   if (!there?.isFile() || there.size === 0) return null;
   const compared = there.size > MAX_BYTES ? undefined : comparedIn(await readFile(file, 'utf8'));
-  if (compared === undefined) throw new SluiceError('output_unwritable', `${file} is there, and is no report of a run`);
+  if (compared === undefined) throw new SluiceError('output_unwritable', `${file} exists and is not a report of a run`);
   return compared;
 }
 

@@ -51,10 +51,11 @@ function timeOf(flag: string, text: string | undefined): number | undefined {
 }
 
 function rangesOf(text: string, partition: number | undefined): OffsetRanges {
-  if (partition === undefined) throw new SluiceError('usage', '--offsets needs --partition: each counts its own');
+  if (partition === undefined)
+    throw new SluiceError('usage', '--offsets needs --partition, because each partition has its own offsets');
   try {
     return OffsetRanges.parse(text);
   } catch (cause) {
-    throw new SluiceError('usage', '--offsets takes ranges as 100-199,205', { cause });
+    throw new SluiceError('usage', '--offsets takes ranges such as 100-199,205', { cause });
   }
 }

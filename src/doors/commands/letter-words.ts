@@ -66,7 +66,7 @@ export function letterBlock(found: FoundDeadLetter): string {
   const bytes = (n: number | null) => (n === null ? 'none' : `${n} bytes`);
   const rows: [string, string][] = [
     ['place', `${letter.partition}:${letter.offset}`],
-    ['state', why && state === 'open' ? `open, cannot be put back: ${WHY[why]}` : state],
+    ['state', why && state === 'open' ? `open, cannot be replayed: ${WHY[why]}` : state],
     ['time', new Date(letter.time).toISOString()],
     ['of record', new Date(letter.recordTime).toISOString()],
     ['code', letter.code ?? '-'],
@@ -95,19 +95,19 @@ export function bytesJson(name: string, bytes: Buffer | null): Record<string, st
 }
 
 export function tallyWords({ open, unusable, replayed, dropped, adopted, by }: DeadLetterTally): string {
-  const passed = adopted > 0 ? `, ${adopted} passed by the replay of an earlier release` : '';
-  const head = `${open} open (${unusable} of them cannot be put back), ${replayed} put back, ${dropped} dropped${passed}`;
+  const passed = adopted > 0 ? `, ${adopted} replayed by an earlier release` : '';
+  const head = `${open} open (${unusable} of them cannot be replayed), ${replayed} replayed, ${dropped} dropped${passed}`;
   return [head, ...by.map(([name, letters]) => `${String(letters).padStart(10)}  ${harmless(name)}`)].join('\n');
 }
 
 export function settleWords({ settled, left, unusable, failed }: SettleReport, done: string, dryRun: boolean): string {
   const rest = left === null ? 'the limit is reached' : `${left} left`;
-  const lost = unusable > 0 || done === 'put back' ? `, ${unusable} cannot be put back` : '';
+  const lost = unusable > 0 || done === 'put back' ? `, ${unusable} cannot be replayed` : '';
   const head = `${settled} ${dryRun ? 'would be ' : ''}${done}, ${rest}${lost}`;
   return [head, ...failed.map(failureWords)].join('\n');
 }
 
 function failureWords({ topic, code, letters }: SettleReport['failed'][number]): string {
-  const permission = code === 'kafka_not_authorized' ? ', WRITE on it or on the dead letter topic is missing' : '';
-  return `${letters} not put back into ${harmless(topic)}${permission} [${code}]`;
+  const permission = code === 'kafka_not_authorized' ? ', WRITE on it or on the dead-letter topic is missing' : '';
+  return `${letters} not replayed into ${harmless(topic)}${permission} [${code}]`;
 }

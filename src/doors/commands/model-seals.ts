@@ -26,13 +26,13 @@ async function ownPackage(ref: string, registry: string | undefined): Promise<Mo
     // A registry that requires signatures would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);
   }
-  throw new SluiceError('usage', `${address} keeps versions as they were added: sign with sluice model add --sign-key`);
+  throw new SluiceError('usage', `versions in ${address} cannot be changed: sign with sluice model add --sign-key`);
 }
 
 export async function writeLock(ref: string, flags: { registry?: string }): Promise<void> {
   const model = await ownPackage(ref, flags.registry);
   if (!(await sealPackage(model.folder))) {
-    process.stderr.write(`${model.ref} has its package.lock, and is as it says\n`);
+    process.stderr.write(`${model.ref} matches its package.lock\n`);
   }
   process.stdout.write(`${model.ref} ${model.sha256}\n`);
 }

@@ -28,8 +28,10 @@ export async function approveVersion(ref: string, flags: ModelApproveFlags): Pro
   const entry = await change(registry, ref, { to: 'approved', by });
   const added = (await registry.states(parseReference(ref).id)).findLast((e) => e.version === entry.version && e.to === 'proposed'); // biome-ignore format: one line
   if (!entry.signature || !added?.signature) {
-    const who = entry.signature ? 'who added it did not sign' : 'the approval is not signed';
-    tell(`${who}: nobody can tell whether the two are different people (model add --sign-key, model approve --key)`);
+    const who = entry.signature ? 'the person who added it did not sign' : 'the approval is not signed';
+    tell(
+      `${who}: Sluice cannot verify that two different people acted (use model add --sign-key and model approve --key)`,
+    );
   }
 }
 
@@ -39,14 +41,14 @@ export const removeVersion = (ref: string, flags: ModelRetireFlags): Promise<voi
 async function leave(ref: string, to: 'retired' | 'removed', flags: ModelRetireFlags): Promise<void> {
   const { force, ...said } = flags;
   if ((force === undefined) === (said.reason === undefined)) {
-    throw new SluiceError('usage', `say why: --reason TEXT, or --force TEXT against what speaks against it`);
+    throw new SluiceError('usage', `give a reason: --reason TEXT, or --force TEXT to override the objections`);
   }
   const registry = await openRegistry(flags.registry, { inspects: true });
-  const by = await moverOf({ ...said, ...(force === undefined ? {} : { reason: `by force: ${force}` }) });
+  const by = await moverOf({ ...said, ...(force === undefined ? {} : { reason: `forced: ${force}` }) });
   await change(registry, ref, { to, by, force: force !== undefined });
   const address = flags.registry ?? process.env.SLUICE_REGISTRY;
   if (address !== undefined && isRemote(address)) {
-    tell('who has it loaded leaves no word in this registry: services and runs that have it go on with their copy');
+    tell('this registry does not record who has loaded it: services and runs continue with their copy');
   }
 }
 
@@ -56,7 +58,7 @@ async function change(
   { to, by, force = false }: { to: StateChange; by: Mover; force?: boolean },
 ): Promise<StateEntry> {
   const { id, version } = parseReference(ref);
-  if (version === undefined) throw new SluiceError('usage', `name the version itself: ${id}:N`);
+  if (version === undefined) throw new SluiceError('usage', `specify the version number: ${id}:N`);
   const entry = await registry.setState(id, version, to, by, force);
   out(`${id}:${version}: ${entry.from ?? '(not written down)'} → ${entry.to}`);
   return entry;

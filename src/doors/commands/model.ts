@@ -75,11 +75,13 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   try {
     parseReference(id);
   } catch (cause) {
-    throw new SluiceError('usage', `--id ${id}: small letters, digits, dots, dashes and underscores`, { cause });
+    throw new SluiceError('usage', `--id ${id}: use lowercase letters, digits, dots, dashes and underscores`, {
+      cause,
+    });
   }
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
   const version = flags.asVersion ?? (await nextNumber(registry, id));
-  if (versions.includes(version)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
+  if (versions.includes(version)) throw new SluiceError('version_exists', `${id}:${version} already exists`);
   const tolerance = flags.tolerance === undefined ? undefined : Number(flags.tolerance);
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
   const delimiter = delimiterIn(flags);

@@ -55,7 +55,7 @@ export async function openRegistry(
     return trusting(remote, trust);
   }
   if (where !== undefined && options.create !== true && !existsSync(where)) {
-    throw new SluiceError('usage', `the registry folder ${where} is not there`);
+    throw new SluiceError('usage', `the registry folder ${where} does not exist`);
   }
   const folders = [where ?? path.resolve('models'), BUNDLED_MODELS];
   return trusting(new FolderRegistry(folders, { approvals, onRetired }), trust);
@@ -67,6 +67,6 @@ function tellOnce(log: Log): (ref: string) => void {
   return (ref) => {
     if (told.has(ref)) return;
     told.add(ref);
-    log('warn', 'model_retired', words`${named(ref)} is retired: for repeating what it scored, and nothing else`, { model: named(ref) }); // biome-ignore format: one line
+    log('warn', 'model_retired', words`${named(ref)} is retired: use it only to repeat earlier runs`, { model: named(ref) }); // biome-ignore format: one line
   };
 }

@@ -64,7 +64,7 @@ export function outcomeTables({ groups, totals }: OutcomeReport): string {
 
 function oneClassWords(groups: readonly OutcomeGroup[]): string[] {
   const one = groups.filter((g) => g.auc === null).map((g) => `${g.model} ${monthOf(g)}`);
-  return one.length === 0 ? [] : [`one outcome only, so that there is no AUC, KS and slope: ${one.join(', ')}`];
+  return one.length === 0 ? [] : [`only one outcome, so AUC, KS and slope are undefined: ${one.join(', ')}`];
 }
 
 const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';

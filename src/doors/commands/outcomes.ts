@@ -79,14 +79,14 @@ async function hand(report: OutcomeReport, flags: OutcomesFlags): Promise<void> 
 /** @throws SluiceError usage */
 function refuseContradictions(patterns: readonly string[], flags: OutcomesFlags): void {
   const wrong = [
-    (flags.labels === undefined) === (flags.labelsTopic === undefined) && 'say where the outcomes are: --labels or --labels-topic',
-    patterns.length === 0 && flags.pipeline === undefined && 'name files of predictions, or the --pipeline whose topics have them',
-    flags.labelsTopic !== undefined && flags.pipeline === undefined && '--labels-topic needs the --pipeline that names the brokers',
-    patterns.length > 0 && flags.key === undefined && 'files of predictions need --key, the column that names the application',
-    flags.labels !== undefined && flags.labelKey === undefined && flags.key === undefined && '--labels needs --label-key, the column that names the application',
-    flags.month !== undefined && flags.time !== undefined && 'the month comes from --month or from --time, not from both',
-    flags.model !== undefined && flags.modelColumn !== undefined && 'the model comes from --model or from --model-column, not from both',
-    flags.model !== undefined && !isModelName(flags.model) && '--model takes id:version: an alias may mean another version today',
+    (flags.labels === undefined) === (flags.labelsTopic === undefined) && 'missing outcomes: use --labels or --labels-topic',
+    patterns.length === 0 && flags.pipeline === undefined && 'missing predictions: name files, or use --pipeline to read its output topics',
+    flags.labelsTopic !== undefined && flags.pipeline === undefined && '--labels-topic needs --pipeline for the brokers',
+    patterns.length > 0 && flags.key === undefined && 'files of predictions need --key, the column that identifies the application',
+    flags.labels !== undefined && flags.labelKey === undefined && flags.key === undefined && '--labels needs --label-key, the column that identifies the application',
+    flags.month !== undefined && flags.time !== undefined && '--month and --time are mutually exclusive',
+    flags.model !== undefined && flags.modelColumn !== undefined && '--model and --model-column are mutually exclusive',
+    flags.model !== undefined && !isModelName(flags.model) && '--model takes id:version, because an alias may have moved since',
   ].find((words) => words !== false); // biome-ignore format: a table
   if (wrong) throw new SluiceError('usage', wrong);
 }
@@ -108,7 +108,7 @@ async function predictionFiles(name: string, { format, delimiter }: OutcomesFlag
   const from = { type: 'file', path: name, ...(said && { format: said }), ...(delimiter && { delimiter }) };
   const kind = sidecarKind(name);
   if (kind !== null && !isPattern(name))
-    throw new SluiceError('usage', `${name} holds no predictions: it is named like a sidecar file (${kind})`);
+    throw new SluiceError('usage', `${name} contains no predictions: its name is that of a sidecar file (${kind})`);
   return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
 }
 
@@ -117,7 +117,7 @@ function predictionsAmong(names: readonly string[], pattern: string): string[] {
   const sidecars = names.filter((name) => sidecarKind(name) !== null);
   const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
   if (sidecars.length === names.length)
-    throw new SluiceError('usage', `${pattern} matches sidecar files only, which hold no predictions: ${listed}`);
+    throw new SluiceError('usage', `${pattern} matches only sidecar files, which contain no predictions: ${listed}`);
   if (sidecars.length > 0) say(`skipped ${sidecars.length} sidecar files of ${pattern}: ${listed}`);
   return names.filter((name) => sidecarKind(name) === null);
 }
@@ -126,7 +126,7 @@ async function refuseOverwriting(files: readonly Endpoint[], { output, metricsFi
   const read = files.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'an input' }));
   const written = [
     ...(output === undefined ? [] : [{ name: output, role: 'the report' }]),
-    ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }]),
+    ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the metrics file' }]),
   ];
   await refuseSameFiles(read, written);
 }
@@ -140,7 +140,7 @@ const fileSource = (from: Endpoint): RowSource => ({
 async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
-    throw new SluiceError('usage', 'the pipeline writes to no topic: name the files of predictions');
+    throw new SluiceError('usage', 'the pipeline writes to no topic: name files of predictions');
   const { topicsOf } = await import('../../runs/topics/record-format.ts');
   return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
 }
@@ -166,7 +166,7 @@ async function topicSource(
     onWait: (partition: number, ms: number) => {
       if (told || ms < TOLD_AFTER_MS) return;
       told = true;
-      say(`a transaction is open in partition ${partition} of ${topic}: waiting for its end`);
+      say(`waiting for an open transaction in partition ${partition} of ${topic}`);
     },
   };
   return { name: topic, rows: (columns, signal) => topicRows(table, columns, signal) };

@@ -44,7 +44,7 @@ interface Planned {
 async function plan(file: string, flags: PlanFlags): Promise<void> {
   const { output, shards, by } = flags;
   if (shards === undefined && by === undefined) {
-    throw new SluiceError('usage', 'how many shards? Say it with --shards, or by when with --by');
+    throw new SluiceError('usage', 'missing --shards N, or --by TIME');
   }
   const inputs = await inputsOf(specOfPlan(file, flags).source as FileSource);
   if (output !== STDIO) {
@@ -96,8 +96,7 @@ async function foreseen(
   { plan: made, seconds }: Planned,
   by: string,
 ): Promise<Night> {
-  if (flags.model === undefined)
-    throw new SluiceError('usage', '--by measures how long scoring takes: say with --model by which');
+  if (flags.model === undefined) throw new SluiceError('usage', '--by measures the scoring speed and needs --model');
   const deadline = deadlineOf(by);
   const spec = specOfPlan(file, flags);
   const registry = await openRegistry(flags.registry);
@@ -106,8 +105,8 @@ async function foreseen(
   const bytes = bytesOfPlan(made);
   const found = estimate(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
   if (found.machines === null) {
-    const alone = `one machine would take ${clock(found.seconds)}, ${clock(Math.max(0, leftSeconds))} are left`;
-    throw new SluiceError('deadline_unreachable', `no number of shards ends by ${localTime(deadline)}: ${alone}`);
+    const alone = `one machine would need ${clock(found.seconds)}, and ${clock(Math.max(0, leftSeconds))} remain`;
+    throw new SluiceError('deadline_unreachable', `no number of shards can finish by ${localTime(deadline)}: ${alone}`);
   }
   return { by, deadline, leftSeconds, ...measured, ...found };
 }
@@ -123,7 +122,7 @@ function tell({ plan: made, seconds }: Planned, night: Night | null, { output, j
   } else if (!quiet) {
     const of = [`${count(files.length)} file${files.length === 1 ? '' : 's'}`, `${count(bytes)} bytes`];
     if (rows !== null) of.push(`${count(rows)} rows`);
-    const idle = empty === 0 ? '' : ` (${empty} of them with nothing to do)`;
+    const idle = empty === 0 ? '' : ` (${empty} of them empty)`;
     const rate = (bytes / Math.max(seconds, 1e-9) / 1e9).toFixed(2);
     const into = `${shards} shard${shards === 1 ? '' : 's'}${idle} in ${output}`;
     process.stderr.write(`${of.join(', ')} → ${into}, ${seconds.toFixed(1)} s, ${rate} GB/s\n`);
@@ -133,7 +132,7 @@ function tell({ plan: made, seconds }: Planned, night: Night | null, { output, j
 
 function nightText({ rowsPerSecond, seconds, deadline, leftSeconds, machines, inShardsSeconds }: Night): string {
   const rate = `measured here: ${count(Math.round(rowsPerSecond))} rows/s`;
-  const alone = `one machine takes ${clock(seconds)}, ${clock(Math.max(0, leftSeconds))} are left until ${localTime(deadline)}`;
-  const needs = machines === 1 ? 'one is enough' : `${machines} machines like this one take ${clock(inShardsSeconds)}`;
-  return `${rate}; with ${Math.round((MARGIN - 1) * 100)} % to spare ${alone}: ${needs}\n`;
+  const alone = `one machine needs ${clock(seconds)}, and ${clock(Math.max(0, leftSeconds))} remain until ${localTime(deadline)}`;
+  const needs = machines === 1 ? 'one is enough' : `${machines} machines like this one need ${clock(inShardsSeconds)}`;
+  return `${rate}; with a margin of ${Math.round((MARGIN - 1) * 100)} %, ${alone}: ${needs}\n`;
 }

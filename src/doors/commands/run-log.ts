@@ -55,7 +55,10 @@ export function runLog(
     started() {
       const ends = { source: fixedWord(source.type), sink: fixedWord(sink.type) };
       if (json)
-        log('info', 'run_started', words`${named(name)} runs with ${named(model)}`, { model: named(model), ...ends });
+        log('info', 'run_started', words`${named(name)} is running with ${named(model)}`, {
+          model: named(model),
+          ...ends,
+        });
     },
     progress(running, seconds) {
       const tell = () => {

@@ -59,7 +59,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       const { source, sink } = pipeline;
       if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
         say(
-          `${file}: sink.partition is not said: it starts only while source and sink have equally many partitions, see docs/pipelines.md`,
+          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions (docs/pipelines.md)`,
         );
       }
       const misdelivered = await deliveryProblem(pipeline);
@@ -82,7 +82,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
     }
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
-  out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} in order`);
+  out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} valid`);
 }
 
 /** Why the selected Kafka client cannot deliver as the pipeline demands; null: it can. */

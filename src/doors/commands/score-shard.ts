@@ -8,12 +8,13 @@ import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import type { ScoreFlags } from './flag-tables.ts';
 
-const SAID = (flag: string) => `the plan says what ${flag} says: give it to sluice plan`;
-const OF_WHOLE = (flag: string) => `${flag} is of the whole file, a shard is a part of it`;
-const TO_MERGE = (flag: string) => `the gate judges all shards together: give ${flag} to sluice merge`;
+const SAID = (flag: string) => `${flag} is part of the plan: use it with sluice plan`;
+const OF_WHOLE = (flag: string) => `${flag} applies to whole files, not to shards`;
+const TO_MERGE = (flag: string) => `the gate checks all shards together: use ${flag} with sluice merge`;
 const GATE = ['maxRejects', 'maxMissing', 'maxUnseen', 'maxOutOfRange', 'maxPsi', 'maxScorePsi', 'minRows'] as const;
-const UNDECLARED = (flag: string) => `${flag} is not for shards: where a file has to be declared, score it as one run`;
-const AGAIN = (flag: string) => `${flag} is not for shards: one that was interrupted is scored again as a whole`;
+const UNDECLARED = (flag: string) =>
+  `${flag} is not supported for shards: score a file that needs declarations as one run`;
+const AGAIN = (flag: string) => `${flag} is not supported for shards: an interrupted shard is scored again completely`;
 
 /** Flags that a shard cannot have, and why: none of them may be taken and then not heeded. */
 const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) => string])[] = [
@@ -22,8 +23,8 @@ const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) =>
   ['delimiter', SAID],
   ['maxRowBytes', SAID],
   ['blockBytes', SAID],
-  ['rejects', () => 'rejected rows of a shard are listed beside its output: give --rejects to sluice merge'],
-  ['signKey', () => 'a manifest is left by sluice merge: give --sign-key to it'],
+  ['rejects', () => 'a shard writes its rejects file next to its output: use --rejects with sluice merge'],
+  ['signKey', () => 'sluice merge writes the manifest: use --sign-key with it'],
   ...GATE.map((key) => [key, TO_MERGE] as const),
   ['expectRows', OF_WHOLE],
   ['expectSha256', OF_WHOLE],
@@ -49,7 +50,7 @@ export async function specOfShard(
   env: Readonly<Record<string, string | undefined>>,
   specOf: (file: string, options: ScoreFlags) => RunSpec,
 ): Promise<RunSpec> {
-  if (file !== undefined) throw new SluiceError('usage', 'the plan names the input: leave it out');
+  if (file !== undefined) throw new SluiceError('usage', 'the plan names the input: remove FILE');
   for (const [key, why] of REFUSED) {
     if (options[key] === undefined) continue;
     throw new SluiceError('usage', why(`--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`));
@@ -62,7 +63,7 @@ export async function specOfShard(
   const said = { ...options, output, inputFormat: first.format, inputCompression: first.compression, delimiter };
   const spec = specOf(first.name, { ...said, maxRowBytes: plan.record_bytes, blockBytes: plan.block_bytes });
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
-    throw new SluiceError('usage', `parts of ${spec.sink.format} cannot be joined: write csv, tsv or ndjson`);
+    throw new SluiceError('usage', `parts in ${spec.sink.format} cannot be merged: write csv, tsv or ndjson`);
   }
   // Merging checks whether all shards together scored a row.
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
@@ -75,21 +76,18 @@ export function shardOf(
 ): number {
   const said = env.JOB_COMPLETION_INDEX;
   if (shard !== undefined) return shard;
-  if (said === undefined) throw new SluiceError('usage', 'which shard? Name it with --shard');
-  if (!/^\d{1,6}$/.test(said)) throw new SluiceError('usage', '$JOB_COMPLETION_INDEX is no number of a shard');
+  if (said === undefined) throw new SluiceError('usage', 'missing --shard N');
+  if (!/^\d{1,6}$/.test(said)) throw new SluiceError('usage', '$JOB_COMPLETION_INDEX is not a shard number');
   return Number(said);
 }
 
 function outputOf(pattern: string, { shards, files }: ShardPlan, index: number): string {
-  if (pattern === STDIO) throw new SluiceError('usage', 'where does the part go? Name it: -o out/part-{shard}.csv');
+  if (pattern === STDIO) throw new SluiceError('usage', 'missing output: use -o out/part-{shard}.csv');
   if (shards > 1 && !pattern.includes('{shard}')) {
-    throw new SluiceError(
-      'usage',
-      `all ${shards} shards would write to one file: put {shard} into the name of the output`,
-    );
+    throw new SluiceError('usage', `all ${shards} shards would write to one file: put {shard} in the output name`);
   }
   if (files.length > 1 && !pattern.includes('{name}')) {
-    throw new SluiceError('usage', `the plan has ${files.length} files: put {name} into the name of the output, too`);
+    throw new SluiceError('usage', `the plan has ${files.length} files: also put {name} in the output name`);
   }
   return pattern.replaceAll('{shard}', String(index));
 }

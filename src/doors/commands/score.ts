@@ -37,7 +37,7 @@ async function specOfScore(file: string | undefined, options: ScoreOptions): Pro
     return specOfShard(file, { ...options, plan: options.plan }, process.env, specOf);
   }
   if (options.shard !== undefined) throw new SluiceError('usage', '--shard needs --plan');
-  if (file === undefined) throw new SluiceError('usage', 'which file? Name one, or a plan with --plan');
+  if (file === undefined) throw new SluiceError('usage', 'missing FILE (or use --plan)');
   return specOf(file, options);
 }
 
@@ -117,7 +117,7 @@ function signersSaid(text: string): string[] {
 }
 
 function resumeFlags({ resume, restart }: ScoreOptions): Resume {
-  if (resume && restart) throw new SluiceError('usage', '--resume goes on and --restart begins: give one of them');
+  if (resume && restart) throw new SluiceError('usage', '--resume and --restart are mutually exclusive');
   return restart ? 'restart' : resume ? 'asked' : 'no';
 }
 
@@ -150,8 +150,8 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
   // A delimiter implies delimited text.
   const found = format ?? named.format ?? (named.ending === '' || delimiter !== undefined ? otherwise : null);
   if (found === null) {
-    const known = `known are ${KNOWN_ENDINGS}`;
-    throw new SluiceError('usage', `${name}: ${named.ending} is no format; ${known}, or name one with ${flag}`);
+    const known = `supported: ${KNOWN_ENDINGS}`;
+    throw new SluiceError('usage', `${name}: ${named.ending} is not a format; ${known}, or use ${flag}`);
   }
   return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
 }

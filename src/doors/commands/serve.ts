@@ -69,10 +69,10 @@ async function runService(flags: ServeFlags): Promise<void> {
   log('info', 'service_started', words`serving ${url}`, { url });
   // It is that of this process and of loopback only, and there is no other way to learn it.
   if (service.token)
-    log('info', 'dev_key', words`key of this run: ${named(service.token)}`, { key: named(service.token) });
+    log('info', 'dev_key', words`API key of this run: ${named(service.token)}`, { key: named(service.token) });
   if (!signal.aborted)
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-  log('info', 'service_stopping', words`stopping: running answers may finish`);
+  log('info', 'service_stopping', words`stopping: running responses may finish`);
   await service.stop();
   await tracer?.close();
   log('info', 'service_stopped', words`stopped`);

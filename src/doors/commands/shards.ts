@@ -32,13 +32,14 @@ export function addShardsCommand(program: Command): void {
 /** Runs this shard; returns the exit code. @throws SluiceError */
 export async function shards(file: string, flags: ShardsFlags): Promise<number> {
   const index = shardOf(flags, process.env);
-  if (index >= flags.shards) throw new SluiceError('usage', `there are shards 0 to ${flags.shards - 1}, no ${index}`);
+  if (index >= flags.shards)
+    throw new SluiceError('usage', `shard ${index} does not exist: shards are numbered 0 to ${flags.shards - 1}`);
   const ending = endingOf(flags.output);
   const work = new SharedWork(flags.work);
   await work.open();
   const run = await decided(work, file, flags, index);
   const plan = await readPlan(work.plan);
-  if (plan.sha256 !== run.plan) throw new SluiceError('plan_invalid', `${work.plan} was changed since the run began`);
+  if (plan.sha256 !== run.plan) throw new SluiceError('plan_invalid', `${work.plan} was changed since the run started`);
   const told = (text: string) => {
     if (!flags.quiet) say(text);
   };
@@ -59,7 +60,7 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
   code = await mergeParts(work.plan, { plan, parts }, flags);
   await work.merged(plan, flags.output);
   if (!flags.keepParts) {
-    await work.removeParts(parts).catch((error: unknown) => say(`the parts are still there: ${saysOf(error)}`));
+    await work.removeParts(parts).catch((error: unknown) => say(`cannot remove the parts: ${saysOf(error)}`));
   }
   return code;
 }
@@ -68,10 +69,7 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
 function endingOf(output: string): string {
   const { format } = namedFormat(output);
   if (output !== STDIO && format && format !== 'json' && !isColumnar(format)) return `.${format}`;
-  throw new SluiceError(
-    'usage',
-    `${output}: what shards write is joined: name an output that ends in csv, tsv or ndjson`,
-  );
+  throw new SluiceError('usage', `${output}: shards are merged: name an output that ends in csv, tsv or ndjson`);
 }
 
 /** What holds for all shards: shard 0 decides it, the others wait. @throws SluiceError usage | input_* | model_* | plan_invalid */
@@ -106,7 +104,7 @@ async function awaited(work: SharedWork, seconds: number, signal: AbortSignal): 
     const run = await work.run();
     if (run) return run;
     if (monotonicMs() >= until) {
-      throw new SluiceError('input_not_found', `there is no plan after ${seconds} s: the process of shard 0 makes it`);
+      throw new SluiceError('input_not_found', `no plan after ${seconds} s: the process of shard 0 creates it`);
     }
     await sleep(LOOK_MS, { signal });
   }

@@ -16,7 +16,7 @@ export function endWithin(ms: number, doing: () => string, log: Log): void {
     const held = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
     const what = named(held.map(([name, all]) => `${all!.length} ${name}`).join(', '));
     const after = (ms + CLOSING_MS) / 1000;
-    const says = words`ended by force ${after} s after the signal: ${named(doing())} does not end (open: ${what})`;
+    const says = words`terminated ${after} s after the signal: ${named(doing())} did not end (open: ${what})`;
     log('fatal', 'ended_by_force', says, { seconds: after, open: what });
     process.exit(process.exitCode ?? EXIT.failed);
   }, ms + CLOSING_MS);

@@ -35,6 +35,6 @@ const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>
 /** `interpretation of 5,000 rows takes about 3:20 (25,501 evaluations a row; --max-evaluations bounds them)` */
 export function estimateText(explained: ExplainedProgress): string {
   const asked = evaluationsPerRow(explained);
-  const why = asked === 0 ? '' : ` (${count(asked)} evaluations a row; max_evaluations bounds them)`;
-  return `interpretation of ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
+  const why = asked === 0 ? '' : ` (${count(asked)} evaluations per row, limited by max_evaluations)`;
+  return `interpreting ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
 }

@@ -78,7 +78,7 @@ export function waterfall(ref: string, answer: ExplainedRow, top: number, width:
   if (x.interactions && x.interactions.length > 0) {
     const names = x.interactions.map(({ columns }) => columns.join(' × '));
     const wide = Math.max(...names.map((name) => name.length));
-    lines.push('', 'together, already in the effects of both:');
+    lines.push('', 'interactions, already included in the effects of both columns:');
     for (const [i, { effect }] of x.interactions.entries()) {
       lines.push(`  ${names[i]!.padEnd(wide)}  ${number(effect).padStart(9)}`);
     }

@@ -106,7 +106,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     return answer(error, request, reply);
   });
   app.setNotFoundHandler((request, reply) => {
-    answer(new SluiceError('not_found', 'there is no such operation'), request, reply);
+    answer(new SluiceError('not_found', 'this operation does not exist'), request, reply);
   });
 
   const document = collectRoutes(app);
@@ -248,7 +248,8 @@ async function refusalOf(
 function checkFraming(raw: IncomingMessage): void {
   const { headers } = raw;
   const host = headers.host ?? headers[':authority'];
-  if (host === undefined && protocolOf(raw) !== 'HTTP/1.0') throw new SluiceError('bad_request', 'there is no Host');
+  if (host === undefined && protocolOf(raw) !== 'HTTP/1.0')
+    throw new SluiceError('bad_request', 'the Host header is missing');
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
     throw new SluiceError('invalid_content', 'Transfer-Encoding must be chunked; compress with Content-Encoding');
@@ -267,7 +268,7 @@ function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, R
       schema: { hide: true },
       handler: async (_request, reply) => {
         reply.header('allow', allow);
-        throw new SluiceError('method_not_allowed', `the path takes ${allow}`);
+        throw new SluiceError('method_not_allowed', `the path supports ${allow}`);
       },
     });
   }

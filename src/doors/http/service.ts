@@ -73,10 +73,10 @@ interface Parts {
 export async function serve(options: ServeOptions): Promise<RunningService> {
   const { config, dev = false } = options;
   if (!dev && !config.tls && !config.behind_tls_proxy) {
-    throw new SluiceError('usage', 'serve wants tls (certificate and key), behind_tls_proxy, or --dev');
+    throw new SluiceError('usage', 'serve needs tls (certificate and key), behind_tls_proxy, or --dev');
   }
   if (config.tls?.client_crl !== undefined && config.tls.client_ca === undefined)
-    throw new SluiceError('usage', 'tls.client_crl says what tls.client_ca has revoked, and there is none');
+    throw new SluiceError('usage', 'tls.client_crl requires tls.client_ca');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
   /** Started parts, ended in reverse order if the start fails. */
@@ -180,7 +180,7 @@ function useCertificate(
     measure(next);
   };
   return followCertificate(tls, onCertificate, (e) => {
-    log('error', 'certificate_kept', words`the certificate stays as it is: ${saysOf(e)}`, faultFields(e));
+    log('error', 'certificate_kept', words`keeping the previous certificate: ${saysOf(e)}`, faultFields(e));
   });
 }
 
@@ -212,7 +212,7 @@ async function fillKeys(
   else {
     await keys.follow(
       from.file,
-      (error) => log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
+      (error) => log('error', 'keys_kept', words`keeping the previous keys: ${saysOf(error)}`, faultFields(error)),
       (before, after) => trail?.keysChanged(before, after),
     );
   }

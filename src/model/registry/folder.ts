@@ -314,7 +314,7 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
 }
 
 const exists = (id: string, version: string): SluiceError =>
-  new SluiceError('version_exists', `${id}:${version} is registered already`);
+  new SluiceError('version_exists', `${id}:${version} already exists`);
 
 /** Beside the versions of a model: what is written of it is written by one at a time. */
 const LOCK = '.lock.sqlite';

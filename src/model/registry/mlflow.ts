@@ -272,7 +272,7 @@ const tagOf = (v: MlflowVersion, key: string): string | undefined => v.tags?.fin
 function refuseTaken(id: string, version: string, versions: readonly MlflowVersion[]): void {
   const taken = versions.find((v) => v.version === version);
   if (!taken) return;
-  if (isWhole(taken)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
+  if (isWhole(taken)) throw new SluiceError('version_exists', `${id}:${version} already exists`);
   if (epochMs() - taken.creation_timestamp < STALE_UPLOAD_MS) {
     throw new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
   }

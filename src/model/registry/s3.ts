@@ -298,7 +298,7 @@ const ended = (text: string): string => (text === '' || text.endsWith('\n') ? te
 const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));
 
 const exists = (id: string, version: string): SluiceError =>
-  new SluiceError('version_exists', `${id}:${version} is registered already`);
+  new SluiceError('version_exists', `${id}:${version} already exists`);
 
 const beingAdded = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);

@@ -80,7 +80,7 @@ test('the strongest first, in words as well; a model that has none is told by a 
   expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
   const text = await explain('-m', 'credit-default', '--interactions', '1');
   expect(text.stdout).toContain(
-    `together, already in the effects of both:\n  ${interactions[0]!.columns.join(' × ')}  `,
+    `interactions, already included in the effects of both columns:\n  ${interactions[0]!.columns.join(' × ')}  `,
   );
   expect((await explain('-m', 'credit-default')).stdout).not.toContain('together');
   const linear = await explain('-m', path.basename(path.dirname(CREDIT_COLUMNS)), '--registry', path.dirname(path.dirname(CREDIT_COLUMNS)), '--interactions', '1'); // biome-ignore format: one line

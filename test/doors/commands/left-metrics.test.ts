@@ -122,7 +122,7 @@ checkTest('where metrics cannot be left, the run is what it was', async () => {
   ];
   const { code, stderr } = await sluiceHere(['run', file, ...places]);
   expect(code).toBe(0);
-  expect(stderr).toContain('the metrics are not left in');
+  expect(stderr).toContain('cannot write the metrics to');
   expect(stderr).toContain('the metrics are not left at the push gateway');
   expect(stderr).not.toContain('secret');
   expect(existsSync(`${folder}/out.csv`)).toBe(true);

@@ -50,7 +50,9 @@ test('sidecar files are refused by name where nothing else is meant', async () =
   const named = await sluiceHere(['outcomes', 's1.csv', 's2.ndjson.manifest.json', ...LABELS], { cwd });
   expect([named.code, named.stderr]).toEqual([
     2,
-    expect.stringContaining('s2.ndjson.manifest.json holds no predictions: it is named like a sidecar file (manifest)'),
+    expect.stringContaining(
+      's2.ndjson.manifest.json contains no predictions: its name is that of a sidecar file (manifest)',
+    ),
   ]);
   const pattern = await sluiceHere(['outcomes', '*.rejects.csv', ...LABELS], { cwd });
   expect([pattern.code, pattern.stderr]).toEqual([

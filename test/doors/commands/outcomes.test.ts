@@ -43,7 +43,7 @@ test('tables on standard output, counts on standard error, the report and its me
   expect(run.stdout).toMatch(/^credit:3 {2}2026-01 +2 +1 +50\.00 % +1\.0000 +1\.0000 +1\.0000 +0\.0850/m);
   expect(run.stdout).toMatch(/^credit:3 {2}2026-02 +1 +0 +0\.00 % +- +- +- +0\.0900/m);
   expect(run.stdout).toMatch(/^credit:3 {2}all +approve +2 +66\.67 % +0 +0\.00 %$/m);
-  expect(run.stdout).toMatch(/one outcome only, so that there is no AUC, KS and slope: credit:3 2026-02\n$/);
+  expect(run.stdout).toMatch(/only one outcome, so AUC, KS and slope are undefined: credit:3 2026-02\n$/);
   const report = JSON.parse(readFileSync(path.join(cwd, 'report.json'), 'utf8')) as OutcomeReport;
   expect(report.groups.map((g) => [g.month, g.rows, g.auc])).toEqual([['2026-01', 2, 1], ['2026-02', 1, null]]); // biome-ignore format: a table
   expect(readFileSync(path.join(cwd, 'outcomes.prom'), 'utf8').split('\n').filter((l) => l.startsWith('sluice'))).toEqual([
@@ -71,7 +71,7 @@ test('rows at fault are told, and nothing is written', async () => {
     stderr:
       'sluice: labels.csv: one row cannot be used [outcomes_invalid]\n' +
       '  row 2, ok: not one of the words for an outcome [bad_boolean]\n' +
-      '  Do what the message says; nothing was reported.\n',
+      '  Follow the message; no report was written.\n',
   });
   expect(['report.json', 'm.prom'].filter((f) => existsSync(path.join(cwd, f)))).toEqual([]);
 });

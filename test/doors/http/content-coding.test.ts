@@ -229,8 +229,8 @@ test('an encoder that is closed lets nobody wait', async () => {
   const encoder = new ContentEncoder({ coding: 'gzip', level: 9, leastBytes: 0 });
   const waiting = encoder.push(Buffer.alloc(1 << 22, 'abc'));
   encoder.close();
-  await expect(waiting).rejects.toThrow('the answer was cut');
-  await expect(encoder.finish()).rejects.toThrow('the answer was cut');
+  await expect(waiting).rejects.toThrow('the response was cut off');
+  await expect(encoder.finish()).rejects.toThrow('the response was cut off');
 });
 
 testNeeding(['curl'], 'curl --compressed gives the plain answer', async () => {

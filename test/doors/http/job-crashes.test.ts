@@ -56,7 +56,7 @@ checkTest('a job that kills its server fails after so many restarts; its neighbo
   expect(states).toEqual(['running', ...Array(CRASHES - 1).fill('queued')]);
   expect((await job(killer)).error).toEqual({
     code: 'job_crashed',
-    message: `${CRASHES} servers ended while they ran the job`,
+    message: `${CRASHES} servers crashed while running the job`,
   });
   await expect.poll(async () => (await job(beside)).state, { interval: 50 }).toBe('done');
   const { bytes } = await ask(server.port, 'GET', '/metrics', { token });

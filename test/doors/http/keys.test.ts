@@ -36,10 +36,10 @@ test('`keys rotate` prints the token once, tells when the old one ends, and keep
   const first = await createKey('batch', { file, scopes: 'predict' });
   const run = await sluiceHere(['keys', 'rotate', 'batch', '--file', file, '--grace', '30m']);
   expect([run.code, run.stdout]).toEqual([0, expect.stringMatching(/^sluice_[\w-]{43}\n$/)]);
-  expect(run.stderr).toMatch(/only time the token is shown\. The one before it ends 20/);
+  expect(run.stderr).toMatch(/only time the token is shown\. The previous token works until 20/);
   const stored = JSON.stringify(await readKeys(file));
   for (const token of [first, run.stdout.trim()]) expect(stored).not.toContain(token);
-  expect((await sluiceHere(['keys', 'list', '--file', file])).stdout).toMatch(/no expiry, a token before it until 20/);
+  expect((await sluiceHere(['keys', 'list', '--file', file])).stdout).toMatch(/no expiry, previous token until 20/);
 
   const leaked = await sluiceHere(['keys', 'rotate', 'batch', '--file', file, '--grace', '0']);
   expect(leaked.stderr).toContain('refused from now on');

@@ -168,7 +168,7 @@ async function scoresBy(python: string, script: string, binary: string): Promise
   const { stdout } = await promisify(execFile)(python, args);
   const answer = JSON.parse(stdout.trim().split('\n').at(-1)!);
   expect([answer.told, answer.id]).toEqual([[true, true, true], 'night']);
-  expect(answer.refused).toEqual(['400', expect.stringContaining('the name of an input is there twice')]);
+  expect(answer.refused).toEqual(['400', expect.stringContaining('two inputs have the same name')]);
   const { predictions } = (await service.call('POST', predictUrl('json'), { body: JSON.stringify(rows) })).json;
   expect(answer.datatypes).toEqual(['BOOL', 'BYTES', 'FP64', 'INT64']);
   if (answer.binary) expect(answer.binary).toEqual(Array(4).fill(binary === 'default'));

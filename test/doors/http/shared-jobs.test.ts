@@ -339,7 +339,7 @@ requirePostgres('jobs that services share', () => {
     const { table } = await sameTwo();
     const database = { url_env: 'JOBS_DATABASE', connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const shared = { database, table, files: `s3://jobs/${table}`, lease_ms: 60_000 };
-    expect(await reachShared(shared)).toContain('0 jobs are queued and 0 running');
+    expect(await reachShared(shared)).toContain('0 jobs are queued, 0 running');
     const times = { connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const nowhere = { ...times, url: 'postgresql://sluice@127.0.0.1:1/none' };
     await expect(reachShared({ ...shared, database: nowhere })).rejects.toMatchObject({ code: 'database_failed' });

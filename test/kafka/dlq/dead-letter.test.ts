@@ -63,7 +63,7 @@ test.each([
   ['a whole letter', incoming(deadLetter(original, REASON)), null, null],
   ['one cut off', incoming(truncateDeadLetter(deadLetter(original, REASON), 3)), 'truncated', 'truncated'],
   ['a record of somebody else', { ...original, topic: 'letters' }, 'no_origin', null],
-])('%s: cannot be put back %s', (_, record, why, whyElsewhere) => {
+])('%s: cannot be replayed %s', (_, record, why, whyElsewhere) => {
   const letter = deadLetterOf(record);
   expect(whyUnusable(letter, undefined)).toBe(why);
   expect(whyUnusable(letter, 'elsewhere')).toBe(whyElsewhere);

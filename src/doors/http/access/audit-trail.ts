@@ -46,7 +46,7 @@ export class AuditTrail {
 
   /** @throws SluiceError audit_unavailable */
   assertReady(): void {
-    if (!this.ready) throw new SluiceError('audit_unavailable', 'what is asked for cannot be recorded');
+    if (!this.ready) throw new SluiceError('audit_unavailable', 'the audit log cannot record this operation');
   }
 
   /**

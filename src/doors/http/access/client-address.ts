@@ -8,7 +8,7 @@ export function addressList(setting: string, addresses: readonly string[]): Bloc
   const list = new BlockList();
   for (const address of addresses) {
     const [ip = '', bits] = address.split('/');
-    if (isIP(ip) === 0) throw new SluiceError('usage', `${setting}: ${address} is not an address`);
+    if (isIP(ip) === 0) throw new SluiceError('usage', `${setting}: ${address} is not an IP address or a network`);
     const family = familyOf(ip);
     if (bits === undefined) list.addAddress(ip, family);
     else list.addSubnet(ip, Number(bits), family);

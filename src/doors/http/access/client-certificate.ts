@@ -38,7 +38,7 @@ export class ClientCertificates {
     const known = this.#known.get(socket);
     if (!known?.shown || 'refused' in known.shown) return known?.shown ?? null;
     if (known.generation !== this.#generation)
-      return { refused: 'the connection is older than the list of authorities' };
+      return { refused: 'the connection was opened before the list of certificate authorities changed' };
     return now < known.shown.validUntil ? known.shown : { refused: 'CERT_HAS_EXPIRED' };
   }
 }

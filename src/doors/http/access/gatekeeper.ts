@@ -71,7 +71,7 @@ export class Gatekeeper {
     if (!shown) throw this.#refusal(request, 'none', { label: null });
     const identity = 'refused' in shown ? null : this.#keys.certificate(shown);
     if (identity) return identity;
-    throw this.#refusal(request, 'certificate', { label: null, message: 'the certificate of the client is not taken' });
+    throw this.#refusal(request, 'certificate', { label: null, message: 'the client certificate was rejected' });
   }
 
   async #ofToken(request: FastifyRequest, token: string): Promise<Identity> {
@@ -97,7 +97,7 @@ export class Gatekeeper {
       const { retryAfter, first } = this.#failures.failed(this.addressOf(request));
       if (retryAfter !== null) {
         const extra = { limit: LIMIT, value: this.#perMinute, unit: 'failures a minute', retryAfter };
-        const beyond = 'this address has shown too many wrong keys';
+        const beyond = 'too many invalid API keys from this address';
         return new LoginRefused(reason, label, beyond, { code: 'limit_exceeded', extra, limited: true, first });
       }
     }

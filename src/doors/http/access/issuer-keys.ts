@@ -52,7 +52,7 @@ export class IssuerKeys {
       ['issuer', options.issuer],
       ['jwks_url', options.jwksUrl],
     ] as const) {
-      if (url !== null && !isHttps(url)) throw new SluiceError('usage', `oidc: ${what} has to begin with https://`);
+      if (url !== null && !isHttps(url)) throw new SluiceError('usage', `oidc: ${what} must start with https://`);
     }
     this.#options = options;
   }
@@ -125,8 +125,9 @@ export class IssuerKeys {
     const { issuer, jwksUrl } = this.#options;
     if (jwksUrl !== null) return jwksUrl;
     const about = await this.#get(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
-    if (about.issuer !== issuer) throw new Error('the provider calls itself another issuer');
-    if (typeof about.jwks_uri !== 'string' || !isHttps(about.jwks_uri)) throw new Error('jwks_uri is no https address');
+    if (about.issuer !== issuer) throw new Error('the discovery document of the provider names another issuer');
+    if (typeof about.jwks_uri !== 'string' || !isHttps(about.jwks_uri))
+      throw new Error('jwks_uri is not an https address');
     return about.jwks_uri;
   }
 
@@ -152,7 +153,7 @@ const unavailable = (cause?: unknown): SluiceError =>
 
 /** Public signing keys. With a symmetric key among them, every reader of the address could sign tokens. */
 function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
-  if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('there is no list of keys');
+  if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('the provider returned no list of keys');
   const usable = (keys as unknown[]).filter(
     (key): key is JWK =>
       typeof key === 'object' &&
@@ -161,6 +162,6 @@ function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
       (key as JWK).use !== 'enc' &&
       (key as JWK).d === undefined,
   );
-  if (usable.length === 0) throw new Error('there is no key that signs');
+  if (usable.length === 0) throw new Error('the provider lists no signing key');
   return usable;
 }

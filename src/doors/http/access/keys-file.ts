@@ -79,10 +79,10 @@ export async function readKeysFile(file: string): Promise<KeysFile> {
   for (const k of keys) assertFreeName(k.name, refuse);
   for (const c of certificates) {
     const by = [c.subject_cn, c.san_uri, c.sha256].filter((said) => said !== undefined);
-    if (by.length !== 1) refuse(`certificate ${c.name}: say one of subject_cn, san_uri, sha256`);
+    if (by.length !== 1) refuse(`certificate ${c.name}: set one of subject_cn, san_uri, sha256`);
   }
   for (const { name, expires } of [...keys, ...certificates]) {
-    if (expires !== undefined && Number.isNaN(Date.parse(expires))) refuse(`${name}: expires is no time`);
+    if (expires !== undefined && Number.isNaN(Date.parse(expires))) refuse(`${name}: expires is not a time`);
   }
   return { keys, certificates };
 }
@@ -92,7 +92,7 @@ export const readKeys = async (file: string): Promise<readonly ApiKey[]> => (awa
 /** A name that a caller of another kind could have would be given that caller's jobs. @throws what `refuse` throws */
 export function assertFreeName(name: string, refuse: (what: string) => never): void {
   const taken = RESERVED_PREFIXES.find((prefix) => name.startsWith(prefix));
-  if (taken !== undefined) refuse(`the name of a key cannot begin with ${taken}`);
+  if (taken !== undefined) refuse(`the name of a key cannot start with ${taken}`);
 }
 
 /**
@@ -101,7 +101,7 @@ export function assertFreeName(name: string, refuse: (what: string) => never): v
  */
 export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): Promise<void> {
   const refused = (cause: unknown) => {
-    const why = cause === null ? `another command has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
+    const why = cause === null ? `another command has held the lock for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
     return new SluiceError('usage', `${file} cannot be locked: ${why}`, { cause });
   };
   return underFileLock(`${file}.lock`, { waitMs: LOCK_WAIT_MS, refused, isPrivate: true }, async () => {

@@ -45,7 +45,7 @@ export async function openAudit(
     const { seq, sum } = audit.end;
     if (seq === told) return;
     told = seq;
-    log('info', 'audit_head', words`the audit log is at record ${seq}`, { seq, sum: named(sum) });
+    log('info', 'audit_head', words`the last record of the audit log is ${seq}`, { seq, sum: named(sum) });
   };
   tell();
   const timer = startInterval(tell, TELL_MS);

@@ -42,7 +42,7 @@ export async function openGate(
 export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig): (request: FastifyRequest) => string {
   if (client_address !== 'x_forwarded_for') return clientAddress(null);
   if (!behind_tls_proxy) {
-    throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
+    throw new SluiceError('usage', 'client_address: x_forwarded_for is trusted only with behind_tls_proxy');
   }
   return clientAddress(addressList('behind_tls_proxy', behind_tls_proxy));
 }
@@ -51,9 +51,9 @@ export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig
 function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: KeyRing): void {
   if (!keys.namesCertificates || tls?.client_ca !== undefined) return;
   const why = behind_tls_proxy
-    ? 'a TLS proxy keeps them to itself, and what it says of them in a header is not read'
-    : 'there is no tls.client_ca';
-  throw new SluiceError('usage', `keys_file names certificates of clients, but ${why}`);
+    ? 'a TLS proxy does not pass them on, and Sluice does not read them from a header'
+    : 'tls.client_ca is not set';
+  throw new SluiceError('usage', `keys_file lists client certificates, but ${why}`);
 }
 
 /** Fetches its keys in the background: a service starts while a provider is unreachable. */
@@ -70,12 +70,12 @@ async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Pro
     onFetch: (outcome, error) => {
       metrics.issuerReads.inc({ issuer: config.name, outcome });
       if (outcome === 'failed' && !away) {
-        log('warn', 'issuer_unreachable', words`keys of ${name}: ${saysOf(error)}`, {
+        log('warn', 'issuer_unreachable', words`signing keys of ${name}: ${saysOf(error)}`, {
           issuer: name,
           ...faultFields(error),
         });
       } else if (outcome === 'ok' && away) {
-        log('info', 'issuer_reached', words`the keys of ${name} can be read again`, { issuer: name });
+        log('info', 'issuer_reached', words`the signing keys of ${name} can be read again`, { issuer: name });
       }
       away = outcome === 'failed';
     },

@@ -11,15 +11,15 @@ import type { IssuerKeys } from './issuer-keys.ts';
 /** Reasons for refusing a token, as in metrics and log → the message for its owner. */
 export const TOKEN_FAULTS = {
   token_malformed: 'the token is malformed',
-  token_issuer: 'the token is of an issuer that is not known here',
-  token_algorithm: 'the token is signed in a way that is not taken',
-  token_key: 'the token is signed with a key that its issuer does not have',
-  token_signature: 'the signature of the token is wrong',
-  token_audience: 'the token is for another service',
+  token_issuer: 'the issuer of the token is not configured',
+  token_algorithm: 'the signature algorithm of the token is not allowed',
+  token_key: 'the token is signed with a key that its issuer does not publish',
+  token_signature: 'the signature of the token is invalid',
+  token_audience: 'the token was issued for another audience',
   token_expired: 'the token has expired',
   token_not_yet_valid: 'the token is not valid yet',
-  token_claims: 'the token lacks a claim, or has another value there than it must have',
-  token_binding: 'the token is bound to something that the request does not show',
+  token_claims: 'the token lacks a required claim, or a claim has another value',
+  token_binding: 'the token is bound to a proof that the request does not contain',
 } as const;
 export type TokenFault = keyof typeof TOKEN_FAULTS;
 

@@ -68,11 +68,13 @@ export class FolderFiles implements JobFiles, ResumableFiles {
 
   async openTail({ id }: HeldJob, { offset }: TailPlace): Promise<UploadTail> {
     const handle = await open(this.uploadName(id), 'r+').catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOENT' ? new SluiceError('upload_not_found', 'the upload is gone', { cause }) : cause;
+      throw cause.code === 'ENOENT'
+        ? new SluiceError('upload_not_found', 'the files of the upload were removed', { cause })
+        : cause;
     });
     try {
       if ((await handle.stat()).size < offset)
-        throw new SluiceError('upload_not_found', 'bytes of the upload are gone');
+        throw new SluiceError('upload_not_found', 'bytes of the upload are missing');
       await handle.truncate(offset);
     } catch (error) {
       await handle.close();

@@ -57,7 +57,7 @@ export class JobLog {
   }
 
   uploadExpired(job: NewJob): void {
-    this.#tell('info', 'upload_expired', job, words`abandoned while it was uploaded`, {});
+    this.#tell('info', 'upload_expired', job, words`abandoned during its upload`, {});
   }
 
   /** `fault`: a SluiceError with the code for its owner, and the original error as its cause. */

@@ -171,10 +171,11 @@ export class JobManager {
   async #enqueue(job: NewJob): Promise<Job> {
     const { store } = this.#place;
     const answer = await store.enqueue(job);
-    if (answer === 'lost') throw new SluiceError('job_lease_lost', 'the lease of the upload ended before it was whole');
+    if (answer === 'lost')
+      throw new SluiceError('job_lease_lost', 'the lease of the upload expired before the upload was complete');
     const there = answer === 'queued' ? await store.get(job.id) : await this.#sameKey(job);
     // It was deleted in between.
-    if (!there) throw new SluiceError('job_not_found', 'the job was deleted at once');
+    if (!there) throw new SluiceError('job_not_found', 'the job was deleted immediately');
     return there;
   }
 
@@ -211,7 +212,7 @@ export class JobManager {
   /** The current state of a job for a repeated request. @throws SluiceError idempotency_key_reused: with another body */
   async #again(job: Job, sha256: string | null): Promise<Job> {
     if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
-      throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key belongs to a request with another body');
+      throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key was used with another body');
     }
     return (await this.#place.store.get(job.id)) ?? job;
   }

@@ -42,7 +42,7 @@ export class JobQuota {
       if (bytes <= taken) return;
       taken = Math.ceil(bytes / step) * step;
       if (!(await this.#store.grow(held, taken))) {
-        throw new SluiceError('job_lease_lost', 'the lease ended while the job was written');
+        throw new SluiceError('job_lease_lost', 'the lease expired while the job was being written');
       }
       if ((await this.#store.kept(owner)).bytes > max_bytes) throw tooMany('jobs.max_bytes', max_bytes, 'bytes');
     };

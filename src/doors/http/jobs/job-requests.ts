@@ -21,7 +21,7 @@ export function idempotencyKeyOf(request: FastifyRequest): string | null {
 }
 
 export const keyConflict = (): SluiceError =>
-  new SluiceError('idempotency_conflict', 'the Idempotency-Key belongs to a request that asked for something else');
+  new SluiceError('idempotency_conflict', 'the Idempotency-Key was used for another request');
 
 /** `modelId`: the resolved version; the job is scored with it even if an alias moves while the job waits. */
 export function newJob(
@@ -71,7 +71,7 @@ export function assertOwn<T extends Owned>(
   pipelines: Pipelines,
   code: 'job_not_found' | 'upload_not_found',
 ): T {
-  const message = code === 'job_not_found' ? 'there is no such job' : 'there is no such upload';
+  const message = code === 'job_not_found' ? 'this key has no such job' : 'this key has no such upload';
   if (!job) throw new SluiceError(code, message);
   const reason = job.owner !== identity.name ? 'owner' : mayStillUse(identity, job, pipelines) ? null : 'model';
   if (reason === null) return job;

@@ -55,7 +55,7 @@ const LIST_QUERY = {
 function pageOf({ state, limit, after }: ListQuery): JobPage {
   const [, created, id] = /^(\d{1,15})\.([0-9a-f-]{36})$/.exec(after ?? '') ?? [];
   if (after !== undefined && id === undefined)
-    throw new SluiceError('bad_request', 'after: is `next` of a list of jobs');
+    throw new SluiceError('bad_request', 'after must be the `next` of a page of jobs');
   return {
     state: state ?? null,
     limit: limit ?? 100,

@@ -69,7 +69,7 @@ export class JobRunner {
     const { leaseMs } = parts.store;
     if (leaseMs === null) return;
     this.#every(LOOK_MS, 'looking for jobs', () => this.wake());
-    this.#every(leaseMs / BEATS, 'renewing the leases of jobs', () => this.#beat());
+    this.#every(leaseMs / BEATS, 'renew the leases of jobs', () => this.#beat());
   }
 
   /** Jobs being scored now. */
@@ -118,7 +118,7 @@ export class JobRunner {
     for (const timer of this.#timers) stopTimer(timer);
   }
 
-  #every(ms: number, task: 'looking for jobs' | 'renewing the leases of jobs', work: () => unknown): void {
+  #every(ms: number, task: 'looking for jobs' | 'renew the leases of jobs', work: () => unknown): void {
     const timer = startInterval(() => inBackground(task, work), ms);
     timer.unref();
     this.#timers.push(timer);
@@ -210,7 +210,7 @@ export class JobRunner {
     try {
       if (cancelled) throw new SluiceError('cancelled', 'the job was cancelled');
       if (job.crashes >= services.config.jobs.max_crashes)
-        throw new SluiceError('job_crashed', `${job.crashes} servers ended while they ran the job`);
+        throw new SluiceError('job_crashed', `${job.crashes} servers crashed while running the job`);
       const { counts, resultBytes, packageSha256 } = await this.#score(job, lease);
       const { rows, scored, rejected } = counts;
       const end = {
@@ -329,7 +329,7 @@ export class JobRunner {
       if (telling || monotonicMs() - told < PROGRESS_MS) return;
       told = monotonicMs();
       telling = true;
-      inBackground('telling how far a job is', async () => {
+      inBackground('store the progress of a job', async () => {
         try {
           await store.progress(lease, { rows, scored, rejected, bytesRead });
         } catch (error) {
@@ -342,7 +342,8 @@ export class JobRunner {
     /** Publishes nothing once another server may hold the job. */
     const beforeCommit = (): void => {
       if (signal.aborted) throw signal.reason;
-      if (monotonicMs() > lease.until) throw new SluiceError('job_lease_lost', 'the lease ended before the job did');
+      if (monotonicMs() > lease.until)
+        throw new SluiceError('job_lease_lost', 'the lease expired before the job ended');
     };
     if (job.pipeline !== null) {
       const pipeline = pipelines.get(job.pipeline)!;

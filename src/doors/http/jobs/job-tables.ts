@@ -63,6 +63,9 @@ export class JobTables {
     const { rows } = await this.#connections.query(`SELECT value FROM ${this.meta} WHERE name = 'version'`);
     const found = Number(rows[0]?.value);
     if (found === VERSION) return;
-    throw new SluiceError('database_refused', `${this.jobs} is of version ${found}, this program knows ${VERSION}`);
+    throw new SluiceError(
+      'database_refused',
+      `${this.jobs} has version ${found}, but this release of Sluice uses version ${VERSION}`,
+    );
   }
 }

@@ -40,7 +40,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
     const options = { name: this.uploadName(id), length, state, skip: left, leftName };
     const tail = await reached(() => ObjectTail.open(options)).catch((error: unknown) => {
       if ((error as SluiceError).code !== 'input_not_found') throw error;
-      throw new SluiceError('upload_not_found', 'bytes of the upload are gone', { cause: error });
+      throw new SluiceError('upload_not_found', 'bytes of the upload are missing', { cause: error });
     });
     return {
       write: (bytes) => reached(() => tail.write(bytes)),
@@ -163,6 +163,6 @@ async function reached<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     const e = asSluiceError(error, 'storage_unavailable');
     if (e.code !== 'storage_unavailable') throw e;
-    throw new SluiceError('jobs_unavailable', 'the files of jobs cannot be reached', { cause: e });
+    throw new SluiceError('jobs_unavailable', 'the files of jobs are unreachable', { cause: e });
   }
 }

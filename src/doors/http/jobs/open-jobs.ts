@@ -44,7 +44,7 @@ export async function lockFolder(folder: string, waitMs: number, onWait: () => v
     throw new SluiceError('folder_unusable', `jobs.folder: ${folder} cannot be locked`, { cause });
   }
   if (unlock) return unlock;
-  throw new SluiceError('folder_in_use', `jobs.folder: another server works in ${folder}`);
+  throw new SluiceError('folder_in_use', `jobs.folder: another server uses ${folder}`);
 }
 
 async function ownPlace({ config, log }: ServiceContext): Promise<JobPlace> {
@@ -52,7 +52,7 @@ async function ownPlace({ config, log }: ServiceContext): Promise<JobPlace> {
   await assertUsable('jobs.folder', folder);
   await restrictFolder(folder);
   const unlock = await lockFolder(folder, config.jobs.lock_wait_ms, () => {
-    log('warn', 'folder_in_use', words`another server works in ${named(folder)}: waiting for it`);
+    log('warn', 'folder_in_use', words`another server uses ${named(folder)}; waiting for it to stop`);
   });
   try {
     const store = new SqliteJobs(folder);
@@ -79,7 +79,7 @@ export async function reachShared(shared: SharedJobs): Promise<string> {
   try {
     const { queued, running } = await store.counts();
     await files.reach();
-    return `${shared.table} and ${shared.files} can be reached, ${queued} jobs are queued and ${running} running`;
+    return `${shared.table} and ${shared.files} are reachable; ${queued} jobs are queued, ${running} are running`;
   } catch (error) {
     // Operators get more detail than clients.
     throw (error as SluiceError).cause ?? error;
@@ -98,8 +98,8 @@ async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log
   ]);
   const objects = new ObjectFiles(files);
   const onReach = (reached: boolean, error: unknown): void => {
-    if (reached) log('info', 'job_table_up', words`the table of jobs answers again`);
-    else log('error', 'job_table_down', words`the table of jobs: ${saysOf(error)}`, faultFields(error));
+    if (reached) log('info', 'job_table_up', words`the job table is reachable again`);
+    else log('error', 'job_table_down', words`job table: ${saysOf(error)}`, faultFields(error));
   };
   const store = new PostgresJobs({ database, table, leaseMs: lease_ms, onReach });
   await store.prepare();

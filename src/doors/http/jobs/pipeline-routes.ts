@@ -25,7 +25,8 @@ const PARAMS = {
 };
 const UPLOAD = {
   operationId: 'uploadToPipeline',
-  summary: 'Makes a job of an upload to a pipeline with source: { type: upload }; its sink gets the predictions',
+  summary:
+    'Creates a job from an upload to a pipeline with source: { type: upload }; its sink receives the predictions',
   description: 'The body holds applications in the format of the pipeline.',
   tags: ['jobs'],
   params: PARAMS,
@@ -83,7 +84,7 @@ export function addUploadPipelines(
   const requested = (request: PipelineRequest): UploadPipeline => pipelineFor(request, byName);
   app.post(url, { config: { scope: 'jobs', tus: true }, schema: UPLOAD }, async (request: PipelineRequest, reply) => {
     const { name, spec } = requested(request);
-    if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+    if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
     const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
     const inParts = wantsUpload(request);
     if (!inParts) checkContentType(request, format);
@@ -107,7 +108,7 @@ type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;
  */
 function pipelineFor(request: PipelineRequest, pipelines: ReadonlyMap<string, UploadPipeline>): UploadPipeline {
   const pipeline = pipelines.get(request.params.name);
-  const message = 'there is no such pipeline for this key';
+  const message = 'this key has no such pipeline';
   if (!pipeline) throw new SluiceError('not_found', message);
   request.story.pipeline = named(pipeline.name);
   const { model, score } = pipeline.spec;

@@ -289,7 +289,7 @@ export class PostgresJobs implements JobStore {
       return result;
     } catch (error) {
       if (sqlStateBehind(error) !== UNIQUE) this.#heard(false, error);
-      throw new SluiceError('jobs_unavailable', 'the table of jobs cannot be reached', { cause: error });
+      throw new SluiceError('jobs_unavailable', 'the job table is unreachable', { cause: error });
     }
   }
 

@@ -80,7 +80,7 @@ export class ResumableUploads {
   async create(request: FastifyRequest, spec: JobSpec, { length, metadata }: UploadHead): Promise<Upload> {
     const { services, store, uploads, files, quota } = this.#parts;
     const { body_bytes } = services.config.limits;
-    if (length > body_bytes) throw tooLarge(`Upload-Length is above body_bytes, ${body_bytes} bytes`, body_bytes);
+    if (length > body_bytes) throw tooLarge(`Upload-Length exceeds limits.body_bytes, ${body_bytes} bytes`, body_bytes);
     const owner = request.identity!.name;
     const idempotencyKey = idempotencyKeyOf(request);
     const { format, query, pipeline } = spec;
@@ -144,7 +144,7 @@ export class ResumableUploads {
     return this.#holding(id, request.raw, async (hold) => {
       const upload = await this.find(id, identity);
       const { uploadBytes: length } = upload.job;
-      if (part.offset > length) throw new SluiceError('bad_request', 'Upload-Offset is behind Upload-Length');
+      if (part.offset > length) throw new SluiceError('bad_request', 'Upload-Offset exceeds Upload-Length');
       if (part.offset !== upload.offset)
         throw new SluiceError('upload_offset_conflict', `the upload has ${upload.offset} bytes`);
       if (Number(request.headers['content-length'] ?? 0) > length - part.offset) throw beyondLength();
@@ -173,7 +173,7 @@ export class ResumableUploads {
     for (const upload of await this.#parts.uploads.whole()) {
       const { id } = upload.job;
       if (this.#holds.has(id)) continue;
-      inBackground('queueing an upload that is whole', () => this.#holding(id, null, () => this.#queue(upload)));
+      inBackground('queue a complete upload', () => this.#holding(id, null, () => this.#queue(upload)));
     }
   }
 
@@ -238,7 +238,7 @@ export class ResumableUploads {
 
   /** One request at a time. @throws SluiceError upload_locked */
   async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
-    if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request writes to the upload');
+    if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request is writing to the upload');
     const over = Promise.withResolvers<void>();
     const hold: Hold = { waitsSince: null, ending: false, cut: () => raw?.destroy(), over: over.promise };
     this.#holds.set(id, hold);
@@ -313,8 +313,8 @@ export class ResumableUploads {
   /** Why received bytes do not count. */
   async #overtaken(id: string): Promise<SluiceError> {
     const upload = await this.#parts.uploads.get(id);
-    if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request goes on with the upload');
-    return new SluiceError('upload_not_found', 'the upload is over, or was removed');
+    if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request has resumed the upload');
+    return new SluiceError('upload_not_found', 'the upload is complete or was removed');
   }
 
   /** Of the bytes before `offset`; null: they came to another process. */
@@ -377,4 +377,4 @@ function fail(error: SluiceError): never {
 
 const tooLarge = (message: string, value: number): SluiceError =>
   new SluiceError('upload_too_large', message, { extra: tooMany('body_bytes', value, 'bytes').extra });
-const beyondLength = (): SluiceError => new SluiceError('upload_too_large', 'the part goes beyond Upload-Length');
+const beyondLength = (): SluiceError => new SluiceError('upload_too_large', 'the part exceeds Upload-Length');

@@ -28,9 +28,11 @@ export interface UploadHead {
 /** @throws SluiceError bad_request | upload_media_type */
 export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
   if (headers['upload-defer-length'] !== undefined)
-    throw new SluiceError('bad_request', 'Upload-Defer-Length: the length of an upload is said when it is made');
-  if (headers['upload-concat'] !== undefined)
-    throw new SluiceError('bad_request', 'Upload-Concat: uploads are not put together');
+    throw new SluiceError(
+      'bad_request',
+      'Upload-Defer-Length is not supported: send Upload-Length when creating the upload',
+    );
+  if (headers['upload-concat'] !== undefined) throw new SluiceError('bad_request', 'Upload-Concat is not supported');
   const metadata = headers['upload-metadata'];
   if (metadata !== undefined) checkMetadata(String(metadata));
   const typed = isPart(headers);
@@ -58,7 +60,7 @@ export function partHeadOf(headers: IncomingHttpHeaders, offset = countOf(header
   const encoding = headers['content-encoding'];
   // An offset counts bytes of the upload, and a body that was cut ends in the middle of its encoding.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
-    throw new SluiceError('invalid_content', 'Content-Encoding: parts of uploads are not encoded');
+    throw new SluiceError('invalid_content', 'Content-Encoding is not supported for parts of an upload');
   const check = PartCheck.of(headers);
   return { offset, check, whole: check !== null || headers['content-digest'] !== undefined };
 }
@@ -79,10 +81,10 @@ class PartCheck {
     if (header === undefined) return null;
     const [algorithm = '', sum = '', ...more] = String(header).trim().split(' ');
     if (!ALGORITHMS.includes(algorithm)) {
-      throw new SluiceError('bad_request', `Upload-Checksum: the algorithm is one of ${ALGORITHMS.join(', ')}`);
+      throw new SluiceError('bad_request', `Upload-Checksum: the algorithm must be one of ${ALGORITHMS.join(', ')}`);
     }
     if (more.length > 0 || !BASE64.test(sum) || sum === '')
-      throw new SluiceError('bad_request', 'Upload-Checksum: the sum is base64 behind its algorithm');
+      throw new SluiceError('bad_request', 'Upload-Checksum must be an algorithm and a checksum in base64');
     return new PartCheck(algorithm, sum);
   }
 
@@ -93,7 +95,7 @@ class PartCheck {
   /** Call once, behind the last byte. @throws SluiceError upload_checksum_mismatch */
   verify(): void {
     if (this.#hash.digest().equals(Buffer.from(this.#sum, 'base64'))) return;
-    throw new SluiceError('upload_checksum_mismatch', 'the part that arrived has another checksum');
+    throw new SluiceError('upload_checksum_mismatch', 'the part does not match its Upload-Checksum');
   }
 }
 
@@ -102,13 +104,17 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const isPart = (headers: IncomingHttpHeaders): boolean =>
   (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase() === PART_TYPE;
 
-const wrongType = (): SluiceError => new SluiceError('upload_media_type', 'the body is no part of an upload');
+const wrongType = (): SluiceError =>
+  new SluiceError('upload_media_type', 'the Content-Type of a part must be application/offset+octet-stream');
 
 /** @throws SluiceError bad_request */
 function countOf(headers: IncomingHttpHeaders, name: 'upload-length' | 'upload-offset'): number {
   const value = headers[name];
   if (/^\d{1,15}$/.test(String(value ?? ''))) return Number(value);
-  throw new SluiceError('bad_request', `${name === 'upload-length' ? 'Upload-Length' : 'Upload-Offset'} is a number`);
+  throw new SluiceError(
+    'bad_request',
+    `${name === 'upload-length' ? 'Upload-Length' : 'Upload-Offset'} must be a number`,
+  );
 }
 
 /** `key base64, key`: keys of visible ASCII without comma, each once. @throws SluiceError bad_request */
@@ -117,7 +123,11 @@ function checkMetadata(header: string): void {
   for (const pair of header.split(',')) {
     const [key = '', value = '', ...more] = pair.trim().split(' ');
     const sound = /^[\x21-\x7e]+$/.test(key) && !keys.has(key) && BASE64.test(value) && more.length === 0;
-    if (!sound) throw new SluiceError('bad_request', 'Upload-Metadata: pairs of a key and base64, each key once');
+    if (!sound)
+      throw new SluiceError(
+        'bad_request',
+        'Upload-Metadata must be pairs of a key and a base64 value, with unique keys',
+      );
     keys.add(key);
   }
 }

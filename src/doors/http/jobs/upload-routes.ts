@@ -66,7 +66,7 @@ const APPEND_HEADERS = {
   'Content-Digest': 'sha-256=:base64: of the part; verified (RFC 9530)',
 };
 const APPEND = {
-  ...describe('Appends a part to an upload; the last part makes the job', {
+  ...describe('Appends a part to an upload; the last part creates the job', {
     204: emptyResponse('The part is stored', STATE_HEADERS),
     400: REFUSALS[400],
     409: problemResponse('Upload-Offset differs from the number of bytes stored'),
@@ -168,7 +168,7 @@ export function addUploadRoutes(
   };
   const append = async (request: UploadRequest, reply: FastifyReply) => {
     const { id, identity } = asked(request, reply);
-    if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+    if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
     tellStory(request, await uploads.find(id, identity));
     const part = partHeadOf(request.headers);
     const upload = await uploads.append(id, { request, reply, part, ready });
@@ -190,7 +190,7 @@ export function addUploadRoutes(
     const work = instead.get(request.story.method ?? '');
     if (work) return work(request, reply);
     reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');
-    throw new SluiceError('method_not_allowed', 'an upload is continued with PATCH');
+    throw new SluiceError('method_not_allowed', 'send PATCH to resume an upload');
   });
   addUploadOptions(app, { url, mostBytes });
 }
@@ -199,7 +199,7 @@ export function addUploadRoutes(
 function assertVersion({ headers }: FastifyRequest, reply: FastifyReply): void {
   if (headers['tus-resumable'] === TUS_VERSION) return;
   reply.header('tus-version', TUS_VERSION).header('tus-resumable', TUS_VERSION);
-  throw new SluiceError('tus_version', `Tus-Resumable has to be ${TUS_VERSION}`);
+  throw new SluiceError('tus_version', `Tus-Resumable must be ${TUS_VERSION}`);
 }
 
 function tellUpload(reply: FastifyReply, uploads: ResumableUploads, upload: Upload): void {

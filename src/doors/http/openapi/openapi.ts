@@ -67,7 +67,7 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
       info: {
         title: 'Sluice',
         version: VERSION,
-        description: 'Bulk credit scoring: applications in, a prediction for each of them out, streamed both ways.',
+        description: 'Bulk credit scoring: a prediction for each application, streamed in both directions.',
         license: { name: 'Apache 2.0', identifier: 'Apache-2.0' } as { name: string },
       },
       security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],

@@ -30,7 +30,7 @@ export const problemResponse = (description: string, headers?: Json): Json => ({
 export const REFUSALS = {
   400: problemResponse('The request, its body or every application in it is invalid, or a limit was exceeded'),
   401: problemResponse('No valid API key'),
-  403: problemResponse('The key does not permit this'),
+  403: problemResponse('The key does not permit this operation'),
   404: problemResponse('No such model'),
   503: problemResponse('Overloaded or stopping', {
     'Retry-After': { type: 'integer', description: 'seconds to wait before a retry' },

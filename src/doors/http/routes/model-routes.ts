@@ -231,7 +231,10 @@ const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
 /** Refuses a key that is for some models only. @throws SluiceError bad_request */
 function assertMayUseAll({ identity }: FastifyRequest): void {
   if (identity!.grants.some(({ scopes, models }) => scopes.includes('models:write') && models === undefined)) return;
-  throw new SluiceError('bad_request', 'modelId is missing: a key for some models names the one it registers');
+  throw new SluiceError(
+    'bad_request',
+    'modelId is missing: a key restricted to some models must name the model that it registers',
+  );
 }
 
 /** Runs the trial of a package when it is the turn of its key. */
@@ -308,7 +311,7 @@ async function receive(
     MAX_FILES,
   )) {
     if (!FILE_NAME.test(name) || names.has(name)) {
-      throw new SluiceError('invalid_content', 'a file of the package has no usable name, or is there twice');
+      throw new SluiceError('invalid_content', 'a file of the package has an invalid or duplicate name');
     }
     names.add(name);
     const mostOfFile = name === MANIFEST ? MOST_TEXT_BYTES : most;

@@ -62,13 +62,17 @@ const TENSOR = {
   required: ['name', 'shape', 'datatype'],
   properties: {
     name: { type: 'string' },
-    shape: { type: 'array', items: { type: 'integer' }, description: '[rows], or [rows, 1] of an input' },
+    shape: { type: 'array', items: { type: 'integer' }, description: '[rows] or [rows, 1] for an input' },
     datatype: { type: 'string', description: 'BOOL, INT8 to UINT64, FP16, FP32, FP64 or BYTES' },
     data: { type: 'array', items: {}, description: 'null for a missing value; absent for a binary tensor' },
     parameters: {
       type: 'object',
       properties: {
-        binary_data_size: { type: 'integer', minimum: 0, description: 'Bytes of the tensor behind the JSON' },
+        binary_data_size: {
+          type: 'integer',
+          minimum: 0,
+          description: 'size of the binary tensor after the JSON, bytes',
+        },
       },
     },
   },
@@ -122,7 +126,7 @@ const BINARY = {
 const INFER = {
   ...describe('Predictions for a table of tensors'),
   headers: requestHeaders({
-    [JSON_LENGTH]: 'bytes of the JSON in front of binary tensors',
+    [JSON_LENGTH]: 'size of the JSON before the binary tensors, bytes',
   }),
   body: { content: { ...jsonContent(INFER_REQUEST), ...BINARY } },
   response: {
@@ -180,7 +184,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
     app.post<ModelPath>(`${model}/infer`, { config, schema: INFER }, async (request, reply) => {
       const reference = referenceOf(request.params);
       assertMayUse(request, reference);
-      if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+      if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
       const { answer, behind } = await infer({ services, bodies }, request, reply, reference);
       return sendTensors(request, reply, { model_name: request.params.name, ...answer }, behind);
     });

@@ -116,19 +116,22 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
         { schema, config: { scope, tus: true, ...shown } },
         async (request, reply) => {
           assertMayUse(request, request.query.modelId);
-          if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+          if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
           const inParts = wantsUpload(request);
           if (!inParts) checkContentType(request, format);
           // A server may ignore a preference (RFC 7240).
           const asJob = format !== 'arrow' && (inParts || wantsJob(request));
           if (inParts && !asJob)
-            throw new SluiceError('bad_request', 'an upload in parts becomes a job, which takes text');
+            throw new SluiceError('bad_request', 'a resumable upload creates a job, and jobs accept text formats only');
           if (asJob) assertScope(request, 'jobs');
           if (scope === 'interpret') {
             request.query.interpretation = true;
             assertExplainable(await host.meant(request.query.modelId), requestedInterpretation(request.query));
           } else if (request.query.interactions !== undefined) {
-            throw new SluiceError('bad_request', 'interactions: are of an interpretation, predict/interpretation.json');
+            throw new SluiceError(
+              'bad_request',
+              'interactions require an interpretation: use predict/interpretation.json',
+            );
           }
           const spec = { format: format as BodyFormat, query: request.query, pipeline: null };
           if (inParts) return jobs.createUpload(request, reply, spec);
@@ -280,7 +283,7 @@ async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<C
 /** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
   const { passthrough, interpretation } = scoring;
-  if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: Arrow needs the names of its columns');
+  if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: list the column names for Arrow');
   const { arrowSink } = await import('../../../io/sink/arrow-sink.ts');
   return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
 }

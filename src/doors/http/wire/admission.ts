@@ -157,7 +157,7 @@ export class Admission {
       return;
     }
     if (!again && this.#idle.size === 0 && this.#waiting >= this.#limits.queued_requests) {
-      throw new SluiceError('overloaded', `${this.#waiting} requests wait already`);
+      throw new SluiceError('overloaded', `${this.#waiting} requests are already waiting`);
     }
     const came = Promise.withResolvers<void>();
     const waiter: Waiter = { start: came.resolve };

@@ -131,7 +131,7 @@ export class Answer {
 
   /** Cuts the connection, so that an incomplete answer cannot be mistaken for a complete one. */
   destroy(): void {
-    this.#failure ??= new SluiceError('client_gone', 'the answer was cut');
+    this.#failure ??= new SluiceError('client_gone', 'the response was cut off');
     this.#encoder?.close();
     this.#res.destroy();
   }
@@ -223,7 +223,7 @@ export class Answer {
     // From here to the end nothing is awaited, so that the next write finds either this file or none.
     this.#file = null;
     this.#copying = null;
-    inBackground('closing the file of an answer', () => file.close());
+    inBackground('close the spill file of a response', () => file.close());
   }
 
   /** Resolves when the socket takes more. @throws SluiceError client_gone */

@@ -69,7 +69,7 @@ function ofHalf(bits: number): number {
 export function splitBody(bytes: Uint8Array, header: string | string[] | undefined): [Uint8Array, Uint8Array] {
   if (header === undefined) return [bytes, bytes.subarray(bytes.length)];
   if (typeof header !== 'string' || !/^[0-9]{1,15}$/.test(header)) {
-    throw wrong('Inference-Header-Content-Length must be one whole number of bytes');
+    throw wrong('Inference-Header-Content-Length must be a whole number of bytes');
   }
   const length = Number(header);
   if (length > bytes.length) throw wrong('Inference-Header-Content-Length is longer than the body');
@@ -91,7 +91,7 @@ export class BinaryTensors {
       throw wrong('binary_data_size must be a whole number of bytes');
     }
     const end = this.#at + (size as number);
-    if (end > this.#bytes.length) throw wrong('binary_data_size is more than there is behind the JSON of the body');
+    if (end > this.#bytes.length) throw wrong('binary_data_size exceeds the bytes after the JSON');
     const bytes = this.#bytes.subarray(this.#at, end);
     this.#at = end;
     return datatype === 'BYTES' ? textsOf(bytes, rows) : numbersOf(FIXED[datatype]!, datatype, bytes, rows);
@@ -99,13 +99,13 @@ export class BinaryTensors {
 
   /** @throws SluiceError bad_request: bytes that are of no tensor */
   end(): void {
-    if (this.#at < this.#bytes.length) throw wrong('there are bytes behind the JSON that are of no input');
+    if (this.#at < this.#bytes.length) throw wrong('the body has bytes after the JSON that belong to no input');
   }
 }
 
 function numbersOf({ width, read, check }: Fixed, datatype: string, bytes: Uint8Array, rows: number): Elements {
   if (bytes.length !== rows * width) {
-    throw wrong(`binary_data_size must be ${width} for each element of ${datatype} that shape says`);
+    throw wrong(`binary_data_size must be ${width} bytes for each ${datatype} element of the shape`);
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   if (check) for (let r = 0; r < rows; r++) check(view, r * width);
@@ -121,12 +121,12 @@ function textsOf(bytes: Uint8Array, rows: number): Elements {
   for (let at = 0; at < bytes.length; count++) {
     const begin = at + 4;
     const end = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
-    if (end > bytes.length) throw wrong('an element of BYTES is longer than binary_data_size leaves room for');
-    if (!isUtf8(bytes.subarray(begin, end))) throw wrong('an element of BYTES is no UTF-8');
+    if (end > bytes.length) throw wrong('a BYTES element is longer than the rest of binary_data_size');
+    if (!isUtf8(bytes.subarray(begin, end))) throw wrong('a BYTES element is not valid UTF-8');
     ends[count] = end;
     at = end;
   }
-  if (count !== rows) throw wrong('binary_data_size must hold as many elements of BYTES as shape says');
+  if (count !== rows) throw wrong('binary_data_size must contain as many BYTES elements as the shape');
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   const at = (row: number) => decoder.decode(bytes.subarray((row === 0 ? 0 : ends[row - 1]!) + 4, ends[row]));
   return { length: rows, at };

@@ -31,7 +31,7 @@ export class DigestCheck {
         const [, name = '', base64 = ''] = MEMBER.exec(member.trim()) ?? [];
         const digest = Buffer.from(base64, 'base64');
         if (name === '' || (isKnown(name) && digest.length !== ALGORITHMS[name].bytes)) {
-          throw new SluiceError('invalid_content', 'Content-Digest is not as RFC 9530 has it: sha-256=:base64:');
+          throw new SluiceError('invalid_content', 'Content-Digest must have the form of RFC 9530: sha-256=:base64:');
         }
         return isKnown(name) ? { hash: createHash(ALGORITHMS[name].node), digest } : null;
       });
@@ -47,7 +47,7 @@ export class DigestCheck {
   verify(): void {
     for (const { hash, digest } of this.#wanted) {
       if (!hash.digest().equals(digest)) {
-        throw new SluiceError('digest_mismatch', 'the body that arrived has another digest than its Content-Digest');
+        throw new SluiceError('digest_mismatch', 'the body does not match its Content-Digest');
       }
     }
   }

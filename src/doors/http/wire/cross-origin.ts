@@ -22,7 +22,7 @@ export function crossOrigin(origins: readonly string[], maxAgeSeconds: number): 
     (origin) => origin !== '*' && (!URL.canParse(origin) || new URL(origin).origin !== origin),
   );
   if (wrong !== undefined) {
-    throw new SluiceError('usage', `cors.origins: ${wrong} is no origin, such as https://desk.bank.example, or *`);
+    throw new SluiceError('usage', `cors.origins: ${wrong} is not an origin such as https://desk.bank.example, or *`);
   }
   const all = origins.includes('*');
   return ({ method, headers }, reply) => {

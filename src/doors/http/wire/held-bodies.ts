@@ -60,7 +60,7 @@ export class HeldBodies {
     const ofKey = (this.#byKey.get(key) ?? 0) + bytes;
     const { bytes: most, bytesPerKey } = this.#limits;
     if (bytes > 0 && (this.#bytes + bytes > most || ofKey > bytesPerKey)) {
-      throw new SluiceError('overloaded', 'other requests of this kind hold as much memory as they may');
+      throw new SluiceError('overloaded', 'other requests of this kind use all the memory they are allowed');
     }
     this.#bytes += bytes;
     if (ofKey > 0) this.#byKey.set(key, ofKey);

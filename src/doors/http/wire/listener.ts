@@ -286,10 +286,10 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options
 const LATE_HEAD = 'ERR_HTTP_REQUEST_TIMEOUT';
 
 function headFault(code: string | undefined, headerBytes: number): SluiceError {
-  if (code === LATE_HEAD) return new SluiceError('bad_request', 'the request head did not come in time');
-  if (code !== 'HPE_HEADER_OVERFLOW') return new SluiceError('bad_request', 'the request head is malformed');
+  if (code === LATE_HEAD) return new SluiceError('bad_request', 'the request header did not arrive in time');
+  if (code !== 'HPE_HEADER_OVERFLOW') return new SluiceError('bad_request', 'the request header is malformed');
   const extra = { limit: 'header_bytes', value: headerBytes, unit: 'bytes' };
-  return new SluiceError('limit_exceeded', 'the request head is too large', { extra });
+  return new SluiceError('limit_exceeded', 'the request header is too large', { extra });
 }
 
 function refuse(socket: net.Socket, fault: SluiceError, { onRefused }: ListenerOptions): void {
@@ -350,7 +350,7 @@ export function proxyCheck(addresses: readonly string[]): (request: FastifyReque
     // The first of several is the client's.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
     if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
-      throw new SluiceError('https_required', 'the request did not come over HTTPS through a known proxy');
+      throw new SluiceError('https_required', 'the request did not arrive over HTTPS through a trusted proxy');
     }
   };
 }

@@ -25,10 +25,10 @@ export function systemFault(error: unknown): unknown {
   switch ((error as NodeJS.ErrnoException | null)?.code) {
     case 'ENOSPC':
     case 'EDQUOT':
-      return new SluiceError('output_full', 'there is no space left on a disk of the server', { cause: error });
+      return new SluiceError('output_full', 'a disk of the server is full', { cause: error });
     case 'EMFILE':
     case 'ENFILE':
-      return new SluiceError('overloaded', 'the server has as many files open as it may', { cause: error });
+      return new SluiceError('overloaded', 'the server has reached its limit of open files', { cause: error });
   }
   return error;
 }
@@ -62,7 +62,7 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
 
 /** Codes whose messages name the requested object → a message without the name. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
-  model_not_found: 'there is no such model, version or alias',
+  model_not_found: 'this model, version or alias does not exist',
 };
 
 /**

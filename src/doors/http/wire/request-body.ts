@@ -57,7 +57,10 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
     throw new SluiceError('invalid_content', 'Content-Encoding must be gzip, zstd or identity');
   }
   if (encoding === 'zstd' && !hasZstd()) {
-    throw new SluiceError('invalid_content', 'Content-Encoding must be gzip or identity: this server has no zstd');
+    throw new SluiceError(
+      'invalid_content',
+      'Content-Encoding must be gzip or identity: this server does not support zstd',
+    );
   }
   const check = DigestCheck.of(request.headers);
   let source: BodySource = { stream: raw, raw, check, finish: async () => check?.verify() };
@@ -120,13 +123,13 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
     if (check) raw.on('data', (bytes: Buffer) => check.update(bytes));
     let part = await first;
     while (part && part.type !== 'file') part = await next();
-    if (!part) throw new SluiceError('invalid_content', 'the multipart body holds no file');
+    if (!part) throw new SluiceError('invalid_content', 'the multipart body contains no file');
     part.file.on('error', () => {});
     const finish = async () => {
       for (let more = await next(); more; more = await next()) {
         if (more.type !== 'file') continue;
         more.file.on('error', () => {}).resume();
-        throw new SluiceError('several_files', 'the form holds a second file');
+        throw new SluiceError('several_files', 'the form contains a second file');
       }
       check?.verify();
     };
@@ -205,7 +208,7 @@ async function withinIdle<T>(
   { idleMs, minBytesPerSecond }: Pick<BodyOptions, 'idleMs' | 'minBytesPerSecond'>,
 ): Promise<T> {
   const late = Promise.withResolvers<never>();
-  const onLate = () => late.reject(new SluiceError('client_gone', `no part of the body came within ${idleMs} ms`));
+  const onLate = () => late.reject(new SluiceError('client_gone', `no part of the body arrived within ${idleMs} ms`));
   let stopTimer = clientTimer(idleMs, onLate);
   const since = monotonicMs();
   const stalls = loopStalls();
@@ -216,7 +219,7 @@ async function withinIdle<T>(
     bytes += more.length;
     const ms = monotonicMs() - since;
     if (ms <= idleMs || bytes / (ms / 1000) >= minBytesPerSecond || loopStalls() !== stalls) return;
-    late.reject(new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`));
+    late.reject(new SluiceError('client_gone', `the body arrived at less than ${minBytesPerSecond} bytes per second`));
   };
   raw.on('data', onData);
   try {
@@ -267,7 +270,7 @@ async function* chunksOf(
     }
     if (stream.destroyed) throw new SluiceError('invalid_content', 'the body ends in the middle of its part');
     if (waitedMs > idleMs && bytes / (waitedMs / 1000) < minBytesPerSecond) {
-      throw new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`);
+      throw new SluiceError('client_gone', `the body arrived at less than ${minBytesPerSecond} bytes per second`);
     }
     await whileIdle(wait);
   }
@@ -288,7 +291,7 @@ function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Prom
       else resolve();
     };
     const settle = () => done();
-    const late = new SluiceError('client_gone', `no byte came for ${idleMs} ms`);
+    const late = new SluiceError('client_gone', `no byte arrived for ${idleMs} ms`);
     const stopTimer = clientTimer(idleMs, () => done(late));
     for (const name of ['readable', 'end', 'error', 'close']) stream.on(name, settle);
     if (raw !== stream) for (const name of ['close', 'error']) raw.on(name, settle);

@@ -68,7 +68,7 @@ export const requestIdOf = ({ headers }: IncomingMessage): string =>
   idOf(headers['x-request-id'] as string | undefined) ?? randomUUID();
 
 /** Those that are refused without being looked at have a sampler of their own. */
-const BEYOND_LIMIT = fixedWord('beyond the limit of wrong keys');
+const BEYOND_LIMIT = fixedWord('beyond the limit of invalid keys');
 
 interface RequestLogOptions {
   log: Log;

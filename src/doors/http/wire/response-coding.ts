@@ -98,7 +98,7 @@ export class ContentEncoder {
   #until(begin: (done: () => void) => void): Promise<Buffer> {
     const stream = this.#stream;
     return new Promise((resolve, reject) => {
-      const onClose = () => reject(stream.errored ?? new SluiceError('client_gone', 'the answer was cut'));
+      const onClose = () => reject(stream.errored ?? new SluiceError('client_gone', 'the response was cut off'));
       if (stream.destroyed) return onClose();
       stream.once('close', onClose);
       begin(() => {

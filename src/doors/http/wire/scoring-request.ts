@@ -147,7 +147,7 @@ export function checkContentType(request: FastifyRequest, format: AnswerFormat):
   if (header === undefined) return;
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
   if (!NEUTRAL.test(type) && !ACCEPTED[format].test(type)) {
-    throw new SluiceError('invalid_content', `Content-Type contradicts .${format}`);
+    throw new SluiceError('invalid_content', `Content-Type does not match .${format}`);
   }
   const charset = parameters.find((p) => /^charset\s*=/.test(p));
   if (charset === undefined || UTF8.test(charset)) return;
@@ -157,7 +157,7 @@ export function checkContentType(request: FastifyRequest, format: AnswerFormat):
 /** Rejects applications that include the outcome column. @throws SluiceError outcome_present */
 export function refuseOutcome({ rejectedByCode, details }: Tally): void {
   if (!rejectedByCode.outcome_present) return;
-  throw new SluiceError('outcome_present', 'an application carries the outcome column', {
+  throw new SluiceError('outcome_present', 'an application contains the outcome column', {
     details: details.filter((d) => d.code === 'outcome_present').slice(0, 1),
   });
 }
@@ -172,7 +172,7 @@ export function refuseEmptyBody(
   headers: FastifyRequest['headers'],
 ): void {
   if (rows > 0 || format !== 'ndjson' || headers['content-length'] === '0') return;
-  throw new SluiceError('empty_input', 'the body holds no application; an empty one has Content-Length: 0');
+  throw new SluiceError('empty_input', 'the body contains no application; an empty body must have Content-Length: 0');
 }
 
 /** A request that was admitted and may use a worker. */

@@ -90,7 +90,7 @@ export function refuseAddress(error: unknown, request: FastifyRequest, reply: Fa
 function addressFault(error: unknown): unknown {
   if (error instanceof SluiceError) return error;
   return (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH'
-    ? new SluiceError('not_found', 'there is no such operation')
+    ? new SluiceError('not_found', 'this operation does not exist')
     : new SluiceError('bad_request', 'the address is malformed');
 }
 
@@ -120,7 +120,7 @@ interface Invalid {
 
 /** Names parameters of the schema only: what else a query has is the client's. */
 function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
-  if (keyword === 'additionalProperties') return 'a query parameter is not one of this operation';
+  if (keyword === 'additionalProperties') return 'a query parameter does not belong to this operation';
   if (keyword === 'required') return `the query parameter ${params?.missingProperty} is missing`;
   return `${instancePath.slice(1) || 'the query'}: ${message}`;
 }

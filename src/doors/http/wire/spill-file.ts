@@ -58,7 +58,7 @@ export class SpillFile {
     const n = Math.min(buffer.length, this.waiting);
     if (n === 0) return 0;
     const { bytesRead } = await this.#handle.read(buffer, 0, n, this.#read);
-    if (bytesRead === 0) throw new Error('the file of an answer is shorter than what was written to it');
+    if (bytesRead === 0) throw new Error('the spill file of a response is shorter than what was written to it');
     this.#read += bytesRead;
     this.#options.onSpill?.(-bytesRead);
     return bytesRead;

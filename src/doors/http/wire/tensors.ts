@@ -78,10 +78,10 @@ export function readInferRequest(bytes: Uint8Array, limits: InferLimits): InferR
   const rows = columns[0]!.data.length;
   if (rows > limits.rows) throw tooMany('rows', limits.rows);
   if (columns.some(({ data }) => data.length !== rows)) throw wrong('all inputs must have the same number of rows');
-  if (rows === 0) throw wrong('the inputs have no row');
-  if (new Set(columns.map((c) => c.name)).size < columns.length) throw wrong('the name of an input is there twice');
+  if (rows === 0) throw wrong('the inputs have no rows');
+  if (new Set(columns.map((c) => c.name)).size < columns.length) throw wrong('two inputs have the same name');
   const { id = null } = body;
-  if (id !== null && typeof id !== 'string') throw wrong('id must be a text');
+  if (id !== null && typeof id !== 'string') throw wrong('id must be a string');
   return { id, rows, wanted: wantedOf(body), columns };
 }
 
@@ -109,7 +109,7 @@ function parsed(bytes: Uint8Array): unknown {
         : value;
     return JSON.parse(text, exactly);
   } catch (cause) {
-    throw new SluiceError('bad_request', 'the body is no JSON', { cause });
+    throw new SluiceError('bad_request', 'the body is not JSON', { cause });
   }
 }
 
@@ -131,19 +131,19 @@ function columnOf(input: unknown, at: string, tensors: BinaryTensors): TensorCol
   const fits = Object.hasOwn(ELEMENTS, datatype) ? ELEMENTS[datatype]! : null;
   if (fits === null) throw wrong(`${at}: datatype must be one of ${Object.keys(ELEMENTS).join(', ')}`);
   if (!isColumn(shape)) {
-    throw wrong(`${at}: an input is a column: its shape must be [rows] or [rows, 1]`);
+    throw wrong(`${at}: the shape of an input must be [rows] or [rows, 1]`);
   }
   const data = input.data ?? null;
   const size = isObject(parameters) ? parameters.binary_data_size : undefined;
   if (size !== undefined) {
-    if (data !== null) throw wrong(`${at}: an input has either data or binary_data_size`);
+    if (data !== null) throw wrong(`${at}: set either data or binary_data_size`);
     return { name, kind: kindOfTensor(datatype), data: inInput(at, () => tensors.take(size, datatype, shape[0])) };
   }
-  if (!Array.isArray(data))
-    throw wrong(`${at}: data must be a list, unless binary_data_size says how long its bytes are`);
+  if (!Array.isArray(data)) throw wrong(`${at}: data must be a list unless binary_data_size is set`);
   const flat = data.some(Array.isArray) ? data.flat(1) : data;
-  if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as shape says`);
-  if (!flat.every((value) => value === null || fits(value))) throw wrong(`${at}: an element is no ${datatype}`);
+  if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as the shape`);
+  if (!flat.every((value) => value === null || fits(value)))
+    throw wrong(`${at}: an element is not of type ${datatype}`);
   return { name, kind: kindOfTensor(datatype), data: flat };
 }
 
