@@ -98,7 +98,7 @@ export default defineConfig(({ mode }) => {
             include: files,
             exclude: [...BROKERS, ...ALONE, ...notQuick],
             // Processes and brokers that they wait for leave room for two more.
-            maxWorkers: notQuick.length > 0 ? 3 : 6,
+            maxWorkers: notQuick.length > 0 ? 3 : 5,
             sequence: { groupOrder: 0 },
           },
         },
@@ -111,7 +111,7 @@ export default defineConfig(({ mode }) => {
                   name: 'brokers',
                   include: kafka,
                   exclude: ALONE,
-                  maxWorkers: 6,
+                  maxWorkers: 5,
                   sequence: { groupOrder: 0 },
                 },
               },

@@ -46,7 +46,7 @@ export const INTENDED: readonly Intended[] = [
   {
     cases: /^run .*path: "in\/\[df\]\*\.csv"/,
     parts: /^list\.csv$/,
-    why: 'the list of rejected rows of several inputs says which input, in a column of its own',
+    why: 'the rejects file of several inputs says which input, in a column of its own',
   },
   {
     cases: /^nobody$/,

@@ -72,7 +72,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
     await handle.read(tail, 0, tail.length, from);
     const found = lastRecord(tail);
     if (!found && from > 0) {
-      throw new SluiceError('audit_broken', `${file} ends with ${TAIL_BYTES} bytes that are no records`);
+      throw new SluiceError('audit_broken', `the last ${TAIL_BYTES} bytes of ${file} are not records`);
     }
     const rest = tail.subarray(found?.after ?? 0);
     const wantsNewline = rest.length > 0 && rest.at(-1) !== NEWLINE;
@@ -112,7 +112,7 @@ async function lockLog(file: string): Promise<() => void> {
     throw new SluiceError('folder_unusable', `audit.file: ${file} cannot be locked`, { cause });
   }
   if (unlock) return unlock;
-  throw new SluiceError('folder_in_use', `audit.file: another server writes ${file}`);
+  throw new SluiceError('folder_in_use', `audit.file: another server is writing ${file}`);
 }
 
 /** What may wait for the disk. Beyond, records are counted as lost; half of it, and the log is not available. */

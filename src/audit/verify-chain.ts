@@ -90,7 +90,7 @@ class Chain {
       const record = ended ? readRecord(bytes) : null;
       const fits = record !== null && this.#follows(record);
       if (line === 1 && record?.kind !== 'head' && this.#unread === null && record !== null) {
-        return broken('the file does not begin with its first record');
+        return broken('the file does not start with its first record');
       }
       if (this.#unread && fits && record.kind === 'recovered' && this.#isTorn(record, this.#unread)) {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
@@ -107,10 +107,7 @@ class Chain {
     }
     if (!this.#unread) return true;
     const { line: at, bytes } = this.#unread;
-    return broken(
-      `what is here was changed or cut off (${bytes} bytes up to the next record that says so, or to the end)`,
-      at,
-    );
+    return broken(`a record was changed or cut off (${bytes} bytes up to the next intact record or the end)`, at);
   }
 
   #follows({ seq, prev, kind }: ReadRecord): boolean {
@@ -121,8 +118,8 @@ class Chain {
 
   #misplaced({ seq }: ReadRecord): string {
     const expected = (this.#last?.seq ?? 0) + 1;
-    if (seq === expected) return `record ${seq} names another record before it than the one that is there`;
-    return `record ${seq} stands where record ${expected} should be`;
+    if (seq === expected) return `record ${seq} does not match the hash of the record before it`;
+    return `record ${seq} is in the place of record ${expected}`;
   }
 
   #isTorn({ fields }: ReadRecord, { bytes, sum }: Unread): boolean {
@@ -141,7 +138,7 @@ class Chain {
     const { broken } = this.#result;
     const missing = !this.#headSeen && !broken;
     const last = this.#last ?? CHAIN_START;
-    const gone: ChainBreak = { file: '-', line: 0, why: 'the record that has to be there is not: the end was cut off' };
+    const gone: ChainBreak = { file: '-', line: 0, why: 'the required record is missing: the end was cut off' };
     return {
       ...this.#result,
       whole: broken === null && !missing,

@@ -43,11 +43,9 @@ function judgeHeader(
   const names = columns?.names;
   const delimited = format === null || format === 'csv' || format === 'tsv';
   if ((header !== undefined || names !== undefined) && !delimited) {
-    say(header === undefined ? 'columns' : 'header', 'only csv and tsv have a header row or none');
-  } else if (header === false && names === undefined)
-    say('header', 'false needs the names of the fields: columns.names');
-  else if (names !== undefined && header !== false)
-    say('columns', 'names are for an input without a header row: header: false');
+    say(header === undefined ? 'columns' : 'header', 'header: applies to csv and tsv only');
+  } else if (header === false && names === undefined) say('header', 'header: false needs columns.names');
+  else if (names !== undefined && header !== false) say('columns', 'names require header: false');
   const twice = names?.find((name, i) => name !== '' && names.indexOf(name) !== i);
   if (twice !== undefined) say('columns', `names: ${twice} is there twice`);
 }
@@ -57,7 +55,7 @@ function judgeNames({ columns }: Declaring, passthrough: readonly string[] | '*'
   const names = columns !== undefined && 'names' in columns ? (columns.names ?? []) : [];
   const there = Object.values(rename);
   const twice = there.find((name, i) => there.indexOf(name) !== i);
-  if (twice !== undefined) say('columns', `rename: two columns are called ${twice} in the input`);
+  if (twice !== undefined) say('columns', `rename: two columns have the name ${twice} in the input`);
   if (ignore === '*' && passthrough === '*') say('columns', 'ignore: * leaves nothing that passthrough: * could copy');
   for (const [name, called] of Object.entries(rename)) {
     if (ignore !== '*' && ignore.includes(called)) say('columns', `ignore: ${called} is renamed, too`);

@@ -36,9 +36,9 @@ export function judgeAddress({ url, url_env }: DatabaseAddress, end: string, say
   if (url !== undefined && url_env !== undefined) say(`${end}.url`, `${end}: needs one of url and url_env`);
   if (url === undefined) return;
   if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
-    say(`${end}.url`, 'url: is of the form postgresql://user@host:port/database');
+    say(`${end}.url`, 'url: must have the form postgresql://user@host:port/database');
   } else if (new URL(url).password !== '') {
-    say(`${end}.url`, 'url: a password belongs into the environment (url_env, PGPASSWORD) or into .pgpass');
+    say(`${end}.url`, 'url: put the password in the environment (url_env, PGPASSWORD) or in .pgpass');
   }
 }
 
@@ -52,13 +52,16 @@ function judgeTable(sink: PostgresSink, { source, score }: Pipeline, say: Say): 
   if (source.type === 'upload') say('sink', 'an upload goes to a file or a topic');
   if (mode === 'replace') {
     if (source.type === 'kafka')
-      say('sink.mode', 'mode: a topic never ends, so nothing can take the place of all rows');
+      say('sink.mode', 'mode: replace is not supported for topics, because a topic never ends');
     if (source.type === 'file' && /[*?[]/.test(source.path)) {
-      say('sink.mode', 'mode: replace is for one input; of several, each would take the place of the one before');
+      say(
+        'sink.mode',
+        'mode: replace is not supported for several inputs, because each would replace the previous one',
+      );
     }
   }
   if (mode !== 'merge') {
-    if (key !== undefined) say('sink.key', 'key: is for mode: merge');
+    if (key !== undefined) say('sink.key', 'key: requires mode: merge');
     return;
   }
   if (key === undefined) {
@@ -133,12 +136,13 @@ const TOTALS = ['expect', 'control', 'done_file', 'trailer'] as const;
 function judgeTotals({ source, sink }: Pipeline, say: Say): void {
   for (const key of TOTALS) {
     if (!(key in source) || key === 'done_file') continue;
-    if (sink.type === 'kafka') say(`source.${key}`, `source.${key}: predictions in a topic cannot be taken back`);
+    if (sink.type === 'kafka')
+      say(`source.${key}`, `source.${key}: is not supported, because predictions in a topic cannot be withdrawn`);
   }
   if (!('trailer' in source) || source.trailer === undefined) return;
   const format = source.type === 'upload' ? source.format : formatOf(source);
   if (format !== null && format !== 'csv' && format !== 'tsv')
-    say('source.trailer', 'source.trailer: is a record of csv or tsv');
+    say('source.trailer', 'source.trailer: is supported for csv and tsv only');
 }
 
 function judgeScore({ score }: Pipeline, say: Say): void {
@@ -150,7 +154,7 @@ function judgeValues({ source, sink }: Pipeline, say: Say): void {
   if (source.type === 'kafka') {
     if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
     if (source.tombstones === 'forward' && sink.type !== 'kafka') {
-      say('source', 'tombstones: files and tables have no place for records without a value');
+      say('source', 'tombstones: files and tables cannot contain records without a value');
     }
   }
   if (sink.type !== 'kafka' || !sink.routes) return;
@@ -198,16 +202,17 @@ function judgeTopics({ source, sink, dead_letter: letters }: Pipeline, say: Say)
     say('source', 'source: needs one of topic, topics and topic_pattern');
   }
   if (pattern !== undefined && !isRegExp(pattern))
-    say('source.topic_pattern', 'topic_pattern: is no regular expression');
-  if (topics && new Set(topics).size < topics.length) say('source.topics', 'topics: one is there twice');
-  if (topic === undefined && sink.type !== 'kafka') say('source', 'topics: a single topic goes to files or a table');
+    say('source.topic_pattern', 'topic_pattern: is not a regular expression');
+  if (topics && new Set(topics).size < topics.length) say('source.topics', 'topics: a topic occurs twice');
+  if (topic === undefined && sink.type !== 'kafka')
+    say('source', 'topics: only a single topic can be written to files or a table');
   if (topic === undefined && letters?.type === 'kafka' && letters.retry) {
     say('dead_letter', 'retry: needs a single topic as the source');
   }
   const read = topic === undefined ? (topics ?? []) : [topic];
   if (sink.type === 'kafka') {
     if (read.includes(sink.topic)) say('sink', 'source and sink are the same topic');
-    if (sink.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is the source itself');
+    if (sink.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is also the source');
   }
   if (letters?.type === 'kafka' && read.includes(letters.topic)) {
     say('dead_letter', 'dead letters would be read again: another topic is needed');
@@ -225,13 +230,12 @@ function isRegExp(pattern: string): boolean {
 
 function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate, report }: Pipeline, say: Say): void {
   const files = source.type === 'file' || source.type === 'stdio' || source.type === 'postgres';
-  if (gate !== undefined && !files)
-    say('gate', 'gate: is for files, queries and standard input; a topic has alerts on drift');
+  if (gate !== undefined && !files) say('gate', 'gate: is not supported for topics; use alerts on drift');
   else if (gate !== undefined && sink.type !== 'file' && sink.type !== 'postgres') {
-    say('gate', 'gate: needs a file or a table as the sink: what went elsewhere cannot be held back');
+    say('gate', 'gate: needs a file or table as the sink, because other outputs cannot be held back');
   }
   if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files, queries and standard input');
-  if (report !== undefined && !files) say('report', 'report: is for files, queries and standard input');
+  if (report !== undefined && !files) say('report', 'report: is not supported for topics');
   if (deadline !== undefined && !files) say('deadline', 'deadline: is for files, queries and standard input');
   if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {
     say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
@@ -240,7 +244,7 @@ function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate, report
   if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {
     say(
       'delivery',
-      'delivery: exactly_once needs a topic on both sides, a topic and a table, or an upload as the source',
+      'delivery: exactly_once needs topics as source and sink, a topic and a table, or an upload as the source',
     );
   }
   if (source.type === 'upload' && sink.type === 'stdio') say('sink', 'an upload goes to a file or a topic');
@@ -300,7 +304,8 @@ function judgeLogin({ kafka: { sasl } }: Pipeline, say: Say): void {
   if (!sasl) return;
   const bearer = sasl.mechanism === 'oauthbearer';
   for (const key of bearer ? PASSWORD_KEYS : TOKEN_KEYS) {
-    if (sasl[key] !== undefined) say(`kafka.sasl.${key}`, `kafka.sasl.${key}: is not for mechanism: ${sasl.mechanism}`);
+    if (sasl[key] !== undefined)
+      say(`kafka.sasl.${key}`, `kafka.sasl.${key}: is not supported with mechanism: ${sasl.mechanism}`);
   }
   if (!bearer) {
     for (const key of PASSWORD_KEYS) {
@@ -322,5 +327,5 @@ function judgeEndpoint(url: string, say: Say): void {
   const parsed = URL.canParse(url) ? new URL(url) : null;
   const local = parsed !== null && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname);
   if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && local)) return;
-  say('kafka.sasl.token_endpoint.url', 'kafka.sasl.token_endpoint.url: is an address of https');
+  say('kafka.sasl.token_endpoint.url', 'kafka.sasl.token_endpoint.url: must be an https address');
 }

@@ -10,8 +10,8 @@ import type { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.t
 const secret = (description: string) =>
   Type.Union(
     [
-      Type.Object({ file: text('file that holds it') }, closed),
-      Type.Object({ env: text('environment variable that holds it') }, closed),
+      Type.Object({ file: text('file that contains it') }, closed),
+      Type.Object({ env: text('environment variable that contains it') }, closed),
     ],
     { description: `${description}: where it is kept` },
   );
@@ -37,18 +37,18 @@ const TokenEndpointSchema = Type.Object(
     client_id: text('name of this client at the issuer'),
     client_secret: secret('secret of this client'),
     auth_method: choice(
-      'how the client says who it is: in the Authorization header, or in the form',
+      'client authentication: in the Authorization header or in the form',
       ['client_secret_basic', 'client_secret_post'],
       { default: 'client_secret_basic' },
     ),
     scope: maybe('scope asked for; several are separated by a space'),
     audience: maybe('audience asked for, where the issuer wants one'),
     tls: Type.Optional({ ...tlsKeys('token endpoint'), description: 'TLS to the token endpoint' }),
-    timeout_ms: whole('longest wait for a token', [1], { default: 10_000 }),
+    timeout_ms: whole('timeout of a token request', [1], { default: 10_000 }),
   },
   {
     ...closed,
-    description: 'oauthbearer: tokens by the client credentials grant, kept and renewed before they expire',
+    description: 'oauthbearer: tokens by the client credentials grant, cached and renewed before they expire',
   },
 );
 
@@ -58,7 +58,7 @@ const SaslSchema = Type.Object(
     username: maybe('user; plain and scram need it'),
     password: Type.Optional(secret('password; plain and scram need it')),
     token_endpoint: Type.Optional(TokenEndpointSchema),
-    token: Type.Optional(secret('oauthbearer: a token that others renew, read again for every login')),
+    token: Type.Optional(secret('oauthbearer: a token renewed by another process, read for every login')),
     extensions: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z]+$' }), Type.String({ pattern: '^[\\x21-\\x7E \\t]+$' }), {
         additionalProperties: false,
@@ -82,15 +82,15 @@ export const KafkaSchema = section(
       Type.String({
         pattern: '^[A-Za-z0-9._-]{1,249}$',
         description:
-          'static membership: whoever comes back under this name within the session gets its partitions back, unnoticed by others; one member a name; default in Kubernetes: the name of the pod and the topic, elsewhere none',
+          'static membership: a member that returns under this name within the session timeout gets its partitions back without a rebalance; unique per member; default in Kubernetes: pod name and topic, otherwise none',
       }),
     ),
     rack: maybe('rack of this machine: a nearer replica may be read'),
     tls: Type.Optional(TlsSchema),
     sasl: Type.Optional(SaslSchema),
     session_timeout_ms: whole('a member silent for this long loses its partitions', [1000], { default: 30_000 }),
-    connect_timeout_ms: whole('longest wait for a connection', [1], { default: 10_000 }),
-    request_timeout_ms: whole('longest wait for a response', [1], { default: 30_000 }),
+    connect_timeout_ms: whole('timeout of a connection', [1], { default: 10_000 }),
+    request_timeout_ms: whole('timeout of a response', [1], { default: 30_000 }),
   },
   'how the brokers are reached',
 );
@@ -103,7 +103,7 @@ export const SchemaRegistrySchema = Type.Object(
     token: Type.Optional(secret('bearer token, read again for every request')),
     tls: Type.Optional({ ...tlsKeys('registry'), description: 'TLS to a registry with an address of https' }),
     register: toggle(
-      'register the schema of predictions; false: it has to be there, `sluice lint --schema` prints it',
+      'register the schema of predictions; false: it must already exist (`sluice lint --schema` prints it)',
       {
         default: true,
       },
@@ -113,7 +113,7 @@ export const SchemaRegistrySchema = Type.Object(
       ['topic', 'record', 'topic_record'],
       { default: 'topic' },
     ),
-    timeout_ms: whole('longest wait for a response', [1], { default: 5000 }),
+    timeout_ms: whole('timeout of a response', [1], { default: 5000 }),
   },
   { ...closed, description: 'registry of the schemas of record values' },
 );
@@ -151,7 +151,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       dead_letter: Type.Optional(deadLetter),
       on_invalid: Type.Optional(
         choice(
-          'invalid applications: dead_letter sends them there, report lists them and goes on, fail ends the run',
+          'invalid applications: dead_letter sends them to the dead-letter topic, report rejects them and continues, fail ends the run',
           ['dead_letter', 'report', 'fail'],
           { otherwise: 'dead_letter if there is one, else report' },
         ),
@@ -178,7 +178,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
           'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',
           ['exactly_once', 'at_least_once'],
           {
-            otherwise: 'exactly_once where it is possible',
+            otherwise: 'exactly_once where possible',
           },
         ),
       ),

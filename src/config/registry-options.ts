@@ -14,7 +14,7 @@ export const RegistryOptionsSchema = Type.Object(
     cache_max_bytes: Type.Integer({
       minimum: 1,
       default: 10 * GIB,
-      description: 'packages kept on disk; the least recently used are removed first, those in use never',
+      description: 'maximum cached packages; the least recently used are removed first, packages in use never',
     }),
     refresh_ms: Type.Integer({
       minimum: 100,

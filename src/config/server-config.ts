@@ -23,7 +23,7 @@ const SIGNATURE_ALGORITHMS = [
 ] as const;
 
 const scopes = Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES])), { description: 'what it permits' });
-const models = Type.Optional(Type.Array(Type.String(), { description: 'ids of models it is for; default: all' }));
+const models = Type.Optional(Type.Array(Type.String(), { description: 'model ids that it applies to; default: all' }));
 
 const IssuerSchema = Type.Object(
   {
@@ -31,23 +31,23 @@ const IssuerSchema = Type.Object(
       pattern: '^[a-z0-9][a-z0-9-]{0,39}$',
       description: 'short name of the provider, in the log, in metrics and in the names of its subjects',
     }),
-    issuer: text('what `iss` of its tokens says, to the letter: an address with https'),
+    issuer: text('exact `iss` of its tokens: an https address'),
     audience: Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
-      description: 'what `aud` of a token has to hold one of: the name under which the provider knows this service',
+      description: 'accepted audiences: `aud` of a token must contain one of them',
     }),
     jwks_url: maybe('address of its keys', { otherwise: 'jwks_uri of ISSUER/.well-known/openid-configuration' }),
     ca: maybe('PEM file with the authorities that its server is trusted by', { otherwise: 'those of Node' }),
     algorithms: Type.Array(Type.Unsafe<(typeof SIGNATURE_ALGORITHMS)[number]>(Type.Enum([...SIGNATURE_ALGORITHMS])), {
       minItems: 1,
       default: ['RS256', 'PS256', 'ES256', 'EdDSA'],
-      description: 'signatures that are taken',
+      description: 'accepted signature algorithms',
     }),
     token_type: text(
-      'what `typ` of a token has to be; at+jwt marks access tokens (RFC 9068); any: whatever it is, and tokens whose claims show an ID token are refused',
+      'required `typ` of a token; at+jwt marks access tokens (RFC 9068); any: no requirement, but ID tokens are rejected by their claims',
       { default: 'at+jwt' },
     ),
-    clock_tolerance_ms: whole('how far the clocks may be apart', [0, 600_000], { default: 30_000 }),
+    clock_tolerance_ms: whole('allowed clock difference', [0, 600_000], { default: 30_000 }),
     subject_claim: text('claim with the name of the caller, by which jobs and quotas go; stands in the audit log', {
       default: 'sub',
     }),
@@ -60,19 +60,19 @@ const IssuerSchema = Type.Object(
     roles_claim: maybe('claim with roles or groups, such as realm_access.roles', { otherwise: 'no roles' }),
     roles: Type.Record(Type.String(), Type.Object({ scopes, models }, closed), {
       default: {},
-      description: 'what a role permits; the rest of roles_claim means nothing',
+      description: 'permissions of a role; other values of roles_claim are ignored',
     }),
-    keys_refresh_ms: whole(
-      'its keys are read again after this; so long a key that it withdraws is still taken',
+    keys_refresh_ms: whole('interval for reading the signing keys; a withdrawn key is accepted for this long', [1000], {
+      default: 300_000,
+    }),
+    keys_cooldown_ms: whole('minimum interval between readings caused by unknown keys', [100], { default: 30_000 }),
+    keys_max_age_ms: whole(
+      'time for which the last known keys are accepted while the provider is unreachable; then 503',
       [1000],
       {
-        default: 300_000,
+        default: 4 * 3_600_000,
       },
     ),
-    keys_cooldown_ms: whole('unknown keys have them read again at most this often', [100], { default: 30_000 }),
-    keys_max_age_ms: whole('while the provider is away, its last keys are taken for this long; then 503', [1000], {
-      default: 4 * 3_600_000,
-    }),
   },
   closed,
 );
@@ -108,13 +108,13 @@ export const ServerConfigSchema = Type.Object(
             { otherwise: 'clients are asked for none' },
           ),
           client_certificates: choice(
-            'request: who shows none may show a key or a token; require: who shows no valid one gets no connection, not even for the health of the process',
+            'request: clients without a certificate may use a key or token; require: clients without a valid certificate cannot connect, not even to the health endpoints',
             ['request', 'require'],
             { default: 'request' },
           ),
           client_crl: maybe(
             'PEM file with the certificates that client_ca has revoked, a list for every authority of a chain; reloaded when it changes',
-            { otherwise: 'none is asked for' },
+            { otherwise: 'none is required' },
           ),
         },
         { ...closed, description: 'HTTPS by this server' },
@@ -126,14 +126,14 @@ export const ServerConfigSchema = Type.Object(
       }),
     ),
     client_address: choice(
-      'where the address of a client is read: from the connection, or behind behind_tls_proxy from the end of X-Forwarded-For, which the proxies have to append to',
+      'source of the client address: the connection, or with behind_tls_proxy the end of X-Forwarded-For, which the proxies must append to',
       ['connection', 'x_forwarded_for'],
       { default: 'connection' },
     ),
     proxy_streams: Type.Boolean({
       default: false,
       description:
-        'the proxies in between pass body and answer on at once, both ways, over HTTP/1.1; else answers wait for the end of the body and have a length',
+        'the proxies stream request and response bodies over HTTP/1.1; otherwise responses wait for the end of the request body and have a length',
     }),
     registry: Type.Optional(registryAddress()),
     registry_options: RegistryOptionsSchema,
@@ -153,7 +153,7 @@ export const ServerConfigSchema = Type.Object(
     }),
     oidc: Type.Array(IssuerSchema, {
       default: [],
-      description: 'identity providers whose tokens are taken beside API keys; see docs/identity.md',
+      description: 'identity providers whose tokens are accepted in addition to API keys; see docs/identity.md',
     }),
     workers: Type.Optional(SCORING.workers({ otherwise: 'one per core' })),
     evaluator: SCORING.evaluator({ default: 'auto' }),
@@ -163,39 +163,42 @@ export const ServerConfigSchema = Type.Object(
     }),
     preload: Type.Array(Type.String(), {
       default: [],
-      description: 'models loaded before the server is ready, and never closed',
+      description: 'models loaded before the server is ready and never unloaded',
     }),
-    models_max: atLeastZero(8, 'models kept loaded at once, those of preload included'),
+    models_max: atLeastZero(8, 'maximum loaded models, including those of preload'),
     interpretation_aliases: Type.Array(Type.String(), {
       default: [],
       description: 'further path prefixes for the interpretation operations',
     }),
     limits: section(
       {
-        body_bytes: atLeastOne(64 * 1024 * MIB, 'size of a body as it is sent'),
-        expanded_bytes: atLeastOne(256 * 1024 * MIB, 'size of a body after decompression'),
+        body_bytes: atLeastOne(64 * 1024 * MIB, 'maximum size of a body as sent, bytes'),
+        expanded_bytes: atLeastOne(256 * 1024 * MIB, 'maximum size of a body after decompression, bytes'),
         row_bytes: SCORING.record_bytes({ default: MIB }),
         rows: atLeastOne(1_000_000_000, 'applications per request'),
         columns: SCORING.max_columns({ default: 2000 }),
         nesting_depth: atLeastOne(16, 'nesting depth of a JSON application'),
-        concurrent_requests: atLeastOne(64, 'predict requests answered at once, all keys together'),
+        concurrent_requests: atLeastOne(64, 'predict requests answered at once, over all keys'),
         queued_requests: atLeastZero(256, 'predict requests that may wait'),
-        concurrent_requests_per_key: atLeastOne(32, 'predict requests of one key, waiting ones included'),
-        requests_per_second_per_key: atLeastOne(10_000, 'predict requests of one key, with bursts of as many'),
+        concurrent_requests_per_key: atLeastOne(32, 'predict requests per key, including waiting ones'),
+        requests_per_second_per_key: atLeastOne(
+          10_000,
+          'predict requests per key and second, with bursts of the same size',
+        ),
         failed_logins_per_minute_per_address: atLeastOne(
           60,
-          'wrong keys, tokens and certificates of one address (of IPv6: of its 64-bit network) that are answered 401; beyond, 400 limit_exceeded',
+          'invalid keys, tokens and certificates per address (IPv6: per /64 network) that are answered with 401; further ones get 400 limit_exceeded',
         ),
-        header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
-        model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
-        concurrent_model_uploads_per_key: atLeastOne(4, 'model packages of one key uploaded or tried at once'),
+        header_bytes: atLeastOne(16 * 1024, 'maximum size of a request header, bytes'),
+        model_bytes: atLeastOne(1024 * MIB, 'maximum size of an uploaded model package, bytes'),
+        concurrent_model_uploads_per_key: atLeastOne(4, 'model packages per key uploaded or validated at once'),
       },
       'limits of one request, of one key and of all together',
     ),
     timeouts: section(
       {
-        head_ms: atLeastZero(10_000, 'the request head must have arrived by then'),
-        body_idle_ms: atLeastZero(60_000, 'no byte of the body for this long ends the request'),
+        head_ms: atLeastZero(10_000, 'timeout of the request header'),
+        body_idle_ms: atLeastZero(60_000, 'timeout between two parts of the request body'),
         body_min_bytes_per_second: atLeastZero(
           64,
           'a body slower than this, after the first body_idle_ms, ends the request',
@@ -208,16 +211,16 @@ export const ServerConfigSchema = Type.Object(
     ),
     spill: section(
       {
-        folder: Type.Optional(Type.String({ description: 'default: the system folder for temporary files' })),
+        folder: Type.Optional(Type.String({ description: 'default: the temporary folder of the system' })),
         max_bytes: atLeastOne(8 * 1024 * MIB, 'answer bytes a client has not read yet, per request'),
       },
-      'where answers wait for clients that send everything before they read',
+      'folder for responses to clients that send everything before they read',
     ),
     log: section(
       {
         format: LOGGING.format({ default: 'auto' }),
         level: LOGGING.level({ default: 'info' }),
-        requests_per_second: atLeastZero(50, 'successful requests of one route that have a line each, in a second'),
+        requests_per_second: atLeastZero(50, 'successful requests per route and second that are logged individually'),
         sample_one_in: atLeastOne(100, 'beyond that, one in so many has a line, which says how many it stands for'),
       },
       'the log on standard error; see docs/logs.md',
@@ -232,7 +235,7 @@ export const ServerConfigSchema = Type.Object(
         ),
         traces_per_second: atLeastZero(
           10,
-          'traces that begin here and are recorded, in a second, unless $OTEL_TRACES_SAMPLER_ARG names a share of them; of the others the caller decides',
+          'traces per second that start here and are recorded, unless $OTEL_TRACES_SAMPLER_ARG sets a share; the caller decides for all others',
         ),
       },
       'traces; see docs/logs.md',
@@ -242,7 +245,7 @@ export const ServerConfigSchema = Type.Object(
         origins: Type.Array(Type.String(), {
           default: [],
           description:
-            'pages that may call from a browser, such as https://desk.bank.example, or * for all; default: none',
+            'web origins that may call the service, such as https://desk.bank.example, or * for all; default: none',
         }),
         max_age_s: atLeastZero(600, 'browsers need not ask again for so many seconds'),
       },
@@ -262,14 +265,14 @@ export const ServerConfigSchema = Type.Object(
     audit: Type.Optional(
       Type.Object(
         {
-          file: text('file of the records; full ones get the number of their last record in the name'),
+          file: text('audit log file; a full file is renamed with the number of its last record'),
           sync: choice(
-            'when records are brought to the disk: with each batch of them, once a second, or when the system likes',
+            'when records are synced to disk: with each batch, once a second, or when the system decides',
             ['batch', 'second', 'none'],
             { default: 'second' },
           ),
           on_failure: choice(
-            'while records cannot be written: refuse what would have one with 503, or continue without',
+            'while records cannot be written: refuse audited operations with 503, or continue without records',
             ['refuse', 'continue'],
             { default: 'refuse' },
           ),
@@ -284,21 +287,21 @@ export const ServerConfigSchema = Type.Object(
         },
         {
           ...closed,
-          description: 'who asked what of which model; see docs/audit-log.md; without it there is no such log',
+          description: 'audit log of all requests by key and model; see docs/audit-log.md; default: no audit log',
         },
       ),
     ),
     jobs: section(
       {
         folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),
-        keep_ms: atLeastZero(24 * 3600 * 1000, 'finished jobs are kept for this long'),
-        max_jobs: atLeastOne(1000, 'jobs of one key kept at once'),
+        keep_ms: atLeastZero(24 * 3600 * 1000, 'time after which finished jobs are deleted'),
+        max_jobs: atLeastOne(1000, 'maximum stored jobs per key'),
         upload_ttl_ms: atLeastOne(24 * 3600 * 1000, 'a resumable upload to which nothing came for so long is removed'),
         max_bytes: atLeastOne(
           100 * 1024 * MIB,
-          'uploads and results of one key kept at once, also while they are written',
+          'maximum bytes of uploads and results per key, including those being written',
         ),
-        concurrent: atLeastOne(1, 'jobs scored at once, besides one of each other key; keys take turns, row by row'),
+        concurrent: atLeastOne(1, 'jobs scored at once, plus one for each other key; keys take turns row by row'),
         max_crashes: atLeastOne(
           3,
           'a job fails with job_crashed after so many servers ended without a word while they ran it; after the first it runs alone',
@@ -306,18 +309,18 @@ export const ServerConfigSchema = Type.Object(
         shared: Type.Optional(
           Type.Object(
             {
-              database: section(database({ connect: 2000, statement: 5000 }), 'the table of jobs: PostgreSQL'),
+              database: section(database({ connect: 2000, statement: 5000 }), 'PostgreSQL database of the job table'),
               table: Type.String({
                 default: 'sluice_jobs',
                 minLength: 1,
                 maxLength: 100,
                 description:
-                  'table or schema.table, made where it is not there; beside it are two with _meta and _uploads behind its name',
+                  'table or schema.table, created if missing, with two further tables ending in _meta and _uploads',
               }),
               files: Type.String({
                 pattern: '^s3://[a-z0-9][a-z0-9.-]{1,62}/.+$',
                 description:
-                  'uploads and results: s3://bucket/prefix, reached as $AWS_ENDPOINT_URL, $AWS_REGION and $AWS_… say',
+                  'uploads and results: s3://bucket/prefix; the connection is set by $AWS_ENDPOINT_URL, $AWS_REGION and the other AWS variables',
               }),
               lease_ms: whole(
                 'a server that did not renew its lease of a job for so long loses it to another; a fifth of it is the beat',
@@ -327,7 +330,7 @@ export const ServerConfigSchema = Type.Object(
             },
             {
               ...closed,
-              description: 'several servers have one table of jobs, and `folder` is not used; see replicas.md',
+              description: 'several servers share one job table; `folder` is not used; see replicas.md',
             },
           ),
         ),

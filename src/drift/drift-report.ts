@@ -238,7 +238,7 @@ export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | n
     ]);
   const more = out.length > TOLD_COLUMNS ? [`  and ${out.length - TOLD_COLUMNS} more`] : [];
   const head = ['column', 'PSI', 'missing', 'in training', 'unseen', 'out of range'];
-  return [`against the training this stands out${score}:`, ...(out.length > 0 ? textTable([head, ...cells]) : []), ...more].join('\n'); // biome-ignore format: one line
+  return [`largest differences from the training data${score}:`, ...(out.length > 0 ? textTable([head, ...cells]) : []), ...more].join('\n'); // biome-ignore format: one line
 }
 
 /** Rows of cells as lines: the first cell to the left, the others to the right. */

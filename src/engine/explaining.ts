@@ -30,7 +30,7 @@ export async function readBackground(model: ModelPackage): Promise<{ background:
     if (lacking.length > 0) throw new Error(`${background} lacks ${lacking.join(', ')}`);
     const all = encodeRows(manifest, rows.slice(0, MAX_ROWS), fields);
     const valid = rows.slice(0, MAX_ROWS).filter((_, r) => !all.rejected.has(r));
-    if (valid.length === 0) throw new Error(`${background} has no row the model takes`);
+    if (valid.length === 0) throw new Error(`${background} has no row that the model accepts`);
     encoded = encodeRows(manifest, valid, fields);
   } catch (cause) {
     if (isOther(cause)) throw cause;

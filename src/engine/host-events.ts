@@ -18,7 +18,7 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
 /** Says that nothing tells whether the files of a package are those that were registered. */
 export function warnUnlocked(log: Log, { ref, locked }: Pick<ModelPackage, 'ref' | 'locked'>): void {
   if (locked) return;
-  const says = words`${named(ref)} has no package.lock: a change of its files would not be seen (sluice model seal)`;
+  const says = words`${named(ref)} has no package.lock, so changes of its files are not detected (use sluice model seal)`;
   log('warn', 'model_unlocked', says, { model: named(ref) });
 }
 
@@ -39,7 +39,7 @@ export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents
       }
       metrics.stale.set({ reference }, 1);
       const version = named(versionOf(serving.manifest));
-      const says = words`${named(reference)} stays at version ${version}: ${saysOf(error)}`;
+      const says = words`still serving version ${version} of ${named(reference)}; loading the new one failed: ${saysOf(error)}`;
       log('error', 'model_stale', says, { ...fields, reference: named(reference), version });
     },
     onSwap: (reference, from, to) => {
@@ -61,7 +61,7 @@ export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents
     onEvicted: () => metrics.evictions.inc(),
     onWorkerDeath: (model, reason) => {
       metrics.workerDeaths.inc({ model: model.ref });
-      const says = words`a worker of ${named(model.ref)} died and is replaced: ${reason}`;
+      const says = words`a worker of ${named(model.ref)} crashed and is replaced: ${reason}`;
       log('error', 'worker_died', says, { model: named(model.ref), reason });
     },
   };

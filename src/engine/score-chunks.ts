@@ -44,7 +44,7 @@ const LARGE_BYTES = 128 * 1024;
 const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
 /** Created once: an abort without a reason creates an error with a stack each time. */
-const OVER = new SluiceError('cancelled', 'the stream is over');
+const OVER = new SluiceError('cancelled', 'the stream has ended');
 /** Something was written before the first block, so that it is written without a head. */
 const BEHIND: GoesOn = { blocks: 0, rows: 0, inputEnd: 0, written: Infinity };
 
@@ -227,14 +227,14 @@ function withNamedColumns(options: ScoreChunksOptions): ScoreChunksOptions {
   const declared = input.declared?.columns;
   const { columns } = chunks;
   if (columns) fitTable(columns, model.manifest, passthrough, declared);
-  else if (input.format === 'ndjson' && input.table) throw new Error('the columns of a table were lost on their way');
+  else if (input.format === 'ndjson' && input.table) throw new Error('the columns of a table are missing');
   if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
     return options;
   }
   if (!columns) {
     throw new SluiceError(
       'usage',
-      `passthrough: * is not possible from JSON to ${output.format}, whose header names all columns: name those to pass through`,
+      `passthrough: * is not possible from JSON to ${output.format}, whose header lists all columns: list the columns to pass through`,
     );
   }
   return { ...options, passthrough: columnsBeside(columns.names, model.manifest, declared), listsNone: true };
@@ -258,10 +258,7 @@ async function skip(goesOn: GoesOn, first: NextBlock, cut: Cut, slabs: SlabPool)
     rows += faults.length;
     const last = skipped + 1 === goesOn.blocks;
     if (last && (rows !== goesOn.rows || inputEnd !== goesOn.inputEnd)) {
-      throw new SluiceError(
-        'checkpoint_mismatch',
-        'the rows of the input are not those of the run that was interrupted',
-      );
+      throw new SluiceError('checkpoint_mismatch', 'the input rows differ from those of the interrupted run');
     }
     await goesOn.onBlock?.(next.value);
     slabs.release(lease);

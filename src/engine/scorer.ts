@@ -246,7 +246,7 @@ export class Scorer {
       if (!OUT_OF_MEMORY.test(String(cause))) return;
       throw new SluiceError(
         'model_invalid',
-        `${this.model.ref}: the model takes more memory than one of its size may`,
+        `${this.model.ref}: the model needs more memory than allowed for its size`,
         {
           cause,
         },
@@ -353,9 +353,9 @@ export class Scorer {
     for (let r = interpreter.nextInvalid(scores, 0, rows); r < rows; r = interpreter.nextInvalid(scores, r + 1, rows)) {
       if (batch.rejected[r] !== 0) continue;
       if (!interpreter.finite(scores, r)) {
-        reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');
+        reject(batch, r, 'not_finite', null, 'the model returned NaN or infinity');
       } else {
-        reject(batch, r, 'not_a_probability', null, 'the model answered with raw scores where probabilities are due');
+        reject(batch, r, 'not_a_probability', null, 'the model returned raw scores instead of probabilities');
       }
     }
   }

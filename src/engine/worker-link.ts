@@ -87,7 +87,7 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     if (message.type === 'job_failed') recycled.shift();
     events.onMessage(message);
   });
-  child.on('error', (error) => leave(words`the worker does not start: ${kindOf(error)}`));
+  child.on('error', (error) => leave(words`the worker failed to start: ${kindOf(error)}`));
   child.on('exit', (code, signal) =>
     leave(words`the worker's process ended with ${signal === null ? words`code ${code ?? 0}` : named(signal)}`),
   );

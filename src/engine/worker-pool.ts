@@ -463,7 +463,7 @@ export class WorkerPool {
     for (const job of waiting.reverse()) this.#queue.putBack(job);
     if (this.#failure) return;
     if (final) {
-      const error = new SluiceError('worker_failed', `workers keep dying: ${reason}`);
+      const error = new SluiceError('worker_failed', `workers keep crashing: ${reason}`);
       suspect?.reject(error);
       this.#failAll(error);
       return;
@@ -474,7 +474,7 @@ export class WorkerPool {
     if (suspect.stream.closed) suspect.reject(streamClosed());
     else if (suspect.deaths < 2) this.#queue.putBack(suspect);
     else {
-      const tooMany = new SluiceError('worker_failed', `too many rows bring workers down: ${reason}`);
+      const tooMany = new SluiceError('worker_failed', `too many rows crash workers: ${reason}`);
       this.#bisect(suspect, RECORD_CRASHED, tooMany);
     }
   }

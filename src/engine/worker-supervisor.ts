@@ -166,7 +166,7 @@ export class WorkerSupervisor {
         if (!member.ready) {
           const error = refused
             ? new SluiceError('model_invalid', reason)
-            : new SluiceError('worker_failed', `a worker did not start: ${reason}`);
+            : new SluiceError('worker_failed', `a worker failed to start: ${reason}`);
           if (refused) this.#events.onRefused(error);
           reject(error);
         }
@@ -226,7 +226,7 @@ export class WorkerSupervisor {
       if (!unwanted.some((job) => member.jobs.includes(job))) return;
       // One that it has only begun meanwhile has its time, too.
       if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
-      member.ended = words`it did not give up a job that nobody waits for`;
+      member.ended = words`it ignored cancellation and was terminated`;
       inBackground('ending a worker', () => member.link.end());
     }, CANCEL_MS);
     timer.unref();
@@ -255,8 +255,8 @@ export class WorkerSupervisor {
     stopTimer(member.timer);
     if (member.jobs.length === 0) return;
     member.timer = startTimer(() => {
-      member.ended = words`a job did not come on for ${this.#options.jobTimeoutMs} ms`;
-      inBackground('ending a stuck worker', () => member.link.end());
+      member.ended = words`no progress on a block for ${this.#options.jobTimeoutMs} ms`;
+      inBackground('terminate a stuck worker', () => member.link.end());
     }, this.#options.jobTimeoutMs);
     member.timer.unref();
   }
@@ -271,7 +271,7 @@ export class WorkerSupervisor {
     // Its caller has been rejected already.
     if (this.#givenUp) return;
     const job = member.jobs.shift();
-    if (!job || job.id !== message.job) throw new Error('a worker answered out of turn');
+    if (!job || job.id !== message.job) throw new Error('a worker sent an unexpected response');
     this.#deathsInARow = 0;
     this.#watch(member);
     this.#events.onAnswer(job, message);

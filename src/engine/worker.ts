@@ -88,7 +88,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   const stepsOf = (job: number) => {
     let told = monotonicMs();
     return (explained: Explained) => {
-      if (cancelled.has(job)) throw new SluiceError('cancelled', 'the job is wanted no more');
+      if (cancelled.has(job)) throw new SluiceError('cancelled', 'the job was cancelled');
       const now = monotonicMs();
       if (now - told < PROGRESS_MS) return;
       told = now;

@@ -12,7 +12,8 @@ const selected = await LIBRARIES[process.env[SETTING] || 'platformatic']?.();
 
 /** @throws SluiceError kafka_config SLUICE_KAFKA_CLIENT names no client */
 export function kafkaClient(): KafkaClient {
-  if (!selected) throw new SluiceError('kafka_config', `${SETTING} is one of ${Object.keys(LIBRARIES).join(', ')}`);
+  if (!selected)
+    throw new SluiceError('kafka_config', `${SETTING} must be one of ${Object.keys(LIBRARIES).join(', ')}`);
   return selected;
 }
 

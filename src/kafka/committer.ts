@@ -359,7 +359,7 @@ export class Committer {
   #giveUp(): void {
     const writer = this.#writer;
     this.#writer = null;
-    inBackground('giving up a producer', () =>
+    inBackground('abort a producer', () =>
       writer?.then(
         (w) => w.discard(),
         () => {},

@@ -47,7 +47,7 @@ export class LagMeter {
 
   constructor(options: LagMeterOptions) {
     this.#options = options;
-    this.#timer = startInterval(() => inBackground('asking for the lag', () => this.#ask()), options.everyMs ?? 5_000);
+    this.#timer = startInterval(() => inBackground('query the lag', () => this.#ask()), options.everyMs ?? 5_000);
     this.#timer.unref();
   }
 
@@ -57,7 +57,7 @@ export class LagMeter {
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
     for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
     for (const p of partitions) this.#publish(p);
-    if (partitions.length > 0) inBackground('asking for the lag', () => this.#ask());
+    if (partitions.length > 0) inBackground('query the lag', () => this.#ask());
   }
 
   /** Reading starts at `committed`. */

@@ -53,7 +53,7 @@ export async function decidePartitioning(options: PartitioningOptions): Promise<
 const tooFew = ({ topic }: PartitioningOptions, output: string, has: number, wanted: number): SluiceError =>
   new SluiceError(
     'kafka_partitions_differ',
-    `${output} has ${count(has)} and ${topic} has ${wanted}: predictions stay in the partitions of their applications (partition: source), so ${output} needs as many`,
+    `${output} has ${count(has)} but ${topic} has ${wanted}: predictions keep the partition of their application (partition: source), so ${output} needs the same number`,
   );
 
 /** One for all partitions of a member. `close` ends every wait; idempotent. */
@@ -97,7 +97,7 @@ export class OutputPartitions {
     const from = origin?.partition ?? 0;
     if (this.#mode === 'key') return key === null ? from % partitions : partitionOfKey(key, partitions);
     if (from < partitions) return from;
-    throw new SluiceError('kafka_failed', `${topic} has no partition ${from} any more`);
+    throw new SluiceError('kafka_failed', `${topic} no longer has a partition ${from}`);
   }
 
   /**
@@ -145,7 +145,7 @@ export class OutputPartitions {
     const { partitioning, topic, onNotice } = this.#options;
     const grew = words`${named(output)} has grown from ${before} to ${count(partitions)}`;
     if (this.#mode === 'key') {
-      const message = words`${grew}: from now on some keys go to other partitions than before (partition: key)`;
+      const message = words`${grew}: some keys now go to other partitions than before (partition: key)`;
       onNotice?.({ about: `growth ${output}`, message });
     } else if (partitioning === null) {
       const message = words`${grew}: predictions stay in the partitions of their applications; say partition: source in the sink, because without it the next start is refused while ${named(topic)} has fewer`;

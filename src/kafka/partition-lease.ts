@@ -183,7 +183,7 @@ export class PartitionLease {
       // Who may not use the name now has left nothing open under it.
       if (!(error instanceof SluiceError && error.code === 'kafka_not_authorized')) throw error;
     } finally {
-      inBackground('giving up a producer', () => writer.discard());
+      inBackground('abort a producer', () => writer.discard());
     }
   }
 

@@ -282,7 +282,7 @@ export class TransactionalProcessor {
       identity: () => {
         // Without it the offsets of a committer for all partitions would be refused to nobody.
         if (this.#committer && this.#byGeneration && !this.#identity)
-          throw new SluiceError('kafka_rebalanced', 'this member has no place in the group');
+          throw new SluiceError('kafka_rebalanced', 'this member is not in the group');
         return this.#byGeneration ? this.#identity : null;
       },
       commit: (offsets) => this.#consumer.commit(offsets),

@@ -143,7 +143,7 @@ export async function startOffset(
   }
   throw new SluiceError(
     'kafka_offset_lost',
-    `partition ${partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,
+    `partition ${partition} of ${topic} has offsets ${low} to ${high}, but the committed offset is ${committed}`,
     { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
   );
 }

@@ -101,10 +101,10 @@ export class SendPlanner {
   async #refuse(topic: string, record: OutgoingRecord): Promise<void> {
     const { deadLetterTopic } = this.#options;
     if (deadLetterTopic === null || !record.origin) {
-      throw new SluiceError('kafka_record_too_large', `a record is larger than the topic ${topic} takes`);
+      throw new SluiceError('kafka_record_too_large', `a record is larger than the topic ${topic} accepts`);
     }
     this.#oversized++;
-    const message = `the answer is larger than the topic ${topic} takes`;
+    const message = `the prediction is larger than the topic ${topic} accepts`;
     await this.add([deadLetter(record.origin, { code: 'output_too_large', message })], 'dead_letter');
   }
 
@@ -113,7 +113,7 @@ export class SendPlanner {
     if (rest + TRUNCATION_MARGIN > limit) {
       // Key or headers alone fill the limit: the reason and the place are what matters.
       const bare = record.origin ? { ...record.origin, key: null, headers: {} } : null;
-      if (!bare) throw new SluiceError('kafka_record_too_large', 'key and headers are larger than the topic takes');
+      if (!bare) throw new SluiceError('kafka_record_too_large', 'key and headers are larger than the topic accepts');
       const headers = Object.entries(record.headers ?? {}).filter(([name]) => name.startsWith('sluice-error-'));
       return truncateDeadLetter({ ...record, key: null, headers: Object.fromEntries(headers) }, 0);
     }

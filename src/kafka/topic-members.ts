@@ -115,7 +115,7 @@ export class TopicMembers {
     this.#members.delete(topic);
     this.#options.onNotice({
       about: `gone ${topic}`,
-      message: words`the topic ${named(topic)} is gone: it is no longer read`,
+      message: words`the topic ${named(topic)} was removed and is no longer read`,
     });
     await member.stop(LEAVING_MS);
     this.#options.onLeft(topic);

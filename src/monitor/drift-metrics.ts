@@ -23,7 +23,7 @@ export class DriftMetrics {
     const figure = (name: string, help: string): Gauge<'model'> =>
       families.gauge(METRICS_PROCESSES, name, `${help}; absent below 1,000 rows`, ['model']);
     this.#figures = {
-      scorePsi: figure('sluice_score_psi', 'PSI of the score within the last hour against the training'),
+      scorePsi: figure('sluice_score_psi', 'PSI of the score within the last hour compared with the training data'),
       psiMax: figure('sluice_column_psi_max', 'largest PSI of a column within the last hour'),
       drifted: figure('sluice_columns_drifted', 'columns with a PSI of 0.2 or more within the last hour'),
       unseenMax: figure('sluice_column_unseen_ratio_max', 'largest share of unseen values of a column'),
@@ -37,7 +37,7 @@ export class DriftMetrics {
     const ofRun = (name: string, help: string) =>
       [['metrics_file'] as const, name, `${help}; absent below 1,000 rows`, ['pipeline', 'model'] as const] as const;
     this.#runScorePsi = families.gauge(
-      ...ofRun('sluice_run_score_psi', 'PSI of the score of the last run against the training'),
+      ...ofRun('sluice_run_score_psi', 'PSI of the score of the last run compared with the training data'),
     );
     this.#runDrifted = families.gauge(
       ...ofRun('sluice_run_columns_drifted', 'columns with a PSI of 0.2 or more in the last run'),

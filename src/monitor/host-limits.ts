@@ -10,7 +10,7 @@ const BEGIN = '-----BEGIN CERTIFICATE-----';
 /** When the first certificate of a chain in PEM expires, ms since 1970. @throws what is no certificate */
 export function expiryOf(chain: string): number {
   const all = chain.split(BEGIN).slice(1);
-  if (all.length === 0) throw new Error('there is no certificate');
+  if (all.length === 0) throw new Error('no certificate is configured');
   return Math.min(...all.map((pem) => new X509Certificate(`${BEGIN}${pem}`).validToDate.getTime()));
 }
 
@@ -59,7 +59,7 @@ export function watchDisks(
     }
   };
   const lookAtAll = (): void => {
-    for (const [use, folder] of Object.entries(folders)) inBackground('asking for free space', () => look(use, folder));
+    for (const [use, folder] of Object.entries(folders)) inBackground('query the free space', () => look(use, folder));
   };
   lookAtAll();
   const timer = startInterval(lookAtAll, everyMs);

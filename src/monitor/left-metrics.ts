@@ -82,7 +82,7 @@ export class OutcomeMetrics {
   readonly #auc = this.#gauge('sluice_outcome_auc', 'area under the ROC curve');
   readonly #ks = this.#gauge('sluice_outcome_ks', 'largest distance between the two distributions of scores');
   readonly #brier = this.#gauge('sluice_outcome_brier', 'mean square of probability less outcome');
-  readonly #bad = this.#gauge('sluice_outcome_bad_ratio', 'share that went bad, by decision', ['decision']);
+  readonly #bad = this.#gauge('sluice_outcome_bad_ratio', 'share with a bad outcome, by decision', ['decision']);
 
   constructor(months: readonly MeasuredMonth[] = []) {
     for (const { model, month: named, rows, auc, ks, brier, decisions } of months) {

@@ -42,7 +42,7 @@ export class Metrics extends ServiceMetrics {
   readonly #drift = new DriftMetrics(this);
   #drifting: DriftMonitor | null = null;
 
-  readonly ready = this.gauge(ANY, 'sluice_ready', 'what /readyz says: 1 ready, 0 not', []);
+  readonly ready = this.gauge(ANY, 'sluice_ready', 'result of /readyz: 1 ready, 0 not ready', []);
   readonly rows = this.counter(ANY_AND_FILE, 'sluice_rows_total', 'applications by outcome', ['model', 'outcome']);
   readonly rejected = this.counter(ANY_AND_FILE, 'sluice_rows_rejected_total', 'rejected applications by error code', [
     'model',
@@ -51,13 +51,13 @@ export class Metrics extends ServiceMetrics {
   readonly interpreted = this.counter(
     ANY_AND_FILE,
     'sluice_rows_interpreted_total',
-    'applications interpreted (explained), or left without because effects did not add up or could not be computed (inexact)',
+    'applications interpreted (explained), or without interpretation because effects did not add up or could not be computed (inexact)',
     ['model', 'outcome'],
   );
   readonly evaluations = this.counter(
     ANY_AND_FILE,
     'sluice_interpretation_evaluations_total',
-    'rows that models which cannot be traced were asked to score for effects',
+    'rows scored by black-box models to compute effects',
     ['model'],
   );
   readonly explainedShare = this.gauge(
@@ -76,7 +76,7 @@ export class Metrics extends ServiceMetrics {
   readonly scoring = this.histogram(
     ANY_AND_FILE,
     'sluice_block_scoring_seconds',
-    'time of scoring a block',
+    'time to score a block',
     ['model'],
     FEW_SECONDS,
   );
@@ -94,13 +94,16 @@ export class Metrics extends ServiceMetrics {
     ['pipeline', 'for'],
   );
   readonly inFlight = this.gauge(ANY, 'sluice_in_flight_bytes', 'bytes of applications in memory', ['pipeline']);
-  readonly inFlightBudget = this.gauge(ANY, 'sluice_in_flight_budget_bytes', 'bytes of applications there may be', [
-    'pipeline',
-  ]);
+  readonly inFlightBudget = this.gauge(
+    ANY,
+    'sluice_in_flight_budget_bytes',
+    'limit of bytes of applications in memory',
+    ['pipeline'],
+  );
   readonly lastAnswer = this.gauge(
     ANY_AND_FILE,
     'sluice_pipeline_last_answer_timestamp_seconds',
-    'when the last application was answered for good',
+    'when the last application was answered and committed',
     ['pipeline'],
   );
   readonly certificateExpiry = this.gauge(
@@ -109,11 +112,11 @@ export class Metrics extends ServiceMetrics {
     'when the first certificate of a chain in use expires',
     ['use'],
   );
-  readonly diskFree = this.gauge(ANY, 'sluice_disk_free_bytes', 'space left where files are written', ['use']);
+  readonly diskFree = this.gauge(ANY, 'sluice_disk_free_bytes', 'free space where files are written', ['use']);
   readonly workerDeaths = this.counter(
     ANY_AND_FILE,
     'sluice_worker_deaths_total',
-    'workers that died and were replaced',
+    'workers that crashed and were replaced',
     ['model'],
   );
   readonly loadFailures = this.counter(
@@ -125,7 +128,7 @@ export class Metrics extends ServiceMetrics {
   readonly modelLoad = this.histogram(
     HOST_AND_FILE,
     'sluice_model_load_seconds',
-    'time from asking for a version to its workers being ready',
+    'time from requesting a version until its workers are ready',
     [],
     LOAD_SECONDS,
   );
@@ -139,28 +142,31 @@ export class Metrics extends ServiceMetrics {
   readonly stale = this.gauge(
     HOST,
     'sluice_model_stale',
-    '1 while another version than the registry has answers: the newer one does not load, or files of this one were changed',
+    '1 while another version than that of the registry is served: the newer one does not load, or files of this one changed',
     ['reference'],
   );
   readonly lookups = this.counter(
     ANY_AND_FILE,
     'sluice_registry_lookups_total',
-    'questions to a remote registry; stale: it did not answer and the last meaning holds',
+    'requests to a remote registry; stale: it did not answer, and the last known version is served',
     ['outcome'],
   );
-  readonly swaps = this.counter(HOST_AND_FILE, 'sluice_model_swaps_total', 'changes of the version a reference means', [
-    'model',
-  ]);
+  readonly swaps = this.counter(
+    HOST_AND_FILE,
+    'sluice_model_swaps_total',
+    'changes of the version that a reference resolves to',
+    ['model'],
+  );
   readonly served = this.gauge(
     ANY,
     'sluice_model_served_info',
-    '1 for the version each reference means, with its package hash',
+    '1 for the version that each reference resolves to, with its package hash',
     ['reference', 'version', 'package_sha256'],
   );
   readonly unlocked = this.gauge(
     HOST,
     'sluice_model_without_lock',
-    '1 while a reference means a package without package.lock: nothing says whether its files are those that were registered',
+    '1 while a reference resolves to a package without package.lock, whose files cannot be compared with the registered ones',
     ['reference'],
   );
   readonly transactions = this.histogram(
@@ -178,25 +184,25 @@ export class Metrics extends ServiceMetrics {
   readonly aborts = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_aborts_total',
-    'transactions given up; their records are read again',
+    'transactions aborted; their records are read again',
     ['pipeline', 'reason'],
   );
   readonly fences = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_fences_total',
-    'producers that took over, and fenced the ones before them',
+    'producers that took over and fenced their predecessors',
     ['pipeline'],
   );
   readonly resets = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_resets_total',
-    'reading went on at another offset than expected',
+    'reading continued at another offset than expected',
     ['pipeline'],
   );
   readonly offsetsLost = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_offsets_lost_total',
-    'partitions whose committed offset the topic no longer has: reading went on elsewhere, what lay between was not read',
+    'partitions whose committed offset is no longer in the topic; reading continued elsewhere, and the records in between were not read',
     ['pipeline'],
   );
   readonly restarts = this.counter(
@@ -214,10 +220,10 @@ export class Metrics extends ServiceMetrics {
   readonly retimed = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_retimed_total',
-    'predictions with the time of now, because their topic would have refused or soon removed them with that of their application',
+    'predictions with the current time, because their topic would have rejected or soon deleted them with the time of their application',
     ['pipeline'],
   );
-  readonly partitions = this.gauge(TOPIC, 'sluice_kafka_partitions', 'partitions this member has', [
+  readonly partitions = this.gauge(TOPIC, 'sluice_kafka_partitions', 'partitions assigned to this member', [
     'pipeline',
     'topic',
   ]);
@@ -230,19 +236,19 @@ export class Metrics extends ServiceMetrics {
   readonly lagSeconds = this.gauge(
     TOPIC,
     'sluice_kafka_lag_seconds',
-    'age of the oldest record of the partition that is not committed, also while nothing is read; 0 when none waits',
+    'age of the oldest uncommitted record of the partition, also while nothing is read; 0 if none is waiting',
     ['pipeline', 'topic', 'partition'],
   );
   readonly deadLetters = this.counter(
     TOPIC_AND_FILE,
     'sluice_dead_letters_total',
-    'records put into the dead letter topic and committed, by error code',
+    'records written to the dead-letter topic and committed, by error code',
     ['pipeline', 'code'],
   );
   readonly retried = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_retries_total',
-    'records put into the retry topic, by error code; they count as rows when they are answered or dead letters',
+    'records written to the retry topic, by error code; they count as rows once they are answered or become dead letters',
     ['pipeline', 'code'],
   );
   readonly retryWaiting = this.gauge(
@@ -261,13 +267,13 @@ export class Metrics extends ServiceMetrics {
   readonly background = this.counter(
     ANY_AND_FILE,
     'sluice_background_failures_total',
-    'failures of work that nobody waits for; the log says more',
+    'failures of background tasks; see the log',
     ['task'],
   );
   readonly processFaults = this.counter(
     ANY_AND_FILE,
     'sluice_process_faults_total',
-    'errors that nobody caught; an exception that is none of the operating system ends the process in order',
+    'uncaught errors; an exception other than one of the operating system ends the process after a regular stop',
     ['kind'],
   );
 
@@ -291,7 +297,7 @@ export class Metrics extends ServiceMetrics {
   readonly runSlack = this.gauge(
     RUN_AND_FILE,
     'sluice_run_deadline_slack_seconds',
-    'time from the end of the run, or the one foreseen, to its deadline; below 0: late',
+    'time from the actual or estimated end of the run to its deadline; below 0: late',
     ['pipeline'],
   );
 
@@ -301,7 +307,7 @@ export class Metrics extends ServiceMetrics {
     collectDefaultMetrics({ register: this.registry });
     // Rules need the start of the process to count what it did before its first scrape; the columns are scraped by a job of their own.
     this.columns.registerMetric(this.registry.getSingleMetric('process_start_time_seconds')!);
-    const build = this.gauge(ANY_AND_FILE, 'sluice_build_info', '1 for the version that runs', ['version', 'node']);
+    const build = this.gauge(ANY_AND_FILE, 'sluice_build_info', '1 for the running version', ['version', 'node']);
     build.set({ version: VERSION, node: process.version }, 1);
   }
 

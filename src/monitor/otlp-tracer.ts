@@ -33,7 +33,7 @@ function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | n
   const whole = (!said && env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) || (base && `${base.replace(/\/$/, '')}/v1/traces`);
   if (!whole) return null;
   if (/^https?:$/.test(URL.parse(whole)?.protocol ?? '')) return whole;
-  throw new SluiceError('usage', 'the endpoint of traces (OTLP) is no http(s) address');
+  throw new SluiceError('usage', 'the trace endpoint (OTLP) is not an http(s) address');
 }
 
 interface TracerOptions {

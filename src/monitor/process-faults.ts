@@ -19,7 +19,7 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
   let lost = false;
   const tell = (kind: FaultKind, error: unknown, fatal: boolean): void => {
     count(kind);
-    const says = words`${fixedWord(kind === 'unhandled_rejection' ? 'a rejection that nobody heard' : 'an exception that nobody caught')}: ${faultOf(error)}`;
+    const says = words`${fixedWord(kind === 'unhandled_rejection' ? 'unhandled rejection' : 'uncaught exception')}: ${faultOf(error)}`;
     log(fatal ? 'fatal' : 'error', 'process_fault', says, { fault: fixedWord(kind), ...faultFields(error) });
   };
   const onRejection = (reason: unknown): void => tell('unhandled_rejection', reason, false);
@@ -31,7 +31,7 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
     onLost(error);
   };
   const onWarning = ({ name, code }: Error & { code?: string }): void =>
-    log('warn', 'process_warning', words`a warning of Node: ${named(name)}`, { kind: named(code ?? name) });
+    log('warn', 'process_warning', words`Node.js warning: ${named(name)}`, { kind: named(code ?? name) });
   process.on('unhandledRejection', onRejection);
   process.on('uncaughtException', onException);
   // Node prints warnings as lines of its own, which no reader of the log understands.

@@ -7,10 +7,10 @@ export class ServiceMetrics extends MetricFamilies {
   readonly queueWait = this.histogram(
     SERVE,
     'sluice_request_queue_seconds',
-    'time a predict request waits for its turn',
+    'time a predict request waits before it is processed',
     [],
   );
-  readonly requests = this.histogram(SERVE, 'sluice_http_request_seconds', 'time to the end of the answer', [
+  readonly requests = this.histogram(SERVE, 'sluice_http_request_seconds', 'time to the end of the response', [
     'route',
     'status',
   ]);
@@ -18,7 +18,7 @@ export class ServiceMetrics extends MetricFamilies {
     'protocol',
   ]);
   readonly uploads = this.gauge(SERVE, 'sluice_http_uploads_in_flight', 'predict requests being answered', []);
-  readonly waiting = this.gauge(SERVE, 'sluice_http_requests_queued', 'predict requests waiting for their turn', []);
+  readonly waiting = this.gauge(SERVE, 'sluice_http_requests_queued', 'predict requests waiting', []);
   readonly httpErrors = this.counter(
     SERVE,
     'sluice_http_errors_total',
@@ -28,19 +28,19 @@ export class ServiceMetrics extends MetricFamilies {
   readonly cutAnswers = this.counter(
     SERVE,
     'sluice_http_cut_answers_total',
-    'answers that were broken off after their head, because of an error or because the client went',
+    'responses cut off after their header, by an error or by the client',
     [],
   );
   readonly failedLogins = this.counter(
     SERVE,
     'sluice_logins_failed_total',
-    'requests refused because of who they are of: no key, an unknown or expired one, without the scope or not for the model',
+    'requests refused by authentication or authorization: no key, an unknown or expired key, missing scope or model',
     ['key', 'reason'],
   );
   readonly previousTokens = this.counter(
     SERVE,
     'sluice_previous_tokens_total',
-    'requests with a token that `sluice keys rotate` has replaced: who sends it has not changed over yet',
+    'requests with a token that `sluice keys rotate` replaced: the client still uses the old one',
     ['key'],
   );
   readonly issuerKeysAge = this.gauge(
@@ -59,7 +59,7 @@ export class ServiceMetrics extends MetricFamilies {
   readonly auditLost = this.counter(
     SERVE,
     'sluice_audit_lost_total',
-    'records that could not be written to the audit log; it says so itself when it can be written again',
+    'records that could not be written to the audit log; the log records their number once it is writable again',
     [],
   );
   readonly auditFailed = this.gauge(SERVE, 'sluice_audit_failed', '1 while the audit log cannot be written', []);
@@ -70,47 +70,37 @@ export class ServiceMetrics extends MetricFamilies {
     ['key'],
   );
   readonly bytesIn = this.counter(SERVE, 'sluice_http_request_body_bytes_total', 'bytes of bodies read', []);
-  readonly bytesOut = this.counter(SERVE, 'sluice_http_answer_bytes_total', 'bytes of answers written', []);
-  readonly spilled = this.gauge(
-    SERVE,
-    'sluice_http_spilled_bytes',
-    'answer bytes waiting in files for their reader',
-    [],
-  );
+  readonly bytesOut = this.counter(SERVE, 'sluice_http_answer_bytes_total', 'bytes of responses written', []);
+  readonly spilled = this.gauge(SERVE, 'sluice_http_spilled_bytes', 'response bytes waiting in spill files', []);
   readonly jobs = this.gauge(
     SERVE,
     'sluice_jobs',
-    'asynchronous jobs by state; where servers share them, told by the one that cleans up',
+    'asynchronous jobs by state; shared jobs are reported by the server that cleans up',
     ['state'],
   );
   readonly jobTakeovers = this.counter(
     SERVE,
     'sluice_job_takeovers_total',
-    'jobs begun again because the server that ran them did not renew its lease',
+    'jobs restarted because the lease of their server expired',
     [],
   );
   readonly jobLeasesLost = this.counter(
     SERVE,
     'sluice_job_leases_lost_total',
-    'jobs that this server gave up because it could not renew their lease',
+    'jobs that this server lost because it could not renew their lease',
     [],
   );
   readonly jobsCrashed = this.counter(
     SERVE,
     'sluice_jobs_crashed_total',
-    'jobs that failed because servers ended while they ran them (jobs.max_crashes)',
+    'jobs that failed because servers crashed while running them (jobs.max_crashes)',
     [],
   );
-  readonly jobTableUp = this.gauge(
-    SERVE,
-    'sluice_job_table_up',
-    '1 while the table of jobs can be reached, else 0',
-    [],
-  );
+  readonly jobTableUp = this.gauge(SERVE, 'sluice_job_table_up', '1 while the job table is reachable, otherwise 0', []);
   readonly resumableUploads = this.gauge(
     SERVE,
     'sluice_resumable_uploads',
-    'resumable uploads that are not whole; they count for the quotas of jobs',
+    'incomplete resumable uploads; they count towards the job quotas',
     [],
   );
   readonly resumableUploadEnds = this.counter(
@@ -122,13 +112,10 @@ export class ServiceMetrics extends MetricFamilies {
   readonly uploadsResumed = this.counter(
     SERVE,
     'sluice_resumable_uploads_resumed_total',
-    'requests that went on with an upload whose last one was cut, or which came before this start of the server',
+    'requests that resumed an upload after an interrupted request or a restart of the server',
     [],
   );
-  readonly logLines = this.counter(
-    SERVE,
-    'sluice_log_lines_total',
-    'lines of the log, also those that its level leaves out',
-    ['level'],
-  );
+  readonly logLines = this.counter(SERVE, 'sluice_log_lines_total', 'log lines, including those below the log level', [
+    'level',
+  ]);
 }

@@ -120,7 +120,7 @@ export async function reportIn(model: ModelPackage): Promise<Partial<Report> | n
 
 async function signatureOf(model: ModelPackage, trust: AuditTrust | null): Promise<Audit['signature']> {
   if (!model.files.some((f) => f.name === SIGNATURE)) return null;
-  if (trust === null) return { by: null, says: 'not checked: no key was given (--key)' };
+  if (trust === null) return { by: null, says: 'not checked: no key (--key)' };
   const { verifySignature } = await import('../model/signing/model-signature.ts');
   let why = '';
   for (const one of trust.packages) {
@@ -195,7 +195,7 @@ export function auditSections(audit: Audit): AuditSection[] {
     section('Self-test', [], selfTestLines(audit)),
     section('Against the training table', [], audit.witness ? witnessLines(audit.witness).filter((l) => l !== '') : [UNKNOWN]), // biome-ignore format: one line
     section('Warnings', [], wordsOf(audit, 'warning')),
-    section('Assumed, because nothing shows it', [], wordsOf(audit, 'assumed')),
+    section('Assumed without evidence', [], wordsOf(audit, 'assumed')),
     section('Policy', [
       ['decisions', policy.decisions?.map((d) => `${d.name} from ${d.min_probability}`).join(', ') ?? NONE],
       ['scorecard', policy.scorecard ? `${policy.scorecard.base_points} points at odds of ${policy.scorecard.base_odds}, ${policy.scorecard.points_to_double_odds} to double them` : NONE],
@@ -215,7 +215,7 @@ export function auditSections(audit: Audit): AuditSection[] {
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
 /** Of a package without a report card nobody wrote down what was found. */
-const UNKNOWN = 'Nothing is known: the package has no report card.';
+const UNKNOWN = 'The package has no report card.';
 
 function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonly string[] {
   if (checked === null) return [UNKNOWN];
@@ -224,7 +224,7 @@ function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonl
 
 function selfTestLines({ checked, self_test, has_self_test }: Audit): readonly string[] {
   if (checked !== null) return [selfTestText(self_test)];
-  return [has_self_test ? 'The package carries one; sluice model verify repeats it.' : UNKNOWN];
+  return [has_self_test ? 'The package contains one; sluice model verify repeats it.' : UNKNOWN];
 }
 
 const keyWords = ({ signature }: StateEntry | AliasMove): string =>

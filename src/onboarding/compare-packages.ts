@@ -289,13 +289,13 @@ export function comparisonText({
 }: PackageComparison): string {
   const [a, b] = packageSha256.map((sha256) => sha256.slice(0, 12));
   const lines = [`${from} → ${to}`, `package ${a}… → ${b}…, ${sameModelFile ? 'the same' : 'another'} model file`];
-  if (differences.length === 0) lines.push('model.yaml says the same');
+  if (differences.length === 0) lines.push('model.yaml is identical');
   for (const { at, from: before, to: after } of differences) lines.push(`${at}: ${before ?? '(none)'} → ${after ?? '(none)'}`); // biome-ignore format: one line
   if (!scores) return [...lines, 'scores: no background of either is taken by both'].join('\n');
   const { of, rows, rejected, difference, moved, effects, space } = scores;
   const number = (n: number | null) => (n === null ? '(none)' : n.toPrecision(3));
   lines.push(
-    `scores of ${rows} applications, the background of ${of}: ${difference ? `differ by ${number(difference.mean)} on average, by ${number(difference.largest)} at most` : 'cannot be held against each other'}`,
+    `scores of ${rows} applications, the background of ${of}: ${difference ? `differ by ${number(difference.mean)} on average and by at most ${number(difference.largest)}` : 'cannot be compared'}`,
   );
   if (rejected[0] > 0) lines.push(`  ${rejected[0]} more are rejected by ${from} alone`);
   if (rejected[1] > 0) lines.push(`  ${rejected[1]} more are rejected by ${to} alone`);

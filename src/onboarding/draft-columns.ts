@@ -135,11 +135,11 @@ function checkMatrix(input: SessionInput, columns: readonly string[], offer: Off
 /** What to do about a table with another number of columns than the matrix. */
 function mismatch(columns: readonly string[], width: number, { table, encoding, outcome }: Offer): string {
   if (columns.every((c) => /^[+-]?(\d+(\.\d*)?|\.\d+)?$|^(true|false)$/i.test(c)))
-    return 'the first line looks like data, but it has to hold the names of the columns';
+    return 'the first line looks like data, but must contain the column names';
   if (columns.length < width) {
     return 'columns are missing: the table must have every column the model was trained on. If categories were one-hot encoded in Python, export the encoder together with the model as a pipeline';
   }
-  const nameOutcome = outcome === null ? 'name the outcome among them with --outcome, ' : '';
+  const nameOutcome = outcome === null ? 'specify the outcome column with --outcome, ' : '';
   const texts = columns.filter((c) => table.profiles.get(c)!.texts > 0 && !Object.hasOwn(encoding.codes, c));
   const hint =
     texts.length > 0 ? ` (${texts.join(', ')} hold${texts.length === 1 ? 's' : ''} texts without codes)` : '';
@@ -232,7 +232,7 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
   const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
   if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
     findings.warn(
-      `none of its ${unknown.length} training values is one the model knows: another encoding was used`,
+      `the model knows none of its ${unknown.length} training values: training used another encoding`,
       spec.name,
     );
   }
@@ -350,7 +350,7 @@ function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems
       `column ${name}: ${plural(profile.grouped, 'value')} with spaces or separators inside, or decimal commas; write plain decimal numbers`,
     );
   } else if (values === 0) {
-    findings.warn('is empty in the training table: nothing can be said about its values', name);
+    findings.warn('is empty in the training table, so its values cannot be checked', name);
   } else {
     const some = profile.distinct ? `${profile.distinct.size} categories` : 'many texts';
     problems.push(

@@ -83,7 +83,7 @@ export async function reproducingSwap(
   for (const swap of swapsOf(draft)) {
     const found = await scorer.rescore(swap.apply(manifest));
     const left = found ? misfit(manifest, found, wanted, test.expected) : given;
-    if (left < best.left) best = { left, words: `with ${swap.words} they come out: ${swap.mend}` };
+    if (left < best.left) best = { left, words: `with ${swap.words} they are reproduced: ${swap.mend}` };
   }
   return best.words;
 }

@@ -80,7 +80,7 @@ function reportMissingText({ spec, known }: DraftColumn, word: string, findings:
   const becomes = `missing becomes ${JSON.stringify(word)}`;
   if (word === known!.marker) findings.info(`${becomes}, which the model itself replaces.`, spec.name);
   else if (known!.values.includes(word))
-    findings.info(`${becomes}, which the model knows and the table does not hold.`, spec.name);
+    findings.info(`${becomes}, which the model knows but the table does not contain.`, spec.name);
   else findings.assumed(`${becomes}, which the model treats like an unknown category`, spec.name);
 }
 
@@ -137,7 +137,7 @@ export function reportUnresolved({ columns, findings }: Draft): void {
   for (const { spec, open, profile } of columns) {
     if (spec.missing?.as !== 'error' || !open) continue;
     const gaps = missingIn(profile);
-    const text = `the model cannot take a missing value and nothing shows what training made of it: such applications are rejected (--encoding, missing)`;
+    const text = `the model does not accept missing values, and the training rule is unknown: such applications are rejected (set "missing" in --encoding)`;
     if (gaps > 0) findings.warn(`${text}; ${plural(gaps, 'training row')} would be`, spec.name);
     else findings.assumed(text, spec.name);
   }

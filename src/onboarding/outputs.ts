@@ -58,7 +58,7 @@ function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
   const evidence = evidenceOf(draft, result);
   const { floats, labels, classes, two } = evidence;
   if (floats.length === 0)
-    throw refusal('no output carries a score: the model answers with a label only; export predict_proba');
+    throw refusal('no output contains a score: the model returns only a label; export predict_proba');
   for (const z of evidence.zipped) draft.findings.info(`ZipMap is taken out of the graph: ${z} is served as a tensor.`);
   const candidates = candidatesOf(evidence);
   const found = candidates.wide !== undefined || candidates.oneEach || candidates.lone !== undefined;
@@ -67,7 +67,7 @@ function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
     ? task === 'binary' || task === 'multiclass'
     : found || (classes !== null && labels.length > 0) || (two !== null && output !== undefined);
   if (floats.length > 1 && (!classifier || !found))
-    throw refusal(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
+    throw refusal(`the model has ${floats.length} outputs (${floats.join(', ')}): choose one with --scores`);
   const label: LabelPart = labels[0] === undefined ? {} : { label: labels[0] };
   return classifier ? describeClasses(draft, evidence, candidates, label) : describeValue(draft, evidence, label);
 }
@@ -86,7 +86,7 @@ function evidenceOf({ model, table, outcome, options }: Draft, { tensors, rows }
   });
   const { scores } = options;
   if (scores !== undefined && !allFloats.includes(scores)) {
-    throw refusal(`--scores ${scores} is no output of scores (there are ${allFloats.join(', ') || 'none'})`);
+    throw refusal(`--scores ${scores} is not an output with scores (available: ${allFloats.join(', ') || 'none'})`);
   }
   const classes = classesOf(model.graph);
   const outcomes = outcome === null ? [] : [...(table.profiles.get(outcome)?.distinct?.keys() ?? [])];
@@ -173,7 +173,7 @@ function namedClasses(
   const known = classes ?? fromOutcomes(outcomes, width) ?? bare;
   if (!known) {
     throw refusal(
-      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has not as many values`}${allFloats.length > 1 ? `; is another output wanted (--scores, there are ${allFloats.join(', ')})?` : ''}`,
+      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has not as many values`}${allFloats.length > 1 ? `; or choose another output with --scores (${allFloats.join(', ')})` : ''}`,
     );
   }
   if (width !== 1 && known.length !== width)

@@ -41,7 +41,7 @@ export function assertPolicyFits({ policy, problemAt }: PolicyFile, { task, colu
   }
   const seen = new Set<string>();
   for (const [i, { name }] of (policy.decisions ?? []).entries()) {
-    if (seen.has(name)) problems.push(problemAt(['decisions', String(i)], `decisions: ${name} is there twice`));
+    if (seen.has(name)) problems.push(problemAt(['decisions', String(i)], `decisions: ${name} occurs twice`));
     seen.add(name);
   }
   for (const column of Object.keys(policy.reasons ?? {})) {

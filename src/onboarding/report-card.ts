@@ -203,7 +203,7 @@ export function reportMarkdown(r: Report): string {
     ...section('Against the training table', r.witness ? witnessLines(r.witness) : []),
     ...section('Batch invariance', [invarianceText(r.batchInvariance)]),
     ...section('Warnings', by('warning')),
-    ...section('Assumed, because nothing shows it', by('assumed')),
+    ...section('Assumed without evidence', by('assumed')),
     ...section('Found', by('info')),
   ].join('\n');
 }

@@ -54,7 +54,7 @@ export async function findWitness(draft: Draft, manifest: Manifest): Promise<Wit
   if (!tells(task, read)) return none(`too few rows of either kind in ${outcome}`);
   const gain = gainOverConstant({ task, rows, truth: read, scorer });
   if (gain.z >= KNOWS) return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [] };
-  const text = `the scores tell nothing of ${outcome}: a constant fits the table as well (${gain.z.toFixed(1)} standard errors). It is not the outcome the model was trained on (--outcome), not its table, or its order and codes are others`;
+  const text = `the scores do not predict ${outcome}: a constant fits the table as well (${gain.z.toFixed(1)} standard errors). The model was trained on another outcome (--outcome) or table, or with another column order or codes`;
   return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [text] };
 }
 

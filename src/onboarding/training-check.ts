@@ -211,7 +211,7 @@ export async function askTrainingTable(draft: Draft, manifest: Manifest): Promis
 const contradicted = (texts: readonly string[]): SluiceError =>
   new SluiceError(
     'registration_contradicted',
-    `the training table contradicts this registration:\n${texts.map((t) => `  - ${t}`).join('\n')}\nRegister it as the table says, or with --force "reason", which is kept in the package.`,
+    `the training table contradicts this registration:\n${texts.map((t) => `  - ${t}`).join('\n')}\nCorrect the registration as described, or use --force "reason", which is recorded in the package.`,
   );
 
 function contradictionsOf({ near, rows }: SwapTest): string[] {

@@ -102,7 +102,7 @@ export async function readTrainingTable(
         if (header.some((h) => h.includes('\ufffd'))) throw notUtf8(file, 'its header');
         const twice = header.find((h, i) => header.indexOf(h) !== i);
         if (twice !== undefined)
-          throw new SluiceError('training_data_invalid', `${file}: column ${twice} is there twice`);
+          throw new SluiceError('training_data_invalid', `${file}: column ${twice} occurs twice`);
         profiles.push(...header.map((name) => newProfile(name, coded(name))));
         continue;
       }
@@ -137,13 +137,13 @@ export async function readTrainingTable(
 const notUtf8 = (file: string, where: string): SluiceError =>
   new SluiceError(
     'training_data_invalid',
-    `${file}: ${where} holds bytes that are not UTF-8: write the table anew with to_csv(encoding="utf-8")`,
+    `${file}: ${where} contains bytes that are not UTF-8: write the table again with to_csv(encoding="utf-8")`,
   );
 
 /** First bytes of common files that are not delimited text. */
 const FORMATS: readonly (readonly [string, string])[] = [
-  ['\x1f\x8b', 'compressed with gzip: unpack it first'],
-  ['\x28\xb5\x2f\xfd', 'compressed with zstd: unpack it first'],
+  ['\x1f\x8b', 'compressed with gzip: decompress it first'],
+  ['\x28\xb5\x2f\xfd', 'compressed with zstd: decompress it first'],
   ['PK', 'a zip archive or an Excel workbook: save the table as CSV'],
   ['PAR1', 'a Parquet file: write the table with to_csv'],
   ['ARROW1', 'an Arrow file: write the table with to_csv'],

@@ -82,11 +82,13 @@ function answerOf(
     else reject(new SluiceError(answer.code, answer.message));
   });
   child.on('exit', (code, by) =>
-    refuse(`trying the package brought its process down (${by ?? `exit ${code}`}): its model or one of its files`),
+    refuse(
+      `validating the package crashed its process (${by ?? `exit ${code}`}): the cause is its model or one of its files`,
+    ),
   );
-  child.on('error', (error) => refuse(`the process that tries packages does not start: ${error.message}`));
+  child.on('error', (error) => refuse(`the validation process failed to start: ${error.message}`));
   const onAbort = () =>
-    reject(new SluiceError('cancelled', 'the package is not tried to the end', { cause: signal?.reason }));
+    reject(new SluiceError('cancelled', 'the validation of the package did not finish', { cause: signal?.reason }));
   signal?.addEventListener('abort', onAbort, { once: true });
   if (signal?.aborted) onAbort();
   const watch: Watch | null = child.pid === undefined ? null : watchUsage(child, limits, refuse);

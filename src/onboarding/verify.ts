@@ -83,7 +83,7 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
     if (!manifest.baseline) findings.warn('has no baseline: drift cannot be seen');
     for (const part of [manifest.explain?.background, manifest.explain?.covers]) {
       if (part !== undefined && !(await exists(path.join(model.folder, part))))
-        findings.warn(`${part} is named and not there`);
+        findings.warn(`${part} is named but missing`);
     }
     return {
       model: model.ref,

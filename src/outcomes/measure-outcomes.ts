@@ -45,6 +45,6 @@ function nothingMatched({ rows, withoutProbability, withoutKey }: PredictionCoun
       ? 'none has a probability'
       : rows === withoutProbability + withoutKey
         ? 'none has a key'
-        : 'none has a key of the labels: look whether both columns of keys hold the same ids, written the same way';
+        : 'none has a key of the labels: check that both key columns contain the same ids in the same spelling';
   return new SluiceError('outcomes_invalid', `of ${rows} predictions ${why}`);
 }

@@ -77,8 +77,8 @@ export async function readLabels(
       const word = outcomes[row] ?? '';
       const came = words.get(word);
       const at = counts.months ? monthIn(months![row] ?? '', month!) : NO_MONTH;
-      if (name === null || name === undefined || name === '') fault(key, 'missing_value', 'there is no key');
-      else if (came === undefined) fault(outcome, 'bad_boolean', 'not one of the words for an outcome');
+      if (name === null || name === undefined || name === '') fault(key, 'missing_value', 'the key is missing');
+      else if (came === undefined) fault(outcome, 'bad_boolean', 'not a configured outcome label');
       else if (counts.months && at === NO_MONTH && came !== UNKNOWN)
         fault(month!.column, 'bad_time', MONTH_WORDS[month!.kind]);
       else if (!ledger.label(plainField(name), came, at)) counts.repeated++;
@@ -87,7 +87,7 @@ export async function readLabels(
   faults.refuse(source.name);
   if (counts.repeated > 0 && options.onDuplicate === 'refuse') {
     const many = counts.repeated === 1 ? 'one row has' : `${counts.repeated} rows have`;
-    throw new SluiceError('outcomes_invalid', `${source.name}: ${many} a key that was there before`);
+    throw new SluiceError('outcomes_invalid', `${source.name}: ${many} a duplicate key`);
   }
   return counts;
 }

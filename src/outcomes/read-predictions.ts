@@ -79,7 +79,7 @@ export async function readPredictions(
     const many = repeated === 1 ? 'one row is' : `${repeated} rows are`;
     throw new SluiceError(
       'outcomes_invalid',
-      `${source.name}: ${many} of an application that the same model predicted before`,
+      `${source.name}: ${many} of an application that the same model already predicted`,
     );
   }
 }
@@ -104,10 +104,7 @@ function refuseUnsuited({ name }: RowSource, batch: RowBatch, options: Predictio
     batch.records !== undefined ||
     (batch.has[AT.id] && batch.has[AT.version]);
   if (!said) {
-    throw new SluiceError(
-      'usage',
-      `${name} does not say which model made its predictions: name it with --model or --model-column`,
-    );
+    throw new SluiceError('usage', `${name} does not name the model of its predictions: use --model or --model-column`);
   }
   if (month !== null && !batch.has[AT.month] && !batch.records) {
     throw new SluiceError('usage', `neither the labels nor ${name} have the column ${month.column}`);
@@ -148,7 +145,7 @@ class PredictionRow {
       return null;
     }
     const model = this.#model(row);
-    if (!isModelName(model)) return { code: 'missing_value', column: this.#options.modelColumn, message: 'no id:version of a model is said' }; // biome-ignore format: one line
+    if (!isModelName(model)) return { code: 'missing_value', column: this.#options.modelColumn, message: 'no id:version of a model' }; // biome-ignore format: one line
     const month = this.#month(row);
     if (month === null) {
       const { column: of, kind } = this.#options.month!;

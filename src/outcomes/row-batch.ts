@@ -133,7 +133,7 @@ export class ObjectColumns {
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
       const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name, value) : String(value);
       // Two texts with halves of surrogate pairs would be the same bytes.
-      if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'holds half a surrogate pair');
+      if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'contains half a surrogate pair');
       texts[c]![row] = text;
     }
     return null;

@@ -86,7 +86,7 @@ function endOf(name: string, tail: Buffer, envelope: AnswerEnvelope): number {
   const rest = tail.toString('utf8', end).trim();
   const members = rest.startsWith(',') ? parsed(`{${rest.slice(1)}`) : null;
   if (end === 0 || !members?.summary)
-    throw new SluiceError('truncated_input', `${name} has no summary at its end: it is cut off`);
+    throw new SluiceError('truncated_input', `${name} has no summary at its end: the file is truncated`);
   envelope.summary = members.summary;
   return end;
 }
@@ -265,7 +265,7 @@ class JsonRows implements BlockReader {
     if (said !== undefined && said !== this.#rows) {
       throw new SluiceError(
         'truncated_input',
-        `${this.#name} holds ${this.#rows} predictions and says that it has others`,
+        `${this.#name} contains ${this.#rows} predictions, but its summary has another number`,
       );
     }
   }

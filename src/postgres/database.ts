@@ -115,20 +115,20 @@ function addressOf({ url, url_env }: DatabaseSettings, env: NodeJS.ProcessEnv): 
   const text = url_env === undefined ? url : env[url_env];
   if (text === undefined || text === '') {
     if (url_env === undefined) return null;
-    throw new SluiceError('usage', `the environment variable ${url_env} is not set: it holds the URL of a database`);
+    throw new SluiceError('usage', `the environment variable ${url_env} is not set: set it to the URL of the database`);
   }
   // A URL without a host (postgresql:///db?host=/run/postgresql) is one for libpq, but not for everybody.
   const parsed = URL.canParse(text) ? new URL(text) : null;
   if (parsed && /^postgres(ql)?:$/.test(parsed.protocol)) return parsed;
   const place = url_env === undefined ? 'url' : `the environment variable ${url_env}`;
-  throw new SluiceError('usage', `${place} is not of the form postgresql://user@host:port/database`);
+  throw new SluiceError('usage', `${place} must have the form postgresql://user@host:port/database`);
 }
 
 /** Configured, or by the address: connections over a network are encrypted, and the server has to prove its name. */
 function sslModeOf(said: string | undefined, host: string | undefined): SslMode {
   if (said === undefined || said === '') return isLocal(host) ? 'disable' : 'verify-full';
   if ((SSL_MODES as readonly string[]).includes(said)) return said as SslMode;
-  throw new SluiceError('usage', `sslmode: is one of ${SSL_MODES.join(', ')}`);
+  throw new SluiceError('usage', `sslmode must be one of ${SSL_MODES.join(', ')}`);
 }
 
 const isLocal = (host: string | undefined): boolean =>
@@ -166,7 +166,7 @@ function refusedByTls(name: string, error: unknown): SluiceError {
   const words =
     code === undefined
       ? saysOfDatabase(error)
-      : `its certificate is not trusted (${code}); sslrootcert names authorities`;
+      : `its certificate is not trusted (${code}); set sslrootcert to the certificate authority`;
   return new SluiceError('database_refused', `${name}: ${words}`, { cause: error });
 }
 

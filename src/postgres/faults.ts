@@ -20,19 +20,19 @@ const PASSING = /^(08|25P03|40|53|55P03|57|58)/;
 
 /** Conditions whose messages hold values, in words. */
 const WORDS: Readonly<Record<string, string>> = {
-  '21000': 'a key is there twice in what was written',
+  '21000': 'the written rows contain a duplicate key',
   '22001': 'a text is too long for its column',
   '22003': 'a number is out of the range of its column',
-  '22007': 'a text is no date or time',
+  '22007': 'a text is not a date or time',
   '22008': 'a date or time is out of range',
   '22012': 'the query divides by zero',
-  '22021': 'a text holds a character the database cannot store',
+  '22021': 'a text contains a character that the database cannot store',
   '22P02': 'a text is not of the type of its column',
   '22P04': 'the columns do not fit',
   '23502': 'a column must have a value',
-  '23503': 'a foreign key names a row that is not there',
-  '23505': 'a unique key is there already',
-  '23514': 'a check of the table is not met',
+  '23503': 'a foreign key refers to a missing row',
+  '23505': 'a unique key already exists',
+  '23514': 'a check constraint of the table is violated',
 };
 
 export const sqlStateOf = (error: unknown): string | null => {
@@ -57,7 +57,7 @@ export function saysOfDatabase(error: unknown): string {
   const state = sqlStateOf(error);
   if (state === null) return connectionWords(refusal);
   const safe = SAFE_CLASSES.has(state.slice(0, 2)) && typeof refusal.message === 'string';
-  const words = safe ? (refusal.message as string) : (WORDS[state] ?? 'the database refused it');
+  const words = safe ? (refusal.message as string) : (WORDS[state] ?? 'the database rejected it');
   const places = [named('column', refusal.column), named('constraint', refusal.constraint), copyPlace(refusal.where)];
   const at = places.filter((place) => place !== null).join(', ');
   return `${words}${at === '' ? '' : ` (${at})`}, SQLSTATE ${state}`;
@@ -77,7 +77,7 @@ function connectionWords({ code, message }: Refusal): string {
   if (typeof code === 'string') return `the connection failed (${code})`;
   const said = typeof message === 'string' ? message : '';
   if (/timeout/i.test(said)) return 'it did not answer in time';
-  if (/does not support SSL/i.test(said)) return 'the server speaks no TLS; sslmode=disable does without';
-  if (/password/i.test(said)) return 'it wants a password, and there is none in the URL, $PGPASSWORD or .pgpass';
+  if (/does not support SSL/i.test(said)) return 'the server does not support TLS; use sslmode=disable';
+  if (/password/i.test(said)) return 'it requires a password, but the URL, $PGPASSWORD and .pgpass contain none';
   return 'the connection was lost';
 }

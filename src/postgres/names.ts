@@ -19,7 +19,7 @@ const NAME_BYTES = 63;
 export function tableName(said: string): TableName {
   const parts = said.split('.');
   if (parts.length > 2 || parts.some((p) => p === '' || Buffer.byteLength(p) > NAME_BYTES || p.includes('\0'))) {
-    throw new SluiceError('usage', `a table is named table or schema.table, of at most ${NAME_BYTES} bytes each`);
+    throw new SluiceError('usage', `a table name is table or schema.table, with at most ${NAME_BYTES} bytes each`);
   }
   return parts.length === 1 ? { schema: null, table: parts[0]! } : { schema: parts[0]!, table: parts[1]! };
 }

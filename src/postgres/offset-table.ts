@@ -10,7 +10,7 @@ const OFFSETS = 'sluice_offsets';
 /** Another member has written rows of these records or later ones: this member no longer owns the partition. */
 export class Overtaken extends SluiceError {
   constructor(partition: number) {
-    super('database_failed', `partition ${partition} was written by another member meanwhile`);
+    super('database_failed', `another member has written partition ${partition}`);
   }
 }
 

@@ -122,7 +122,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
 function refuseBoth({ manifest, passthrough }: QueryOptions): void {
   const both = passthrough === '*' ? undefined : manifest.columns.find(({ name }) => passthrough.includes(name))?.name;
   if (both === undefined) return;
-  const message = `passthrough: ${both} is a column of the model; select it a second time under another name, and pass that through`;
+  const message = `passthrough: ${both} is a model column; select it again under another name and pass that through`;
   throw new SluiceError('usage', message);
 }
 
@@ -170,7 +170,7 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
   if (!TEXTS.has(type) || column.kind === 'number' || column.kind === 'boolean') return value;
   throw new SluiceError(
     'database_refused',
-    `the column ${name}: the model has no text for a missing value, so NULL would be an empty text; say in the query what it means`,
+    `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query`,
   );
 }
 

@@ -87,7 +87,8 @@ export async function inspectTarget(
   const faults = columns.flatMap((column) => faultOf(column, there.get(column.name)));
   const named = new Set(columns.map((c) => c.name));
   for (const [column, { required }] of there) {
-    if (required && !named.has(column)) faults.push(`its column ${column} must have a value, and there is none for it`);
+    if (required && !named.has(column))
+      faults.push(`its column ${column} requires a value, but predictions have none for it`);
   }
   if (key.length > 0 && !(await hasUniqueIndex(client, table.oid, key))) {
     faults.push(`it has no unique index on (${key.join(', ')})`);
@@ -119,7 +120,7 @@ async function assertMayCreate(client: Database, name: TableName): Promise<void>
     "SELECT has_schema_privilege(coalesce($1::text, current_schema()), 'CREATE') AS may",
     [name.schema],
   );
-  if (rows[0]!.may !== true) throw refused(name, 'is not there, and the role may not create it');
+  if (rows[0]!.may !== true) throw refused(name, 'does not exist, and the role may not create it');
 }
 
 async function assertMayWrite(client: Database, name: TableName, oid: string, mode: TableMode): Promise<void> {

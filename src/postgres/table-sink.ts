@@ -142,8 +142,8 @@ async function commit(client: Database, table: string): Promise<void> {
     await client.query('COMMIT');
   } catch (error) {
     if (sqlStateOf(error) !== null) throw error;
-    const says = `the connection was lost while the rows of ${table} were committed: they are all there, or none is`;
-    throw new SluiceError('database_failed', `${says}; the same run again changes nothing if they are`, {
+    const says = `the connection was lost while the rows of ${table} were committed: either all or none are stored`;
+    throw new SluiceError('database_failed', `${says}; repeating the run changes nothing if they are stored`, {
       cause: error,
     });
   }
@@ -170,7 +170,7 @@ async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Prom
     `SELECT count(*) AS n FROM (SELECT 1 FROM ${STAGING} GROUP BY ${list} HAVING count(*) > 1) AS d`,
   );
   const { n } = twice.rows[0]!;
-  if (n !== '0') throw new SluiceError('database_refused', `${where}: ${n} keys are there more than once in the input`);
+  if (n !== '0') throw new SluiceError('database_refused', `${where}: ${n} keys occur more than once in the input`);
 }
 
 async function ensureRuns(client: Database, name: TableName): Promise<void> {

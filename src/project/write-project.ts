@@ -45,7 +45,7 @@ export async function writeProject(options: ProjectOptions): Promise<string[]> {
     const more = there.length > names.length ? ` and ${there.length - names.length} more` : '';
     throw new SluiceError(
       'usage',
-      `${names.join(', ')}${more} already there in ${options.folder}: nothing was written`,
+      `${names.join(', ')}${more} already exist in ${options.folder}: nothing was written`,
     );
   }
   const written: string[] = [];

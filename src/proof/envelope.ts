@@ -29,11 +29,11 @@ export function readKey(pem: string, kind: 'private' | 'public', file: string): 
   try {
     key = kind === 'private' ? createPrivateKey(pem) : createPublicKey(pem);
   } catch (cause) {
-    throw new SluiceError('usage', `${file} holds no ${kind} key in PEM without a passphrase`, { cause });
+    throw new SluiceError('usage', `${file} contains no ${kind} key in PEM format without a passphrase`, { cause });
   }
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   if (type === 'ed25519' || (type === 'ec' && details?.namedCurve === 'prime256v1')) return key;
-  throw new SluiceError('usage', `${file} holds a key that is neither Ed25519 nor P-256`);
+  throw new SluiceError('usage', `${file} contains a key that is neither Ed25519 nor P-256`);
 }
 
 const algorithmOf = (key: KeyObject): string | null => (key.asymmetricKeyType === 'ed25519' ? null : 'sha256');
@@ -75,14 +75,14 @@ export function unseal(text: string, key: KeyObject | null): Opened {
     body = rest;
     statement = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as JsonValue;
   } catch (cause) {
-    throw damaged('it is not what Sluice writes', cause);
+    throw damaged('it is not a manifest of Sluice', cause);
   }
   const payload = Buffer.from(envelope.payload, 'base64');
   // Whatever reads the same and is written in another way was changed by somebody, too.
   if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
-    throw damaged('its payload is not in the form that was signed');
+    throw damaged('its payload is not in canonical form');
   }
-  if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text) throw damaged('it was written by somebody else');
+  if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text) throw damaged('it is of another producer');
   if (envelope.payloadType !== STATEMENT_TYPE) throw damaged('its payload is of another type');
   if (envelope.sha256 !== checksum(body)) throw damaged('it was changed after it was written');
   if (key === null) return { statement, signedBy: envelope.signatures.map((s) => s.keyid) };

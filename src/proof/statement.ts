@@ -131,10 +131,10 @@ export function predicateOf(statement: JsonValue): Predicate {
     predicate: Written;
   };
   if (_type !== STATEMENT_TYPE || (predicateType !== PREDICATE_TYPE && predicateType !== EARLIER_TYPE)) {
-    throw invalid('it is about something else');
+    throw invalid('it describes something else');
   }
   const { entries, merkle_root } = predicate.blocks;
-  if (merkle_root !== rootOf(predicate, entries)) throw invalid('its blocks do not have the root it names');
+  if (merkle_root !== rootOf(predicate, entries)) throw invalid('its blocks do not match its root hash');
   if (canonicalJson(statementWith(predicate, predicateType, entries)) !== canonicalJson(statement)) {
     throw invalid('it contradicts itself');
   }
@@ -148,7 +148,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   // They are looked for beside the output.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
   if (!names.every(isPlainName)) throw invalid('a name in it is a path');
-  if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is none');
+  if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is invalid');
   return { ...predicate, blocks };
 }
 

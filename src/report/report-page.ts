@@ -19,9 +19,9 @@ function verdict({ exitCode, error, inputs }: ReportData): string {
   const stopped = inputs.filter((input) => input.verdict === 'stopped');
   const passed = inputs.filter((input) => input.verdict === 'passed').length;
   const words = {
-    0: 'Done: every row was scored.',
-    3: 'Done; some rows were rejected.',
-    4: 'Stopped by the gate: what it stopped is not published.',
+    0: 'Completed: every row was scored.',
+    3: 'Completed; some rows were rejected.',
+    4: 'Stopped by the gate: the output was not published.',
   }[exitCode];
   const first = error?.split('\n')[0];
   const tables = stopped.map(({ input, exceeded }) => htmlTable(`limits exceeded by ${input}`, exceeded));

@@ -63,7 +63,7 @@ export class ControlTotals {
     const beside = (pattern: string) => pattern.replaceAll('{path}', name);
     if (spec.done_file !== undefined) {
       const file = beside(spec.done_file);
-      if ((await storedSize(file)) === null) throw mismatch(`${file} is not there: the input is not whole, or not yet`);
+      if ((await storedSize(file)) === null) throw mismatch(`${file} does not exist: the input is incomplete`);
     }
     if (spec.control) await totals.#read(beside(spec.control.file), spec.control);
     return totals;
@@ -77,13 +77,13 @@ export class ControlTotals {
     const rows = said.get(rows_key.toLowerCase());
     const sha256 = said.get(sha256_key.toLowerCase())?.toLowerCase();
     if (rows === undefined && sha256 === undefined)
-      throw mismatch(`${file} says neither ${rows_key} nor ${sha256_key}`);
+      throw mismatch(`${file} contains neither ${rows_key} nor ${sha256_key}`);
     if (rows !== undefined) {
-      if (!WHOLE.test(rows)) throw mismatch(`${file}: ${rows_key} is no whole number`);
+      if (!WHOLE.test(rows)) throw mismatch(`${file}: ${rows_key} is not a whole number`);
       this.#rows.push({ value: Number(rows), by: file });
     }
     if (sha256 !== undefined) {
-      if (!SHA256.test(sha256)) throw mismatch(`${file}: ${sha256_key} is no SHA-256 in hexadecimal`);
+      if (!SHA256.test(sha256)) throw mismatch(`${file}: ${sha256_key} is not a SHA-256 in hexadecimal`);
       this.#sha256.push({ value: sha256, by: file });
     }
   }
@@ -115,15 +115,16 @@ export class ControlTotals {
         .filter(({ value }) => value !== this.#digest)
         .map(({ value, by }) => `SHA-256 ${value} ${by === 'expected' ? by : `by ${by}`}, ${this.#digest} found`),
     ];
-    if (faults.length > 0) throw mismatch(`the input is not what its sender says: ${faults.join('; ')}`);
+    if (faults.length > 0)
+      throw mismatch(`the input does not match the control totals of its sender: ${faults.join('; ')}`);
   }
 
   #trailerRows({ marker, rows_field, extra_rows = 0 }: NonNullable<TotalsSpec['trailer']>): Said<number> {
     const last = this.#lastLine.last;
     const fields = last === null ? [] : splitHeader(Buffer.from(last), this.#delimiter).map((field) => field.trim());
-    if (fields[0] !== marker) throw mismatch(`the last record is no trailer ${marker}: the input was cut`);
+    if (fields[0] !== marker) throw mismatch(`the last record is not a trailer ${marker}: the input was truncated`);
     const count = fields[rows_field - 1] ?? '';
-    if (!WHOLE.test(count)) throw mismatch(`field ${rows_field} of the trailer is no whole number`);
+    if (!WHOLE.test(count)) throw mismatch(`field ${rows_field} of the trailer is not a whole number`);
     return { value: Number(count) - extra_rows, by: 'the trailer' };
   }
 }
@@ -134,7 +135,7 @@ async function controlText(file: string): Promise<string> {
     let bytes = 0;
     for await (const chunk of storedBytes(file)) {
       bytes += chunk.length;
-      if (bytes > MOST_BYTES) throw mismatch(`${file} is no control file: it is longer than ${MOST_BYTES} bytes`);
+      if (bytes > MOST_BYTES) throw mismatch(`${file} is not a control file: it is longer than ${MOST_BYTES} bytes`);
       read.push(Uint8Array.from(chunk));
     }
     return Buffer.concat(read)
@@ -142,7 +143,7 @@ async function controlText(file: string): Promise<string> {
       .replace(/^\ufeff/, '');
   } catch (cause) {
     if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
-    throw mismatch(`${file} cannot be read: the input is not whole, or not yet`, cause);
+    throw mismatch(`${file} cannot be read: the input is incomplete`, cause);
   }
 }
 

@@ -41,13 +41,13 @@ interface TableOutput {
 export async function openTable(sink: PostgresSink, output: TableOutput): Promise<OpenSink> {
   const { manifest, passthrough, interpretation, digest, log } = output;
   if (passthrough === '*')
-    throw new SluiceError('usage', 'a table needs the names of its columns: name those passed through');
+    throw new SluiceError('usage', 'a table needs a list of columns: list the columns to pass through');
   const [{ openTableSink }, { predictionLayout }] = await Promise.all([
     import('../postgres/table-sink.ts'),
     import('../postgres/table-layout.ts'),
   ]);
   const columns = predictionLayout(manifest, passthrough, interpretation);
-  const onRepeated = () => log('warn', 'run_repeated', words`this run was appended before: nothing is added`);
+  const onRepeated = () => log('warn', 'run_repeated', words`an identical run already appended these rows; skipping`);
   const bytes = await openTableSink(sink, { columns, inputDigest: digest, onRepeated });
   return withOutput(bytes, { format: 'csv', delimiter: ',', copy: true });
 }

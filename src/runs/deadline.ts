@@ -14,7 +14,7 @@ const EARLIEST_MS = 10_000;
 export function deadlineOf(text: string, now = epochMs()): number {
   const at = momentOf(text, now);
   if (at !== null) return at;
-  throw new SluiceError('usage', 'a deadline is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
+  throw new SluiceError('usage', 'a deadline is a time of day (06:00) or a date and time (2026-11-23T06:00)');
 }
 
 interface DeadlineWatchOptions {
@@ -48,14 +48,14 @@ export class DeadlineWatch {
       log(
         'warn',
         'deadline_at_risk',
-        words`the run will be late: it ends about ${by} after its deadline, ${at}`,
+        words`the run will be late: estimated end ${by} after its deadline, ${at}`,
         fields,
       );
     else if (slack >= 0 && this.#late)
       log(
         'info',
         'deadline_safe',
-        words`the run is in time again: it ends about ${by} before its deadline, ${at}`,
+        words`the run is in time again: estimated end ${by} before its deadline, ${at}`,
         fields,
       );
     this.#late = slack < 0;
@@ -85,7 +85,7 @@ export function followDeadline(
 ): { end(): number | null } {
   if (spec.deadline === undefined) return { end: () => null };
   if (spec.source.type !== 'file' && spec.source.type !== 'stdio') {
-    throw new SluiceError('usage', 'a deadline is for files and standard input');
+    throw new SluiceError('usage', 'a deadline is supported for files and standard input only');
   }
   const began = epochMs();
   const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });

@@ -107,7 +107,7 @@ export async function inputsOf(
   if (isObject(source.path) && isPattern(source.path)) {
     const { matchingObjects } = await import('../storage/object-source.ts');
     const names = await matchingObjects(source.path);
-    if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
+    if (names.length === 0) throw new SluiceError('input_not_found', `no objects match ${source.path}`);
     return choose(names).map((name) => endpoint(name, source, 'csv'));
   }
   if (!isPattern(source.path) || (await stat(source.path).catch(() => null))) {
@@ -115,9 +115,10 @@ export async function inputsOf(
   }
   const matching: string[] = [];
   for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) matching.push(name);
-  if (matching.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  if (matching.length === 0) throw new SluiceError('input_not_found', `no files match ${source.path}`);
   const names = choose(matching);
-  if (names.length > 1 && source.expect) throw new SluiceError('usage', 'expect: totals are those of one input');
+  if (names.length > 1 && source.expect)
+    throw new SluiceError('usage', 'expect: control totals apply to a single input');
   return names.sort().map((name) => endpoint(name, source, 'csv'));
 }
 
@@ -150,7 +151,10 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   const named = namedFormat(name);
   const format = said.format ?? named.format ?? (named.ending === '' ? otherwise : null);
   if (format === null) {
-    throw new SluiceError('usage', `${name}: ${named.ending} is no format; known are ${KNOWN_ENDINGS}, or name one`);
+    throw new SluiceError(
+      'usage',
+      `${name}: ${named.ending} is not a format; use ${KNOWN_ENDINGS}, or specify the format`,
+    );
   }
   const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
   const declared = declarationOf(said);
@@ -248,9 +252,9 @@ export const inputFormatOf = ({
 
 /** @throws SluiceError control_total_mismatch | usage */
 async function openTotals(spec: TotalsSpec, { name, format, delimiter, planned }: Endpoint): Promise<ControlTotals> {
-  if (planned) throw new SluiceError('usage', 'control totals are those of a whole file, not of a shard');
+  if (planned) throw new SluiceError('usage', 'control totals apply to whole files, not to shards');
   if (spec.trailer && format !== 'csv' && format !== 'tsv') {
-    throw new SluiceError('usage', 'trailer: is a record of csv or tsv');
+    throw new SluiceError('usage', 'trailer: is supported for csv and tsv only');
   }
   const totals = await ControlTotals.open(spec, name, delimiter);
   if (format === 'parquet') await totals.digestFile(name);
@@ -276,7 +280,7 @@ async function parquetOf(
   const { name, compression, planned, declared, onlyRow } = from;
   const { totalBytes, slice } = source;
   if (totalBytes === null)
-    throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
+    throw new SluiceError('usage', 'a Parquet file cannot be read from a pipe, because it is read from its end');
   refusePacked(name, compression);
   const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
   // A shard reads some of the bytes, at their places in the whole.
@@ -334,7 +338,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
     if (options.passthrough === '*') {
       throw new SluiceError(
         'usage',
-        `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs the names of its columns: name those passed through`,
+        `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs a list of columns: list the columns to pass through`,
       );
     }
   }
@@ -397,7 +401,10 @@ export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
 
 function refusePacked(name: string, compression: Compression): void {
   if (compression === 'none') return;
-  throw new SluiceError('usage', `${name}: a Parquet file packs its pages itself, it is not ${compression} as a whole`);
+  throw new SluiceError(
+    'usage',
+    `${name}: a Parquet file compresses its pages itself and cannot be compressed with ${compression}`,
+  );
 }
 
 /** The same sink, for bytes that it packs. */

@@ -68,7 +68,7 @@ export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
     (key) => key !== 'max_rejects' && key !== 'min_rows',
   );
   if (said.length === 0) return [];
-  if (!plan) return [`gate: ${said.join(', ')} need a baseline, which the package has not: register it with --training-data`]; // biome-ignore format: one line
+  if (!plan) return [`gate: ${said.join(', ')} need a baseline, but the package has none: register it with --training-data`]; // biome-ignore format: one line
   const faults =
     limits.max_score_psi !== undefined && !plan.score ? ['gate.max_score_psi: the baseline has no score'] : [];
   const names = manifest.columns.map(({ name }) => name);
@@ -101,7 +101,7 @@ function refuseGate(limits: GateLimits, manifest: Manifest): void {
 export async function refuseVisible(outputs: readonly (string | null)[]): Promise<void> {
   for (const name of outputs) {
     if (name !== null && name !== STDIO && (name === '/dev/null' || (await isRevocable(name)))) continue;
-    throw new SluiceError('usage', 'a gate needs a file as the output: what went elsewhere cannot be held back');
+    throw new SluiceError('usage', 'a gate needs a file as the output, because other outputs cannot be held back');
   }
 }
 
@@ -210,13 +210,13 @@ export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict)
   const lines = [...textTable(exceededTable(exceeded.slice(0, TOLD))), ...more];
   throw new SluiceError(
     'gate_stopped',
-    `the gate stopped ${input}, nothing of it is published: ${limits} exceeded\n${lines.join('\n')}`,
+    `the gate stopped ${input}, nothing was published: ${limits} exceeded\n${lines.join('\n')}`,
   );
 }
 
 /** A line for people. */
 export function gateWords({ limits, tooFewRows }: GateVerdict): string {
-  const few = tooFewRows ? `; PSI was not judged: fewer than ${FEWEST_ROWS.toLocaleString('en-US')} rows` : '';
+  const few = tooFewRows ? `; PSI was not checked: fewer than ${FEWEST_ROWS.toLocaleString('en-US')} rows` : '';
   return `gate passed: ${Object.keys(limits).join(', ')}${few}`;
 }
 

@@ -38,6 +38,6 @@ export function failureOf(
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
   return new SluiceError(
     code,
-    `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
+    `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published:\n${lines.join('\n')}`,
   );
 }

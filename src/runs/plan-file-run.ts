@@ -46,7 +46,7 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
     blockBytes: spec.tuning?.blockBytes,
     onWorkerDeath: (reason) => {
       context.metrics?.workerDeaths.inc({ model: model.ref });
-      const message = words`a worker died and is replaced: ${reason}`;
+      const message = words`a worker crashed and is replaced: ${reason}`;
       context.log('error', 'worker_died', message, { model: named(model.ref), reason });
     },
     onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),

@@ -93,7 +93,7 @@ export class RejectsList {
     const digests = this.#digests.get(file);
     const marks = blocks.flatMap(({ list }) => list ?? []);
     if (before.earlier && digests && !(await digests.readAgain(before.earlier(), marks)))
-      throw changedMeanwhile('the list of rejected rows');
+      throw changedMeanwhile('the rejects file');
     return this.#own(file, input, { set, before: this.#seen(file, before) });
   }
 

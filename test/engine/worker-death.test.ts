@@ -88,7 +88,7 @@ checkTest('rows that kill or hang a worker process become rejected rows, too', a
   });
   expect(result).toMatchObject({ rows: 600, scored: 598, rejectedByCode: { row_crashed_worker: 2 } });
   expect(deaths.some((d) => d.includes('code 7'))).toBe(true);
-  expect(deaths.some((d) => d.includes('did not come on'))).toBe(true);
+  expect(deaths.some((d) => d.includes('no progress on a block'))).toBe(true);
 });
 
 campaignTest('memory that runs out in a worker process is a death like any other', async () => {

@@ -35,11 +35,11 @@ test('blocks and lists of a value are counted together', () => {
 });
 
 test('a list of more elements than bytes ends with its bytes', () => {
-  expect(() => check({ type: 'array', items: 'int' }, longs(1_000_000_000, 1, 2))).toThrow('before it is whole');
-  expect(() => check({ type: 'map', values: 'null' }, longs(1_000_000_000, 1))).toThrow('before it is whole');
+  expect(() => check({ type: 'array', items: 'int' }, longs(1_000_000_000, 1, 2))).toThrow('is incomplete');
+  expect(() => check({ type: 'map', values: 'null' }, longs(1_000_000_000, 1))).toThrow('is incomplete');
   // A negative length would move back, to the count that was read before.
   for (const bytes of [longs(1, -1, 0, 0, 0), longs(1, -2)])
-    expect(() => check({ type: 'array', items: 'string' }, bytes)).toThrow('before it is whole');
+    expect(() => check({ type: 'array', items: 'string' }, bytes)).toThrow('is incomplete');
 });
 
 test('a number has 64 bits at most', () => {
@@ -54,7 +54,7 @@ test('a type that contains itself is checked', () => {
     fields: [{ name: 'children', type: { type: 'array', items: 'Tree' } }],
   };
   check(tree, longs(1, 1, 0, 0, 0));
-  expect(() => check(tree, longs(1, 1_000_000_000))).toThrow('before it is whole');
+  expect(() => check(tree, longs(1, 1_000_000_000))).toThrow('is incomplete');
 });
 
 test('types without lists need no check', () => {

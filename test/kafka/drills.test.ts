@@ -108,7 +108,7 @@ const DRILLS: Drill[] = [
   { what: 'plaintext to a TLS port', file: (y) => y.replace(/ {2}tls: .*\n/, ''), says: /does it expect TLS/ },
   { what: 'no broker at the start', file: (y, p) => y.replace(p.secured, '127.0.0.1:9'), says: /127\.0\.0\.1:9/ },
   { what: 'the broker goes away', sample: true, during: async (p) => p.link.cut(), says: /no broker answers at|Connection error/, mended: async (p) => { p.link.up = true; } }, // biome-ignore format: one line
-  { what: 'the schema registry is down', before: (p) => produce(p.cluster, p.input, [{ key: 'framed', value: Buffer.from([0, 0, 0, 0, 7, 1]) }]), file: (y, p) => `${y.replace('format: json', 'format: avro')}schema_registry: { url: "${p.registry}", timeout_ms: 1000 }\n`, says: /schema registry does not answer/ },
+  { what: 'the schema registry is down', before: (p) => produce(p.cluster, p.input, [{ key: 'framed', value: Buffer.from([0, 0, 0, 0, 7, 1]) }]), file: (y, p) => `${y.replace('format: json', 'format: avro')}schema_registry: { url: "${p.registry}", timeout_ms: 1000 }\n`, says: /schema registry is unreachable/ },
   { what: 'the model is not there', file: (y) => y.replace('model: credit-default', 'model: nobody'), says: /nobody/ },
   { what: 'the model is damaged', before: (p) => damage(p), says: /model_hash_mismatch|not the one/ },
 ]; // biome-ignore format: a table

@@ -147,7 +147,7 @@ requireKafka('topics that grow', () => {
       await t.feed(MANY);
       await expect(processor.done).rejects.toMatchObject({
         code: 'kafka_partitions_differ',
-        message: expect.stringMatching(/-out has 2 partitions and .*-in has \d: .* needs as many/),
+        message: expect.stringMatching(/-out has 2 partitions and .*-in has \d: .* needs the same number/),
       });
       expect(t.notices.join()).toMatch(/the run ends if it has not within/);
       const seen = await readTopic(cluster, t.outputTopic);

@@ -87,7 +87,7 @@ requireKafka('logins with tokens', () => {
       });
       expect([refused.code, refused.message]).toEqual([
         'kafka_authentication',
-        expect.stringContaining('the broker refuses the token (invalid_token)'),
+        expect.stringContaining('the broker rejects the token (invalid_token)'),
       ]);
       process.env.SLUICE_TEST_WRONG_SECRET = 'sec+ret-wrong';
       const endpoint = { ...issuer.endpoint(), clientSecret: { env: 'SLUICE_TEST_WRONG_SECRET' } };

@@ -68,7 +68,7 @@ await requireServer('the schema registry', installApicurio, (folder) => {
     const refused = await failure(registry.register('fit-value', avro([{ name: 'b', type: 'string' }])));
     expect([refused.code, refused.message]).toEqual([
       'kafka_config',
-      expect.stringContaining('does not fit earlier versions'),
+      expect.stringContaining('incompatible with earlier versions'),
     ]);
   });
 

@@ -29,7 +29,7 @@ setImmediate(() => setImmediate(() => console.log('alive')));
   return { code: run.status, lines, said: run.stdout };
 }
 
-test('a rejection that nobody heard is survived', () => {
+test('unhandled rejection is survived', () => {
   const { code, lines, said } = after(`Promise.reject(new TypeError('Jane.Doe-77'));`);
   expect([code, said]).toEqual([0, 'counted unhandled_rejection\nalive\n']);
   expect(lines).toEqual([

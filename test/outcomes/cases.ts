@@ -17,7 +17,7 @@ export interface Expected {
   /** Rows, mean probability, observed rate. */
   bins: [number, number, number][];
   ece: number;
-  /** Intercept and slope; null: none is asked for. */
+  /** Intercept and slope; null: none is required. */
   line: [number, number] | null;
 }
 

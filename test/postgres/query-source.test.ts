@@ -79,12 +79,12 @@ requirePostgres('a query as the source', () => {
   });
 
   test.each([
-    ["'0230'::int AS branch", 'column branch holds numbers, and the model takes text'],
-    ['1.50::numeric AS branch', 'column branch holds decimals, and the model takes text'],
-    ['true AS branch', 'column branch holds booleans, and the model takes text'],
-    ["DATE '1970-02-03' AS born", 'column born holds dates, and the model takes text'],
-    ['now() AS amount', 'column amount holds timestamps, and the model takes a number'],
-    ["'\\x00'::bytea AS flag", 'column flag holds bytes, and the model takes a boolean'],
+    ["'0230'::int AS branch", 'column branch holds numbers, but the model takes text'],
+    ['1.50::numeric AS branch', 'column branch holds decimals, but the model takes text'],
+    ['true AS branch', 'column branch holds booleans, but the model takes text'],
+    ["DATE '1970-02-03' AS born", 'column born holds dates, but the model takes text'],
+    ['now() AS amount', 'column amount holds timestamps, but the model takes a number'],
+    ["'\\x00'::bytea AS flag", 'column flag holds bytes, but the model takes a boolean'],
   ])('%s is refused before a row is read', async (columns, message) => {
     const error = await failure(read({ query: `SELECT ${columns} FROM loans` }));
     expect([error.code, error.message]).toEqual(['bad_type', expect.stringContaining(message)]);
@@ -118,7 +118,7 @@ requirePostgres('a query as the source', () => {
     const error = await failure(read({ table: 'loans' }, { manifest }));
     expect([error.code, error.message]).toEqual([
       'database_refused',
-      'the column branch: the model has no text for a missing value, so NULL would be an empty text; say in the query what it means',
+      'the column branch: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query',
     ]);
   });
 
@@ -195,7 +195,7 @@ requirePostgres('a query as the source', () => {
     const plain = await failure(read({ table: 'loans', url: `${server.url}?sslmode=require` }));
     expect([plain.code, plain.message]).toEqual([
       'database_refused',
-      `the database postgres at 127.0.0.1:${server.port}: the server speaks no TLS; sslmode=disable does without`,
+      `the database postgres at 127.0.0.1:${server.port}: the server does not support TLS; use sslmode=disable`,
     ]);
     expect((await failure(read({ table: 'loans', url_env: 'SLUICE_NO_SUCH' }))).code).toBe('usage');
   });

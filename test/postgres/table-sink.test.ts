@@ -99,7 +99,7 @@ requirePostgres('a table as the sink', () => {
     const nulls = await failure(put(await open('keyed', merge), [',,1,,,']));
     expect([nulls.code, nulls.message]).toEqual(['database_refused', 'the key of "keyed" (id) is NULL in a row']);
     const twice = await failure(put(await open('keyed', merge), ['"x",,1,,,', '"x",,2,,,']));
-    expect(twice.message).toBe('the key of "keyed" (id): 1 keys are there more than once in the input');
+    expect(twice.message).toBe('the key of "keyed" (id): 1 keys occur more than once in the input');
     await server.query('CREATE TABLE unkeyed AS SELECT * FROM made');
     const unkeyed = await failure(open('unkeyed', merge));
     expect(unkeyed.message).toBe('the table "unkeyed" does not fit: it has no unique index on (id)');
@@ -149,7 +149,7 @@ requirePostgres('a table as the sink', () => {
       ['(id text, row bigint, probability float8, prediction boolean, error_code text)', 'it has no column note'],
       ['(id text, note text, row smallint, probability float8, prediction boolean, error_code text)', 'its column row is smallint, and would be bigint'], // biome-ignore format: one line
       ['(id text, note text, row bigint, probability integer, prediction boolean, error_code text)', 'its column probability is integer, and would be double precision'], // biome-ignore format: one line
-      ['(id text, note text, row bigint, probability float8, prediction boolean, error_code text, branch text NOT NULL)', 'its column branch must have a value, and there is none for it'], // biome-ignore format: one line
+      ['(id text, note text, row bigint, probability float8, prediction boolean, error_code text, branch text NOT NULL)', 'its column branch requires a value, but predictions have none for it'], // biome-ignore format: one line
       ['(id text, note text GENERATED ALWAYS AS (id) STORED, row bigint, probability float8, prediction boolean, error_code text)', 'its column note is generated'], // biome-ignore format: one line
     ];
     for (const [i, [ddl, says]] of cases.entries()) {
@@ -178,10 +178,10 @@ requirePostgres('a table as the sink', () => {
       ['"1","secret secret",1,0.5,true,a', 'a text is too long for its column (row 2, column note), SQLSTATE 22001'],
       [
         '"1","x",1,5,true,secret',
-        'a check of the table is not met (constraint strict_probability_check), SQLSTATE 23514',
+        'a check constraint of the table is violated (constraint strict_probability_check), SQLSTATE 23514',
       ],
       ['"1","x",1,0.5,true,', 'a column must have a value (column error_code), SQLSTATE 23502'],
-      ['"1","x",1,0.5,true,secret\n"1","x",1,0.5,true,secret', 'a unique key is there already (constraint strict_error_code_key), SQLSTATE 23505'], // biome-ignore format: one line
+      ['"1","x",1,0.5,true,secret\n"1","x",1,0.5,true,secret', 'a unique key already exists (constraint strict_error_code_key), SQLSTATE 23505'], // biome-ignore format: one line
       ['"1","x\0secret",1,0.5,true,a', 'SQLSTATE 22021'],
       ['"1","x",1,0.5,true,a,secret', 'SQLSTATE 22P04'],
     ];
@@ -206,7 +206,9 @@ requirePostgres('a table as the sink', () => {
     expect(await says('made', {})).toBe('the table "made": the role has no right to INSERT');
     expect(await says('merged', merge)).toBe('the table "merged": the role has no right to SELECT, INSERT, UPDATE');
     expect(await says('replaced', { mode: 'replace' })).toBe('the table "replaced": the role has no right to SELECT, INSERT, DELETE'); // biome-ignore format: one line
-    expect(await says('new', { mode: 'replace' })).toBe('the table "new" is not there, and the role may not create it');
+    expect(await says('new', { mode: 'replace' })).toBe(
+      'the table "new" does not exist, and the role may not create it',
+    );
     // The documented grants are enough.
     await server.query('GRANT SELECT, INSERT ON made TO clerk; GRANT SELECT, INSERT ON sluice_runs TO clerk');
     await put(await open('made', { url: clerk }, 'by the clerk'));

@@ -16,7 +16,10 @@ const AWKWARD = 'a "bank"\'s $pro%ject';
 async function project(): Promise<string> {
   const cwd = scratch();
   const made = await sluiceHere(['init', AWKWARD], { cwd });
-  expect(made).toMatchObject({ code: 0, stderr: `a project in ${AWKWARD}; see its README.md for the next steps\n` });
+  expect(made).toMatchObject({
+    code: 0,
+    stderr: `created a project in ${AWKWARD}; see its README.md for the next steps\n`,
+  });
   const folder = path.join(cwd, AWKWARD);
   const names = made.stdout.trimEnd().split('\n');
   expect(names.length).toBeGreaterThan(15);

@@ -172,9 +172,9 @@ test('a manifest with another list of blocks fails its root, its seal or its sig
     return findings.map((f) => f.text);
   };
   expect(await foundIn(seal(statement, privateKey), publicKey)).toEqual([]);
-  expect(await foundIn(seal(forged(another), null))).toEqual([expect.stringContaining('do not have the root')]);
+  expect(await foundIn(seal(forged(another), null))).toEqual([expect.stringContaining('do not match its root hash')]);
   const swapped = forged(({ entries }) => entries.splice(0, 2, entries[1]!, entries[0]!));
-  expect(await foundIn(seal(swapped, null))).toEqual([expect.stringContaining('do not have the root')]);
+  expect(await foundIn(seal(swapped, null))).toEqual([expect.stringContaining('do not match its root hash')]);
   const rooted = forged((blocks) => {
     another(blocks);
     const predicate = (statement as unknown as { predicate: Predicate }).predicate;

@@ -32,7 +32,7 @@ async function read(name: string, said: Parameters<typeof endpoint>[1], rows: nu
   }
 }
 
-const NOT = 'control_total_mismatch: the input is not what its sender says: ';
+const NOT = 'control_total_mismatch: the input does not match the control totals of its sender: ';
 
 test('rows and digest, said by whoever starts the run or by a file beside the input', async () => {
   const file = path.join(scratch(), 'in.csv');
@@ -45,7 +45,7 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
   expect(await read(file, { expect: { rows: 3 } }, 2)).toBe(`${NOT}3 rows expected, 2 found`);
   const other = sha256('');
   expect(await read(file, { expect: { sha256: other } }, 2)).toBe(`${NOT}SHA-256 ${other} expected, ${hex} found`);
-  expect(await read(file, beside, 2)).toContain('in.csv.ctl cannot be read: the input is not whole, or not yet');
+  expect(await read(file, beside, 2)).toContain('in.csv.ctl cannot be read: the input is incomplete');
   for (const text of [
     'rows=2',
     `ROWS = 2;sha256=${hex}`,
@@ -70,7 +70,7 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
   control(`rows=2\n`.padEnd(65_536));
   expect(await read(file, beside, 2)).toBe(whole);
   control(`rows=2\n`.padEnd(65_537));
-  expect(await read(file, beside, 2)).toContain('is no control file: it is longer than 65536 bytes');
+  expect(await read(file, beside, 2)).toContain('is not a control file: it is longer than 65536 bytes');
   control('anzahl=2');
   expect(await read(file, { control: { file: '{path}.ctl', rows_key: 'ANZAHL' } }, 2)).toBe(whole);
   expect(await read(file, { done_file: '{path}.done' }, 2)).toContain('in.csv.done is not there');
@@ -94,18 +94,18 @@ test.each<[what: string, text: string, rows: number, want: string]>([
     'none: cut at a line end',
     'a;b\n1;2\n3;4\n',
     1,
-    'control_total_mismatch: the last record is no trailer TRL: the input was cut',
+    'control_total_mismatch: the last record is not a trailer TRL: the input was truncated',
   ],
   [
     'none: cut in it',
     'a;b\n1;2\nTR',
     1,
-    'control_total_mismatch: the last record is no trailer TRL: the input was cut',
+    'control_total_mismatch: the last record is not a trailer TRL: the input was truncated',
   ],
-  ['a cut number', 'a;b\n1;2\n3;4\nTRL;', 2, 'control_total_mismatch: field 2 of the trailer is no whole number'],
+  ['a cut number', 'a;b\n1;2\n3;4\nTRL;', 2, 'control_total_mismatch: field 2 of the trailer is not a whole number'],
   ['another number', 'a;b\n1;2\nTRL;12\n', 1, `${NOT}12 rows by the trailer, 1 found`],
-  ['nothing', '', 0, 'control_total_mismatch: the last record is no trailer TRL: the input was cut'],
-  ['a line too long to be one', `a;b\nTRL;${' '.repeat(70_000)}1`, 0, 'control_total_mismatch: the last record is no trailer TRL: the input was cut'], // biome-ignore format: one line
+  ['nothing', '', 0, 'control_total_mismatch: the last record is not a trailer TRL: the input was truncated'],
+  ['a line too long to be one', `a;b\nTRL;${' '.repeat(70_000)}1`, 0, 'control_total_mismatch: the last record is not a trailer TRL: the input was truncated'], // biome-ignore format: one line
 ])('%s', async (_, text, rows, want) => {
   const file = path.join(scratch(), 'in.csv');
   writeFileSync(file, text);
@@ -151,7 +151,7 @@ checkTest('nothing is published of a file that was cut, at any line end, by flag
   put('t.csv', cut);
   expect(await pipeline()).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('the last record is no trailer 99'),
+    stderr: expect.stringContaining('the last record is not a trailer 99'),
   });
   expect(readdirSync(folder).sort()).toEqual(['a.csv', 'a.csv.manifest.json', 'cut.csv', 'cut.csv.ctl', 'p.yaml', 't.csv', 'whole.csv', 'whole.csv.ctl']); // biome-ignore format: one line
   put('t.csv', `${TEXT}99,${ROWS + 2}\n`);

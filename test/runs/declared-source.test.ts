@@ -135,15 +135,15 @@ checkTest('contradictions are told by lint, with their place', async () => {
   for (const part of [
     'thousands: is the same mark as that of decimal',
     'header: false needs the names of the fields',
-    'rename: two columns are called X in the input',
+    'rename: two columns have the name X in the input',
     'ignore: X is renamed, too',
     'constants: amount is renamed, too',
   ]) {
     expect(all).toContain(part);
   }
-  expect(await of('columns: { names: [a, b] }')).toContain('names are for an input without a header row');
+  expect(await of('columns: { names: [a, b] }')).toContain('names require header: false');
   expect(await of('columns: { ignore: "*" }', 'score: { passthrough: "*" }')).toContain('ignore: * leaves nothing');
-  expect(await of('columns: { constants: { amuont: 1 } }')).toContain('constants: amuont is no column of the model');
+  expect(await of('columns: { constants: { amuont: 1 } }')).toContain('constants: amuont is not a model column');
   expect(await of('columns: { constants: { amount: viel } }')).toContain(
     'the value for column amount is no value of it',
   );
@@ -152,7 +152,7 @@ checkTest('contradictions are told by lint, with their place', async () => {
     'a Parquet file is no text',
   );
   expect(await problems(pipeline('{ type: file, path: in.ndjson, header: false }'))).toContain(
-    'only csv and tsv have a header row',
+    'header: applies to csv and tsv only',
   );
   expect(await of('decimal: comma')).toBe('');
 });

@@ -72,7 +72,7 @@ describe('score: the names of the files say what is read and written', () => {
     ['an output with none but a compression', ['in.csv', '-o', 'out.txt.gz'], /\.txt is no format/],
     ['an input of an unknown ending', ['in.avro', '-o', 'out.csv'], /in\.avro: \.avro is no format.*--input-format/],
     ['a Parquet file packed as a whole', ['in.csv', '-o', 'out.parquet.gz'], /packs its pages itself/],
-    ['Parquet through a pipe', ['-', '--input-format', 'parquet', '-o', 'out.csv'], /cannot come through a pipe/],
+    ['Parquet through a pipe', ['-', '--input-format', 'parquet', '-o', 'out.csv'], /cannot be read from a pipe/],
     [
       'Parquet with columns nobody names',
       ['in.csv', '-o', 'out.parquet', '--passthrough', '*'],
@@ -206,7 +206,7 @@ describe('several inputs', () => {
     const folder = setUp('in/a.csv');
     const before = readFileSync(path.join(folder, 'in', 'a.csv'));
     const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
-    expect([code, stderr]).toEqual([2, expect.stringContaining('the list of rejected rows is the input: in/a.csv')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('the rejects file is the input: in/a.csv')]);
     expect(readFileSync(path.join(folder, 'in', 'a.csv')).equals(before)).toBe(true);
   });
 });

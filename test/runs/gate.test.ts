@@ -84,7 +84,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
   const stopped = await sluiceHere([...args, '--max-unseen', 'income=0,*=0.02', '--json']);
   expect(stopped.code).toBe(4);
   expect(stopped.stderr).toMatch(
-    /the gate stopped \S+in\.csv, nothing of it is published: a limit is exceeded \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
+    /the gate stopped \S+in\.csv, nothing was published: a limit is exceeded \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
   );
   expect(readFileSync(output, 'utf8')).toBe('of yesterday');
   expect(readdirSync(folder).sort()).toEqual(['in.csv', 'out.csv']);
@@ -166,9 +166,17 @@ describe('what a gate wants is looked for before anything is read', () => {
   });
 
   test.each([
-    ['a topic', 'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }', /gate: is for files/],
-    ['standard output', 'source: { type: stdio }\nsink: { type: stdio }', /gate: needs a file or a table as the sink/],
-    ['an upload', 'source: { type: upload }\nsink: { type: file, path: "{name}.csv" }', /gate: is for files/],
+    [
+      'a topic',
+      'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }',
+      /gate: is not supported for topics/,
+    ],
+    ['standard output', 'source: { type: stdio }\nsink: { type: stdio }', /gate: needs a file or table as the sink/],
+    [
+      'an upload',
+      'source: { type: upload }\nsink: { type: file, path: "{name}.csv" }',
+      /gate: is not supported for topics/,
+    ],
   ])('a pipeline with %s has none', async (_, ends, fault) => {
     const parsed = await parsePipeline('p.yaml', `model: m\n${ends}\ngate: { max_rejects: 0 }\n`);
     expect(parsed.ok ? '' : parsed.problems.map(({ message }) => message).join()).toMatch(fault);

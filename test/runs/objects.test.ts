@@ -117,7 +117,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
     const night = async () => JSON.parse((await sluice(['run', 'p.yaml', '--json'], { cwd, env })).stdout);
     expect([(await night()).inputsDoneBefore, (await night()).inputsDoneBefore]).toEqual([0, 2]);
     const none = await score(['s3://bank/none/*.csv', '-o', 's3://bank/each/{name}.ndjson'], cwd);
-    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no object is called s3://bank/none/*.csv')]);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no objects match s3://bank/none/*.csv')]);
   });
 
   test('a connection that breaks again and again costs nothing but time; an object that changes meanwhile is refused', async () => {

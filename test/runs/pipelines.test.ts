@@ -82,12 +82,12 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'a pattern that is none',
       'source: { type: kafka, topic_pattern: "a(", group: g }\nsink: { type: kafka, topic: b }',
-      /topic_pattern: is no regular expression/,
+      /topic_pattern: is not a regular expression/,
     ],
     [
       'one of several topics written',
       'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c, routes: [{ decision: d, topic: b }] }',
-      /a topic is the source itself/,
+      /a topic is also the source/,
     ],
     [
       'one of several topics as dead letters',
@@ -97,7 +97,7 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'several topics into files',
       'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: file, path: "{partition}-{offset}.ndjson" }',
-      /a single topic goes to files/,
+      /only a single topic can be written to files/,
     ],
     [
       'a retry topic of several topics',
@@ -122,7 +122,7 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'exactly once from a file',
       'source: { type: file, path: a.csv }\nsink: { type: kafka, topic: a }\ndelivery: exactly_once',
-      /topic on both sides/,
+      /topics as source and sink/,
     ],
     [
       'dead letters without a place',

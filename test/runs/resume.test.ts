@@ -164,15 +164,12 @@ checkTest(
     const made = await unbroken(job);
     const { done } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGTERM'));
     const run = await done;
-    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('--resume goes on with it')]);
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('use --resume to continue')]);
     const hidden = hiddenIn(job).filter((n) => /\.(kept|checkpoint)$/.test(n));
     expect(hidden.length).toBeGreaterThanOrEqual(2);
     // One that fails does not cost what is there.
     const failed = await scoreJob({ ...job, flags: [...job.flags, '--on-invalid', 'fail'] });
-    expect([failed.code, failed.stderr]).toEqual([
-      1,
-      expect.stringContaining('--resume goes on with it; this one begins'),
-    ]);
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining('(resume it with --resume); starting')]);
     expect(hiddenIn(job)).toEqual(hidden);
     const begun = await scoreJob(job);
     expect([begun.code, madeBy(job, begun), hiddenIn(job)]).toEqual([3, made, []]);
@@ -278,8 +275,8 @@ describe('another run is refused in words', () => {
     await refused(at, 'the content of the input changed');
     writeFileSync(input, text, 'latin1');
     for (const [what, says] of [
-      ['out.csv.rejects.csv', 'the list of rejected rows changed'],
-      ['out.csv', 'what had been written of the output changed'],
+      ['out.csv.rejects.csv', 'the rejects file changed'],
+      ['out.csv', 'the partial output changed'],
     ] as const) {
       // The same bytes but for one; its name is another one each time.
       const kept = () =>
@@ -327,8 +324,11 @@ describe('another run is refused in words', () => {
       run(input, '-o', 'b.csv', '--restart'),
     ]);
     expect([stdin.code, stdin.stderr]).toEqual([2, expect.stringContaining('standard input cannot be read again')]);
-    expect([stdout.code, stdout.stderr]).toEqual([2, expect.stringContaining('standard output cannot be gone on')]);
-    expect([both.code, both.stderr]).toEqual([2, expect.stringContaining('give one of them')]);
+    expect([stdout.code, stdout.stderr]).toEqual([
+      2,
+      expect.stringContaining('runs into standard output cannot be resumed'),
+    ]);
+    expect([both.code, both.stderr]).toEqual([2, expect.stringContaining('mutually exclusive')]);
     expect(hiddenIn(job)).toEqual([]);
   });
 });

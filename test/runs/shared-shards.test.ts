@@ -92,7 +92,7 @@ checkTest(
 test('without the first shard there is no plan, and waiting for it ends', async () => {
   const { shard } = await night(100);
   const { code, stderr } = await shard(1, 2, ['--plan-wait', '0']);
-  expect([code, stderr]).toEqual([1, expect.stringContaining('the process of shard 0 makes it')]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('the process of shard 0 creates it')]);
 });
 
 test('a gate that stops lets nothing out, and the same shard may try again', async () => {

@@ -64,7 +64,7 @@ test('of a run that failed it has the counts, and nothing of what did not happen
   expect(summaryOf(spec({ model: 'credit@champion', file: 'p.yaml' }), counts, null, 2, new DriftMonitor())).toMatchObject({ pipeline: 'p.yaml', model: 'credit', modelVersion: null }); // biome-ignore format: one line
 });
 
-test('rows that an interrupted run had written do not make it faster', () => {
+test('rows that an interrupted run wrote do not make it faster', () => {
   const resumed = resultOf({ resumedRows: 500, inputsDoneBefore: 2 });
   const summary = summaryOf(spec(), counts, resumed, 2, new DriftMonitor());
   expect(summary).toMatchObject({ resumedRows: 500, inputsDoneBefore: 2, rowsPerSecond: 500, bytesRead: 10, bytesWritten: 20 }); // biome-ignore format: one line

@@ -204,7 +204,7 @@ function jsonAttacks(good: Application): Attack[] {
       body: gzipSync(gzipSync(zeros(16 * MB))),
     },
     {
-      name: 'JSON: half a megabyte of interpreting nothing',
+      name: 'JSON: half a megabyte of interpretation of nothing',
       path: '/api/v1/scoring/predict/interpretation.json?modelId=credit-default',
       body: Buffer.from(`[${Array(100_000).fill('{}').join(',')}]`),
       rows: 100_000,

@@ -563,7 +563,7 @@ export const COST_DEFENCES: Defence[] = [
     test: TENSORS,
   },
   {
-    name: 'an input that is no column of the model is refused',
+    name: 'an input that is not a model column is refused',
     file: 'src/doors/http/wire/tensors.ts',
     find: 'if (unknown >= 0) throw',
     replace: 'if (unknown < -1) throw',

@@ -19,7 +19,7 @@ export const COMMANDS: CommandSpecs = {
 
 /** Words that only lead to further commands. */
 export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
-  dlq: 'list, show, count, put back and drop dead letters',
+  dlq: 'list, show, count, replay and drop dead letters',
   model: 'register, list, verify models and move aliases',
   audit: 'check audit logs',
   keys: 'create, list, rotate and revoke API keys',

@@ -13,11 +13,11 @@ const word = (description: string, value: string, otherwise?: string) => ({
 const json = switchFlag('print a JSON document');
 const ref = (description: string) => ({ name: 'ref', description, complete: 'model' }) as const;
 
-const who = word('who does it', 'name', 'the user of this machine');
+const who = word('person who does it', 'name', 'the user of this machine');
 const leaving = {
   reason: word('why; kept in the history', 'text'),
   force: word('also while an alias means it or a process has it loaded; the reason is kept in the history', 'reason'),
-  sign_key: file('sign the entry of the history with this private key (PEM; Ed25519 or P-256)'),
+  sign_key: file('sign the history entry with this private key (PEM; Ed25519 or P-256)'),
   who,
   registry: registryFlag,
 };
@@ -172,8 +172,8 @@ export const MODEL_COMMANDS = {
     flags: {
       remove: switchFlag('remove the alias'),
       who,
-      reason: word('why it is moved; kept in the history', 'text'),
-      sign_key: file('sign the entry of the history with this private key (PEM; Ed25519 or P-256)'),
+      reason: word('reason for the move, recorded in the history', 'text'),
+      sign_key: file('sign the history entry with this private key (PEM; Ed25519 or P-256)'),
       registry: registryFlag,
     },
   },

@@ -39,7 +39,7 @@ export const PROOF_COMMANDS = {
         }),
         value: 'name',
       },
-      json: switchFlag('print what was found as JSON'),
+      json: switchFlag('print the result as JSON'),
     },
   },
   replay: {
@@ -71,7 +71,7 @@ const column = (description: string, otherwise?: string) =>
 export const OUTCOME_COMMANDS = {
   outcomes: {
     description:
-      'compare predictions with what became of the applications: AUC, KS, Brier, calibration, what was approved and went bad',
+      'compare predictions with observed outcomes: AUC, KS, Brier score, calibration, bad rate of approved applications',
     arguments: [
       {
         name: 'predictions',
@@ -85,17 +85,20 @@ export const OUTCOME_COMMANDS = {
       labels: file('file with the outcomes'),
       labels_topic: { schema: text('topic with the outcomes, of the brokers of --pipeline'), value: 'topic' },
       pipeline: file('a pipeline: its brokers, its schema registry and its output topics'),
-      key: column('column of the predictions that names the application', 'the keys of the records, for topics'),
+      key: column(
+        'column of the predictions that identifies the application; default for topics: the record key',
+        'the keys of the records, for topics',
+      ),
       label_key: column('the same column of the labels', 'as --key'),
       outcome: { schema: text('column of the labels with the outcome', { default: 'ok' }), value: 'column' },
       positive: {
-        schema: text('words for the class whose probability was predicted, comma-separated', {
+        schema: text('labels of the class whose probability was predicted, comma-separated', {
           default: 'true,True,TRUE,1,1.0',
         }),
         value: 'words',
       },
       negative: {
-        schema: text('words for the other outcomes, which count as bad', { default: 'false,False,FALSE,0,0.0' }),
+        schema: text('labels of the other outcomes, which count as bad', { default: 'false,False,FALSE,0,0.0' }),
         value: 'words',
       },
       month: column('column with the month of the application (2026-03), of the labels or else of the predictions'),
@@ -104,13 +107,13 @@ export const OUTCOME_COMMANDS = {
         schema: maybe('model that made the predictions: id:version', { otherwise: 'they say it' }),
         value: 'name',
       },
-      model_column: column('column of the predictions that holds id:version'),
+      model_column: column('column of the predictions that contains id:version'),
       probability: {
         schema: text('column with the probability of the positive class', { default: 'probability' }),
         value: 'column',
       },
       on_duplicate: {
-        schema: choice('a key that is there twice ends the command, or the last row counts', ['refuse', 'last'], {
+        schema: choice('duplicate keys: refuse ends the command, last uses the last row', ['refuse', 'last'], {
           otherwise: 'refuse for files, last for topics',
         }),
         value: 'what',
@@ -119,9 +122,9 @@ export const OUTCOME_COMMANDS = {
       delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
       labels_format: { schema: choice('format of the labels', FILE_FORMATS, BY_NAME) },
       labels_delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
-      output: { schema: text('where the report goes as JSON'), short: 'o', value: 'file', complete: 'file' },
+      output: { schema: text('write the report to this file as JSON'), short: 'o', value: 'file', complete: 'file' },
       metrics_file: {
-        schema: text('leave the metrics there, for a collector of text files'),
+        schema: text('write the metrics to this file, for a textfile collector'),
         value: 'file',
         complete: 'file',
       },

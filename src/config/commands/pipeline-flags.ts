@@ -16,12 +16,12 @@ export const PIPELINE_COMMANDS = {
       },
       metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
       metrics_file: {
-        schema: text('leave the metrics there at the end, for a collector of text files'),
+        schema: text('write the metrics to this file at the end, for a textfile collector'),
         value: 'file',
         complete: 'file',
       },
       push_gateway: {
-        schema: text('leave the metrics at this push gateway of Prometheus at the end'),
+        schema: text('push the metrics to this Prometheus Pushgateway at the end'),
         value: 'address',
       },
       deadline: { schema: SCORING.deadline(), value: 'time' },

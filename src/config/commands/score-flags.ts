@@ -10,11 +10,11 @@ import { type CommandSpecs, type FlagSpec, registryFlag, switchFlag } from './co
 const listed = (description: string) => Type.String({ minLength: 1, description });
 
 const DECLARED_FLAGS = {
-  columns: { schema: listed('the input has no header row; its fields in their order: a,b,c'), value: 'names' },
-  rename: { schema: listed('columns that the input calls otherwise: column=name there, …'), value: 'pairs' },
-  ignore: { schema: listed('columns of the input that nobody looks at: a,b, or * for all that are not used') },
+  columns: { schema: listed('the input has no header row; names of its fields in order: a,b,c'), value: 'names' },
+  rename: { schema: listed('columns with another name in the input: column=name_in_input, …'), value: 'pairs' },
+  ignore: { schema: listed('input columns to ignore: a,b, or * for all unused ones') },
   constants: {
-    schema: listed('columns of the model that the input does not have: column=value for all rows, …'),
+    schema: listed('model columns that the input lacks: column=value for all rows, …'),
     value: 'pairs',
   },
   encoding: { schema: DECLARED.encoding({ otherwise: 'utf-8' }) },
@@ -22,7 +22,7 @@ const DECLARED_FLAGS = {
   thousands: { schema: DECLARED.thousands(), value: 'mark' },
   trim: { schema: DECLARED.trim() },
   null_values: {
-    schema: listed('words for missing values, besides those of the model package: NULL,N/A'),
+    schema: listed('texts that mean a missing value, in addition to those of the model package: NULL,N/A'),
     value: 'words',
   },
 } as const satisfies Readonly<Record<string, FlagSpec>>;
@@ -46,19 +46,17 @@ export const SCORE_COMMANDS = {
       model,
       plan: { schema: maybe('score one shard of this plan, which sluice plan made'), value: 'file', complete: 'file' },
       shard: {
-        schema: Type.Optional(
-          whole('which shard of the plan, from 0', [0, 99_999], { otherwise: '$JOB_COMPLETION_INDEX' }),
-        ),
+        schema: Type.Optional(whole('shard number, from 0', [0, 99_999], { otherwise: '$JOB_COMPLETION_INDEX' })),
         value: 'n',
       },
       output: {
-        schema: text('where predictions go; - for standard output', { default: '-' }),
+        schema: text('output file; - for standard output', { default: '-' }),
         short: 'o',
         value: 'file',
         complete: 'file',
       },
       rejects: {
-        schema: maybe('where rejected rows are listed, with a header if there are none', {
+        schema: maybe('rejects file; written even if no row is rejected', {
           otherwise:
             'if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output',
         }),
@@ -80,7 +78,7 @@ export const SCORE_COMMANDS = {
       },
       compression: { schema: SCORING.compression('compression of the output', BY_OUTPUT) },
       passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
-      interpretation: switchFlag('effects of every column and reasons beside each prediction'),
+      interpretation: switchFlag('add the effect of every column and reason codes to each prediction'),
       top: { schema: SCORING.top_effects() },
       interpret_below: { schema: SCORING.interpret_below(), value: 'p' },
       interactions: { schema: SCORING.interactions() },
@@ -100,15 +98,15 @@ export const SCORE_COMMANDS = {
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
       max_columns: { schema: SCORING.max_columns({ otherwise: '2000' }) },
       metrics_file: {
-        schema: text('leave the metrics there at the end, for a collector of text files'),
+        schema: text('write the metrics to this file at the end, for a textfile collector'),
         value: 'file',
         complete: 'file',
       },
       push_gateway: {
-        schema: text('leave the metrics at this push gateway of Prometheus at the end'),
+        schema: text('push the metrics to this Prometheus Pushgateway at the end'),
         value: 'address',
       },
-      no_manifest: switchFlag('leave no manifest beside the output'),
+      no_manifest: switchFlag('write no manifest'),
       sign_key: {
         schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
         value: 'file',
@@ -134,8 +132,8 @@ export const SCORE_COMMANDS = {
         complete: 'file',
       },
       deadline: { schema: SCORING.deadline(), value: 'time' },
-      resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
-      restart: switchFlag('begin from the start, and remove what an interrupted run left'),
+      resume: switchFlag('resume the interrupted run with the same input and options, or start if there is none'),
+      restart: switchFlag('start from the beginning and remove the files of an interrupted run'),
       checkpoint_every: { schema: SCORING.checkpoint_every({ otherwise: '5' }), value: 'seconds' },
       ...GATE_FLAGS,
       report: { schema: SCORING.report(), value: 'file', complete: 'file' },
@@ -202,7 +200,7 @@ export const SCORE_COMMANDS = {
         complete: 'file',
       },
       rejects: {
-        schema: maybe('where rejected rows are listed, with a header if there are none', {
+        schema: maybe('rejects file; written even if no row is rejected', {
           otherwise: 'if there are any, beside the output with .rejects.csv behind its name',
         }),
         value: 'file',
@@ -210,7 +208,7 @@ export const SCORE_COMMANDS = {
       },
       leave_parts: switchFlag('join nothing: check the parts and write one list over them'),
       allow_empty: { schema: SCORING.allow_empty() },
-      no_manifest: switchFlag('leave no manifest beside the output'),
+      no_manifest: switchFlag('write no manifest'),
       sign_key: {
         schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
         value: 'file',

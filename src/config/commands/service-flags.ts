@@ -19,7 +19,7 @@ export const SERVICE_COMMANDS = {
       set: {
         schema: Type.Array(Type.String(), {
           default: [],
-          description: 'settings over those of the file, such as limits.rows=1000',
+          description: 'override a setting of the file, such as limits.rows=1000',
         }),
         value: 'name=value',
       },
@@ -27,11 +27,11 @@ export const SERVICE_COMMANDS = {
       registry: registryFlag,
       log_format: { schema: LOGGING.format({ otherwise: '$SLUICE_LOG_FORMAT, else log.format' }), value: 'name' },
       log_level: { schema: LOGGING.level({ otherwise: '$SLUICE_LOG_LEVEL, else log.level' }), value: 'name' },
-      dev: switchFlag('loopback only, with a certificate and a key made on the spot'),
+      dev: switchFlag('development mode: loopback only, with a temporary certificate and API key'),
     },
   },
   'keys create': {
-    description: 'make a key and print its token, once',
+    description: 'create a key and print its token once',
     arguments: [{ name: 'name', description: 'who uses it' }],
     flags: {
       file: keysFile,
@@ -39,7 +39,7 @@ export const SERVICE_COMMANDS = {
         schema: text(`some of ${SCOPES.join(',')}`, { default: 'predict,interpret,jobs,models:read' }),
         value: 'list',
       },
-      models: { schema: text('model ids it may use', { otherwise: 'all' }), value: 'list' },
+      models: { schema: text('model ids that the key may use', { otherwise: 'all' }), value: 'list' },
       days: {
         schema: Type.Number({
           exclusiveMinimum: 0,
@@ -50,12 +50,12 @@ export const SERVICE_COMMANDS = {
   },
   'keys list': { description: 'names, scopes, models and expiry of the keys', flags: { file: keysFile } },
   'keys rotate': {
-    description: 'make a new token for a key and print it, once; the one before it goes on for a while',
+    description: 'create a new token for a key and print it once; the previous token works for a grace period',
     arguments: [{ name: 'name', description: 'name of the key' }],
     flags: {
       file: keysFile,
       grace: {
-        schema: text('how long the token before it is still taken, such as 30m, 24h or 7d; 0: no longer', {
+        schema: text('grace period of the previous token, such as 30m, 24h or 7d; 0: it stops working at once', {
           default: '24h',
         }),
         value: 'time',
@@ -63,7 +63,7 @@ export const SERVICE_COMMANDS = {
       days: {
         schema: Type.Number({
           exclusiveMinimum: 0,
-          description: 'the new one is valid for this many days; default: as long as the key was made for',
+          description: 'validity of the new token in days; default: as for the previous token',
         }),
       },
     },
@@ -74,23 +74,23 @@ export const SERVICE_COMMANDS = {
     flags: { file: keysFile },
   },
   'audit verify': {
-    description: 'check that the records of an audit log are whole, in their places, and none is missing',
+    description: 'check that the records of an audit log are unchanged, in order and complete',
     arguments: [{ name: 'files', description: 'files of one log', many: true, complete: 'file' }],
     flags: {
       head: {
-        schema: text('sum of a record that has to be there, from the line audit_head of the log'),
+        schema: text('hash of a record that must be present, from an audit_head line of the log'),
         value: 'sha256',
       },
-      json: switchFlag('print what was found as JSON'),
+      json: switchFlag('print the result as JSON'),
     },
   },
   init: {
-    description: 'write a project: models, a pipeline with its test, settings of serve, systemd units, alert rules',
+    description: 'create a project: models, a pipeline with its test, service settings, systemd units, alert rules',
     arguments: [{ name: 'folder', description: 'where; default: here', optional: true, complete: 'folder' }],
     flags: {},
   },
   doctor: {
-    description: 'look at this machine, the registry, its models, and what a configuration or pipeline needs',
+    description: 'check this machine, the registry, its models, and the requirements of a configuration or pipeline',
     flags: {
       config: { schema: text('configuration of serve'), ...config },
       pipeline: { schema: text('a pipeline: its model and topics'), value: 'file', complete: 'file' },

@@ -57,5 +57,5 @@ export const LOGGING = {
       LOG_FORMATS,
       door,
     ),
-  level: (door: Door<(typeof LOG_LEVELS)[number]> = {}) => choice('lines below it are left out', LOG_LEVELS, door),
+  level: (door: Door<(typeof LOG_LEVELS)[number]> = {}) => choice('minimum log level', LOG_LEVELS, door),
 };

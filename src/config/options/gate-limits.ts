@@ -8,9 +8,9 @@ const OF_COLUMNS = 'for every column, or by column with * for the others';
 
 /** What is limited column by column, in the words of both doors. */
 const COLUMN_LIMITS = {
-  max_missing: 'most missing values of a column, as a share of its rows',
-  max_unseen: 'most values that the training has not seen, as a share of the rows of a column',
-  max_out_of_range: 'most numbers outside what the training or the package has, as a share of the rows of a column',
+  max_missing: 'maximum share of missing values per column',
+  max_unseen: 'maximum share of values that do not occur in the training data, per column',
+  max_out_of_range: 'maximum share of numbers outside the range of the training data or package, per column',
   max_psi: 'largest population stability index of a column against the training',
 } as const;
 
@@ -26,7 +26,7 @@ const psiOfColumns = (description: string) =>
 const max_rejects = () =>
   Type.Number({
     minimum: 0,
-    description: 'most rejected rows: below 1 a share of all rows, from 1 on a number of them',
+    description: 'maximum rejected rows: a share of all rows if below 1, otherwise a number',
   });
 const max_score_psi = () => amount('largest population stability index of the score against the training');
 const min_rows = () => whole('fewest rows of an input', [0, 1e12]);
@@ -41,7 +41,7 @@ export const GateSchema = Type.Object(
     max_score_psi: Type.Optional(max_score_psi()),
     min_rows: Type.Optional(min_rows()),
   },
-  { ...closed, description: 'limits beyond which an input is not published; from files and standard input into files' },
+  { ...closed, description: 'limits that an input must meet to be published; from files and standard input to files' },
 );
 
 const columnsFlag = (description: string) => ({

@@ -28,18 +28,17 @@ export const DECLARED = {
   encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
     choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
   decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
-    choice('mark between whole part and fraction of numbers in texts', DECIMALS, door),
-  thousands: () =>
-    choice('mark that may stand between groups of three digits of numbers in texts', THOUSANDS, { otherwise: 'none' }),
-  trim: () => Type.Boolean({ description: 'blanks around values and names of the header do not count' }),
+    choice('decimal separator of numbers in text', DECIMALS, door),
+  thousands: () => choice('thousands separator of numbers in text', THOUSANDS, { otherwise: 'none' }),
+  trim: () => Type.Boolean({ description: 'trim spaces around values and column names' }),
   null_values: () =>
-    Type.Array(Type.String(), { description: 'words for missing values, besides those of the model package' }),
+    Type.Array(Type.String(), {
+      description: 'texts that mean a missing value, in addition to those of the model package',
+    }),
 } as const;
 
 const columns = <T extends Parameters<typeof Type.Object>[0]>(properties: T) =>
-  Type.Optional(
-    Type.Object(properties, { ...closed, description: 'names of the columns, where they are not those of the model' }),
-  );
+  Type.Optional(Type.Object(properties, { ...closed, description: 'columns whose names differ from the model' }));
 
 const named = {
   rename: Type.Optional(DECLARED.rename()),
@@ -68,15 +67,15 @@ export const declaredOfBytes = () => ({
 // Control totals: row count, digest, control file, trailer record.
 
 export const TOTALS = {
-  rows: () => whole('applications that the input has to have', [0, 1e12]),
+  rows: () => whole('required number of applications in the input', [0, 1e12]),
   sha256: () =>
     Type.String({
       pattern: '^[0-9A-Fa-f]{64}$',
-      description: 'SHA-256 that the input as it is stored has to have, hexadecimal',
+      description: 'required SHA-256 of the stored input file, hexadecimal',
     }),
   control_file: () =>
     text(
-      'file that says rows=N and sha256=HEX of the input, in lines or separated by semicolons; {path}: that of the input',
+      'control file with rows=N and sha256=HEX of the input, on separate lines or separated by semicolons; {path}: path of the input',
     ),
 } as const;
 
@@ -84,7 +83,10 @@ const expected = () =>
   Type.Optional(
     Type.Object(
       { rows: Type.Optional(TOTALS.rows()), sha256: Type.Optional(TOTALS.sha256()) },
-      { ...closed, description: 'totals of the input: one without them is refused before anything is published' },
+      {
+        ...closed,
+        description: 'control totals: an input that does not match them is rejected before anything is published',
+      },
     ),
   );
 
@@ -93,10 +95,10 @@ const control = () =>
     Type.Object(
       {
         file: TOTALS.control_file(),
-        rows_key: maybe('its word for the number of applications', { otherwise: 'rows' }),
-        sha256_key: maybe('its word for the digest', { otherwise: 'sha256' }),
+        rows_key: maybe('name of the row count in the control file', { otherwise: 'rows' }),
+        sha256_key: maybe('name of the digest in the control file', { otherwise: 'sha256' }),
       },
-      { ...closed, description: 'totals of the input in a file that comes with it' },
+      { ...closed, description: 'control totals of the input in a companion file' },
     ),
   );
 
@@ -107,12 +109,12 @@ const trailer = () =>
         marker: text('first field of the trailer'),
         rows_field: whole('its field with the number of applications, from 1', [2, 1000]),
         extra_rows: Type.Optional(
-          whole('records that this number counts besides applications: header row, trailer', [0, 10], {
+          whole('records counted in addition to applications: header row, trailer', [0, 10], {
             otherwise: '0',
           }),
         ),
       },
-      { ...closed, description: 'the last record of csv or tsv is no application but says how many there are' },
+      { ...closed, description: 'the last record of csv or tsv is a trailer with the number of applications' },
     ),
   );
 
@@ -120,9 +122,7 @@ const trailer = () =>
 export const totalsOfFiles = () => ({
   expect: expected(),
   control: control(),
-  done_file: maybe(
-    'file that has to be there, because the sender leaves it when the input is whole; {path}: that of the input',
-  ),
+  done_file: maybe('marker file that the sender writes when the input is complete; {path}: path of the input'),
   trailer: trailer(),
 });
 

@@ -15,7 +15,7 @@ import { SCORING } from './scoring.ts';
 const BY_NAME = { otherwise: 'by the name of the file' };
 const recordFormat = () =>
   choice(
-    'of the record values; all but json with the id of their schema in front, and a schema_registry',
+    'format of the record values; all formats except json are preceded by a schema id and need a schema_registry',
     RECORD_FORMATS,
     { default: 'json' },
   );
@@ -25,7 +25,7 @@ const readerSchema = () =>
     Type.Object(
       {
         subject: text('subject of the schema'),
-        version: Type.Optional(whole('version of it', [1], { otherwise: 'the latest at the start' })),
+        version: Type.Optional(whole('version of it', [1], { otherwise: 'the latest version at the start' })),
       },
       { ...closed, description: 'avro: schema to read values with, whichever they were written with' },
     ),
@@ -41,11 +41,11 @@ const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }))
 /** Which database an end is, and how long it is waited for. */
 export const database = (timeouts = { connect: 10_000, statement: 3_600_000 }) => ({
   url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
-    otherwise: 'what $PGHOST, $PGUSER, $PGDATABASE … say',
+    otherwise: '$PGHOST, $PGUSER, $PGDATABASE and the other PG variables',
   }),
-  url_env: maybe('instead of `url`: environment variable that holds it, password and all'),
-  connect_timeout_ms: whole('longest time for one attempt to connect', [1], { default: timeouts.connect }),
-  statement_timeout_ms: whole('longest time for a statement other than the transfer of rows; 0: any', [0], {
+  url_env: maybe('instead of `url`: environment variable that contains the URL with its password'),
+  connect_timeout_ms: whole('timeout of one connection attempt', [1], { default: timeouts.connect }),
+  statement_timeout_ms: whole('timeout of a statement other than the transfer of rows; 0: none', [0], {
     default: timeouts.statement,
   }),
 });
@@ -79,9 +79,9 @@ export const SOURCES = {
       on_offset_lost: choice('when the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
         default: 'stop',
       }),
-      until_caught_up: toggle('end after what is in the topic at the start', { default: false }),
-      fetch_bytes: whole('most bytes of one fetch from one partition', [1], { default: MIB / 2 }),
-      in_flight_bytes: whole('most bytes of records in memory, all partitions together', [1], { default: 8 * MIB }),
+      until_caught_up: toggle('end after the records that are in the topic at the start', { default: false }),
+      fetch_bytes: whole('maximum bytes of one fetch from one partition', [1], { default: MIB / 2 }),
+      in_flight_bytes: whole('maximum bytes of records in memory, over all partitions', [1], { default: 8 * MIB }),
       ...declaredOfRecords(),
     },
     closed,
@@ -140,7 +140,7 @@ export const SINKS = {
       routes: Type.Optional(
         Type.Array(route, {
           minItems: 1,
-          description: 'topics of their own for predictions of some decisions; the others go to `topic`',
+          description: 'separate topics for some decisions; all other predictions go to `topic`',
         }),
       ),
       format: recordFormat(),
@@ -158,7 +158,7 @@ export const SINKS = {
         choice(
           'from a topic: a prediction goes to the partition of its application, or to that of its key as Java chooses it',
           ['source', 'key'],
-          { otherwise: 'source where all topics have equally many partitions, else it has to be said' },
+          { otherwise: 'source if all topics have the same number of partitions; otherwise required' },
         ),
       ),
       key: maybe('from a file or an upload: passthrough column that becomes the record key'),
@@ -168,7 +168,7 @@ export const SINKS = {
   file: Type.Object(
     {
       type: literal('file'),
-      path: text('file; {name}: name of the input, {partition} and {offset}: those of the first record'),
+      path: text('output file; {name}: name of the input, {partition} and {offset}: those of the first record'),
       format: fileFormat(),
       compression: fileCompression(),
       delimiter: delimiter(),
@@ -181,15 +181,15 @@ export const SINKS = {
     {
       type: literal('postgres'),
       ...database(),
-      table: text('table or schema.table; made where it is not there'),
+      table: text('table or schema.table; created if missing'),
       mode: choice(
-        'rows are added, take the place of those with the same key, or of all',
+        'append adds rows, merge replaces rows with the same key, replace replaces all rows',
         ['append', 'merge', 'replace'],
         {
           default: 'append',
         },
       ),
-      key: keyColumns('merge: columns passed through that tell rows apart'),
+      key: keyColumns('merge: passed-through columns that identify a row'),
     },
     closed,
   ),
@@ -209,14 +209,14 @@ const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
 const WEEK_MS = 7 * 24 * 3600 * 1000;
 const retry = Type.Object(
   {
-    topic: text('topic where they wait, of this pipeline alone; cleanup.policy=delete'),
+    topic: text('topic where they wait, used by this pipeline only; cleanup.policy=delete'),
     codes: Type.Array(choice('error code', RETRYABLE), {
       minItems: 1,
-      description: 'error codes that are worth another attempt, because what is around the application may change',
+      description: 'error codes to retry, because their cause may disappear without a change of the application',
     }),
     delay_ms: whole('wait before each attempt', [1, WEEK_MS], { default: 300_000 }),
     attempts: whole('attempts in all, the first one included', [2, 1000], { default: 3 }),
-    group: maybe('consumer group of the attempts', { otherwise: 'that of the source with -retry behind it' }),
+    group: maybe('consumer group of the attempts', { otherwise: 'topic name of the source with -retry appended' }),
   },
   { ...closed, description: 'between topics: rejected applications are tried again before they are dead letters' },
 );
@@ -229,7 +229,7 @@ export const DEAD_LETTERS = {
   ),
   file: Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed),
   postgres: Type.Object(
-    { type: literal('postgres'), table: text('from a topic to a table: table of rejected applications, beside it') },
+    { type: literal('postgres'), table: text('from a topic to a table: table of rejected applications') },
     closed,
   ),
 } as const;

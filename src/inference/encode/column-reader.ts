@@ -202,16 +202,16 @@ export class ColumnReader {
     const fault = (code: ErrorCode, message: string): CellFault => ({ code, message });
     this.#missing = spec.missing?.as === 'error' ? fault('missing_value', 'a value is required') : null;
     this.#unseen =
-      (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a category the model knows') : null;
+      (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a known category of the model') : null;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
       whole: fault('bad_number', 'not a whole number'),
       range: fault('number_out_of_range', 'outside the allowed range'),
       boolean: fault('bad_boolean', 'neither true nor false'),
-      type: fault('bad_type', `a ${spec.kind} cannot be given by this JSON type`),
+      type: fault('bad_type', `a ${spec.kind} column does not accept this JSON type`),
       notText: fault('bad_type', `the values of this ${spec.kind} column are text: send a string`),
       unsafe: fault('bad_type', 'a whole number this large must be sent as a string'),
-      nul: fault('invalid_character', 'holds a NUL character'),
+      nul: fault('invalid_character', 'contains a NUL character'),
     };
   }
 

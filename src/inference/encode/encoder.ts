@@ -210,7 +210,7 @@ function encodingOf(spec: ColumnSpec, kind: ColumnKind, type: InputSpec['type'])
   if (instead === undefined && spec.missing?.as !== 'error' && Number.isNaN(missing) === false) {
     throw new SluiceError(
       'model_invalid',
-      `${what}: ${type} has no NaN, say what missing becomes (missing: {as: value, value: …})`,
+      `${what}: ${type} has no NaN; set the replacement of missing values (missing: {as: value, value: …})`,
     );
   }
   if (kind === 'number') return { missing, values: null };
@@ -228,7 +228,7 @@ function numberOf(value: string | number | boolean, spec: ColumnSpec | undefined
   if (code !== undefined) return code;
   const n = typeof value === 'boolean' ? Number(value) : typeof value === 'number' ? value : Number.NaN;
   if (Number.isNaN(n) && !(typeof value === 'string' && /^nan$/i.test(value))) {
-    throw new SluiceError('model_invalid', `${what}: ${JSON.stringify(value)} is not a number the model can take`);
+    throw new SluiceError('model_invalid', `${what}: ${JSON.stringify(value)} is not a number that the model accepts`);
   }
   return n;
 }

@@ -133,12 +133,12 @@ async function decide(
     return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };
   };
   if (policy === 'onnxruntime') {
-    const verdict = fallback('the configuration says so');
+    const verdict = fallback('required by the configuration');
     return { evaluator: null, verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
-    fallback(known.reason ?? 'a comparison said so');
+    fallback(known.reason ?? 'required by a comparison');
     return { evaluator: null, verdict: known, plan: null };
   }
   if (openAlongside && !known) {

@@ -41,7 +41,7 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
     async score(inputs, rows): Promise<Scores> {
       worker.postMessage({ inputs, rows } satisfies ReferenceJob);
       const answer = await answered();
-      if (answer.type !== 'scored') throw new Error('the reference answered out of turn');
+      if (answer.type !== 'scored') throw new Error('the reference process sent an unexpected response');
       return answer.scores;
     },
     // A thread with ONNX Runtime in it is never ended from outside: its process ends, which is why it was made.

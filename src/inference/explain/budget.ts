@@ -39,7 +39,7 @@ export function pairsWithin(limit: number, columns: number, wanted: number, back
 export const overBudget = (limit: number, least: number): SluiceError =>
   new SluiceError(
     'interpretation_over_budget',
-    `max_evaluations is ${limit}, and an interpretation takes ${least} evaluations a row at least`,
+    `max_evaluations is ${limit}, but an interpretation needs at least ${least} evaluations per row`,
     { extra: { limit, least } },
   );
 

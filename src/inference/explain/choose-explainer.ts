@@ -163,8 +163,8 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
     const { heads: parts, linear } = heads();
     const trees = parts.some((p) => p.trace.head.kind === 'trees');
     if (trees !== (method === 'tree_interventional'))
-      throw new NotExplainable(trees ? 'the model is not linear' : 'the model is no tree ensemble');
-    if (!linear) throw new NotExplainable(`${parts.length} models are combined in a way that is no average`);
+      throw new NotExplainable(trees ? 'the model is not linear' : 'the model is not a tree ensemble');
+    if (!linear) throw new NotExplainable(`${parts.length} models are combined by an operation other than an average`);
     return sumExplainer(
       parts.map((p) => p.weight),
       (i, link) => {

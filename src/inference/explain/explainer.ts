@@ -76,10 +76,10 @@ export const pairsTold = (interactions: number | undefined, columns: number): nu
 export function noInteractions({ id, version }: { id: string; version: string | number }, method: Method): SluiceError {
   const why =
     method === 'linear'
-      ? 'has no interactions: a linear model adds up what each column makes alone, and averages of several know no pairs'
+      ? 'has no interactions: linear models and averages of them have none'
       : hasInteractions(method)
-        ? 'has no interactions for averages of several models'
-        : 'has no interactions: they are exact, and of tree_interventional only';
+        ? 'does not support interactions for averages of several models'
+        : 'does not support interactions: only tree_interventional does';
   return new SluiceError('interpretation_unavailable', `${id}:${version}: the method ${method} ${why}`);
 }
 

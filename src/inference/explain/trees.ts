@@ -104,7 +104,7 @@ function treeModel(
   places: readonly (readonly Place[])[],
   covers: Covers | null,
 ): TreeModel {
-  if (trace.head.kind !== 'trees') throw new NotExplainable('the model is no tree ensemble');
+  if (trace.head.kind !== 'trees') throw new NotExplainable('the model is not a tree ensemble');
   const { node } = trace.head;
   const e = readEnsemble(node);
   const { base, targets } = e;

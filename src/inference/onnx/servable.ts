@@ -123,7 +123,7 @@ export function refusals(model: OnnxModel): string[] {
   for (const t of allTensors(model.graph)) {
     if (t.external) {
       reasons.push(
-        `tensor ${t.name} lies in another file: save the model as one file, onnx.save_model(model, path, save_as_external_data=False)`,
+        `tensor ${t.name} is stored in another file: save the model as one file, onnx.save_model(model, path, save_as_external_data=False)`,
       );
       break;
     }
@@ -140,9 +140,7 @@ export function refusals(model: OnnxModel): string[] {
   if (model.graph.inputs.length === 0) reasons.push('it has no inputs');
   const chance = [...allNodes(model.graph)].find((n) => n.domain === '' && RANDOM.test(n.op));
   if (chance) {
-    reasons.push(
-      `it draws random numbers (${chance.op}), so the same application gets other scores each time: export it in evaluation mode`,
-    );
+    reasons.push(`it draws random numbers (${chance.op}), so scores are not repeatable: export it in evaluation mode`);
   }
   const zips = new Set(zipMaps(model.graph).map((z) => z.output));
   for (const o of model.graph.outputs) {
@@ -166,7 +164,7 @@ function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   const [rows] = shape;
   if (shape.length === 0) {
     return [
-      `input ${name} is a single value and no column of applications (a switch such as training?): make it a constant of the graph`,
+      `input ${name} is a single value, not a column of applications (a switch such as training?): make it a constant of the graph`,
     ];
   }
   if (shape.length > 2) {

@@ -74,7 +74,7 @@ export function constantOrNull(c: TraceContext, name: string): Tensor | undefine
   const tensor =
     stored ??
     (c.producers.get(name)?.op === 'Constant' ? c.producers.get(name)!.attributes.get('value')?.tensor : null);
-  if (tensor?.external) throw new Untraceable('constants lie in another file');
+  if (tensor?.external) throw new Untraceable('constants are stored in another file');
   return tensor ?? undefined;
 }
 

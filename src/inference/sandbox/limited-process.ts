@@ -162,8 +162,8 @@ export function watchUsage(
     child.kill('SIGKILL');
     onOver(
       tooMuch
-        ? `ONNX Runtime takes more than ${Math.round(memoryBytes / MB)} MB for this model`
-        : `ONNX Runtime does not come to an end with this model within ${Math.ceil(cpuSeconds)} s of CPU time`,
+        ? `ONNX Runtime needs more than ${Math.round(memoryBytes / MB)} MB for this model`
+        : `ONNX Runtime did not finish with this model within ${Math.ceil(cpuSeconds)} s of CPU time`,
     );
   };
   const timer = startInterval(look, LOOK_MS);

@@ -233,11 +233,13 @@ function answerOf<T extends ProbeAnswer['type']>(
       else if (message.type === type) done(() => resolve(message as Extract<ProbeAnswer, { type: T }>));
     };
     const onExit = (code: number | null, signal: string | null) =>
-      refuse(`ONNX Runtime brought its process down on this model (${signal ?? `exit ${code}`})`);
-    const onError = (error: Error) => refuse(`the process that tries models does not start: ${error.message}`);
+      refuse(`ONNX Runtime crashed its process on this model (${signal ?? `exit ${code}`})`);
+    const onError = (error: Error) => refuse(`the probe process for models failed to start: ${error.message}`);
     const onAbort = () => {
       child.kill('SIGKILL');
-      done(() => reject(new SluiceError('cancelled', 'the model is not tried to the end', { cause: signal?.reason })));
+      done(() =>
+        reject(new SluiceError('cancelled', 'the trial of the model did not finish', { cause: signal?.reason })),
+      );
     };
     const done = (settle: () => void) => {
       watch?.stop();

@@ -17,7 +17,7 @@ function index(what: string, n: number, below: number): number {
 
 /** @throws SluiceError model_invalid */
 function finite(what: string, values: readonly number[]): void {
-  if (!values.every(Number.isFinite)) throw invalid(`${what} holds a number that is not finite`);
+  if (!values.every(Number.isFinite)) throw invalid(`${what} contains a number that is not finite`);
 }
 
 /** One of the known texts. @throws SluiceError model_invalid */
@@ -47,7 +47,7 @@ class NodeIndex {
     this.#table = new Map();
     for (let i = 0; i < trees.length; i++) {
       const key = `${trees[i]} ${ids[i]}`;
-      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} is there twice`);
+      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} occurs twice`);
       this.#table.set(key, i);
     }
   }
@@ -202,7 +202,7 @@ function fillClassic(e: Columns, { trees, ids, features, modes, values, missing 
     const tree = index('a tree id', trees[i]!, INT32);
     index('a node id', ids[i]!, INT32);
     if (i === 0 || trees[i - 1] !== tree) {
-      if (seen.has(tree)) throw invalid(`the nodes of tree ${tree} do not stand together`);
+      if (seen.has(tree)) throw invalid(`the nodes of tree ${tree} are not adjacent`);
       seen.add(tree);
       roots.push(i);
     }
@@ -223,7 +223,7 @@ function linkClassic(e: Columns, { trees, ids, yes, no }: ClassicNodes, at: Node
   const n = trees.length;
   const childOf = (i: number, id: number): number => {
     const child = at.find(trees[i]!, index('a child', id, n));
-    if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
+    if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a missing child`);
     return child;
   };
   for (let i = 0; i < n; i++) {
@@ -251,7 +251,7 @@ function readClassic(node: Node): Ensemble {
   const weightTrees = ints(node, `${weightsOf}_treeids`);
   const weightNodes = ints(node, `${weightsOf}_nodeids`).map((id, i) => {
     const leaf = at.find(weightTrees[i] ?? -1, id);
-    if (leaf === undefined) throw invalid('a weight belongs to a leaf that is not there');
+    if (leaf === undefined) throw invalid('a weight belongs to a missing leaf');
     return leaf;
   });
   const weightIds = ints(node, `${weightsOf}_ids`);
@@ -428,5 +428,5 @@ function checkShape(e: Ensemble): void {
       meet(onFalse[i]!);
     }
   }
-  if (state.includes(0)) throw invalid('a node is reached from no root');
+  if (state.includes(0)) throw invalid('a node is not reachable from a root');
 }

@@ -22,7 +22,7 @@ const MORE = 15;
 async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> {
   const turns = new EventLoopTurns();
   const view = new DataView(from.buffer, from.byteOffset, from.byteLength);
-  if (view.getUint32(0, true) !== MAGIC) throw new Error('a body is no frame of LZ4');
+  if (view.getUint32(0, true) !== MAGIC) throw new Error('a body is not an LZ4 frame');
   const flags = view.getUint8(4);
   const [hasBlockSums, hasSize, hasDictionary] = [(flags >> 4) & 1, (flags >> 3) & 1, flags & 1];
   let at = 7 + hasSize * 8 + hasDictionary * 4;
@@ -33,15 +33,15 @@ async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> 
     at += 4;
     if (size === 0) break;
     const end = at + (size & ~UNPACKED);
-    if (end > from.length) throw new Error('a frame of LZ4 is cut');
+    if (end > from.length) throw new Error('an LZ4 frame is cut off');
     if (size >= UNPACKED) {
-      if (filled + end - at > out.length) throw new Error('a frame of LZ4 has another size than it says');
+      if (filled + end - at > out.length) throw new Error('an LZ4 frame has another size than its header');
       out.set(from.subarray(at, end), filled);
       filled += end - at;
     } else filled = decodeBlock(from, at, end, out, filled);
     at = end + hasBlockSums * 4;
   }
-  if (filled !== out.length) throw new Error('a frame of LZ4 has another size than it says');
+  if (filled !== out.length) throw new Error('an LZ4 frame has another size than its header');
 }
 
 /** Matches may lie in the blocks before. */
@@ -176,7 +176,7 @@ export class ArrowBatches {
       this.#limits.budget.addBytes(body.length);
       return columns;
     }
-    if (compression.method !== 0) throw new Error('an unknown way of compression');
+    if (compression.method !== 0) throw new Error('an unknown compression');
     const sizes = regions.map((region) => uncompressedBytes(body, region));
     const total = sizes.reduce((sum, size) => sum + aligned(size), 0);
     this.#checkTotal(total, body.length);
@@ -219,7 +219,7 @@ function uncompressedBytes(body: Uint8Array, { offset, length }: Region): number
   if (length < LENGTH_BYTES) throw new Error('a compressed buffer has no length');
   const size = lengthAt(body, offset);
   if (size === UNCOMPRESSED) return length - LENGTH_BYTES;
-  if (size < 0n || size > BigInt(MOST_BODY)) throw new Error('a buffer has no size that can be');
+  if (size < 0n || size > BigInt(MOST_BODY)) throw new Error('a buffer has an impossible size');
   return Number(size);
 }
 
@@ -233,7 +233,7 @@ async function decompress(codec: number, stored: Uint8Array, out: Uint8Array): P
     out.length > LARGE
       ? ((await promisify(zstdDecompress)(stored, options)) as Uint8Array)
       : zstdDecompressSync(stored, options);
-  if (bytes.length !== out.length) throw new Error('a buffer has another size than it says');
+  if (bytes.length !== out.length) throw new Error('a buffer has another size than its header');
   out.set(bytes);
 }
 

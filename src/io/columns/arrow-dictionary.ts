@@ -58,7 +58,7 @@ export interface PlainTexts {
   from: number;
 }
 
-export const outside = (): Error => new Error('a text lies outside its column');
+export const outside = (): Error => new Error('a text is outside its column');
 
 export class InternedWords {
   /** Of what is null. */

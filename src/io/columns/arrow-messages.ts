@@ -40,7 +40,7 @@ export function readHead(head: Buffer): MessageHead {
   try {
     return new HeadReader(head).message();
   } catch (cause) {
-    throw new SluiceError('truncated_input', 'the input is no Arrow stream', { cause });
+    throw new SluiceError('truncated_input', 'the input is not an Arrow stream', { cause });
   }
 }
 
@@ -199,10 +199,10 @@ export async function* arrowMessages(
     if (!(await bytes.has(prefix))) throw cut();
     const head = bytes.peek(prefix).readInt32LE(prefix - 4);
     if (head === 0) return await bytes.drain(onBytes);
-    if (head < 0 || head > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is no Arrow stream');
+    if (head < 0 || head > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is not an Arrow stream');
     if (!(await bytes.has(prefix + head))) throw cut();
     const { kind, body, id, isDelta } = readHead(bytes.peek(prefix + head).subarray(prefix));
-    if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has no size that can be');
+    if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has an impossible size');
     if (body > mostBody) throw tooLarge(mostBody);
     if (!(await bytes.has(prefix + head + body))) throw cut();
     const own = kind === 'batch' ? memory.last(prefix + head + body) : memoryOf(prefix + head + body);

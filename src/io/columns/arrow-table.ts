@@ -26,7 +26,7 @@ export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: Arro
   const { onRows } = options;
   const messages = arrowMessages(chunks, options.batchBytes, onRows && ((bytes) => onRows(bytes, 0)));
   const { value: schema } = await messages.next();
-  if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream begins with its schema');
+  if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream must start with its schema');
   return new ArrowTable(schema, messages, options);
 }
 
@@ -113,7 +113,7 @@ class ArrowTable implements ColumnSource {
     const part = await this.#batches.words(bytes, type);
     if (!isDelta) this.#dictionaries.set(key, new ArrowDictionary(type));
     const dictionary = this.#dictionaries.get(key);
-    if (!dictionary) throw new Error('a dictionary is extended before it begins');
+    if (!dictionary) throw new Error('a dictionary is extended before it is defined');
     dictionary.add(part.words, part.bytes);
     const held = this.#dictionaries.values().reduce((sum, { bytes: own }) => sum + own, 0);
     if (held > this.#batchBytes) throw tooLarge(this.#batchBytes);
@@ -135,7 +135,7 @@ class ArrowTable implements ColumnSource {
     const coded = codedType(type);
     if (!coded) return null;
     const dictionary = this.#dictionaries.get(coded.id);
-    if (!dictionary) throw new Error('a column has codes and no dictionary');
+    if (!dictionary) throw new Error('a column has codes but no dictionary');
     return dictionary;
   }
 }
@@ -173,7 +173,7 @@ function inMessage<T>(decode: () => T): T {
 
 function broken(cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
-  return new SluiceError('truncated_input', 'an Arrow message is damaged, or of a kind that is not read', { cause });
+  return new SluiceError('truncated_input', 'an Arrow message is damaged or of an unsupported kind', { cause });
 }
 
 /** Its name comes from outside and must not be repeated unless it looks like a column name. */

@@ -121,7 +121,7 @@ const MOST_SCALE = 1000;
 
 /** @throws Error */
 export function checkScale(scale: number): void {
-  if (!(Math.abs(scale) <= MOST_SCALE)) throw new Error('a decimal has a scale that cannot be');
+  if (!(Math.abs(scale) <= MOST_SCALE)) throw new Error('a decimal has an impossible scale');
 }
 
 /** The digits of an unscaled value with `scale` of them behind the point; a negative scale adds zeros. */

@@ -164,7 +164,7 @@ export class ParquetColumn implements SizedColumn {
     const { present, level, marks } = taking;
     const { codes, values } = out;
     const none = this.#words;
-    if (none < 0) throw new Error('a page has codes, and its column no dictionary');
+    if (none < 0) throw new Error('a page has codes, but its column has no dictionary');
     const found = level ? this.#code : codes;
     this.#codes.fill(found, present);
     for (let i = 0; i < present; i++) if (found[i]! >>> 0 >= none) throw new Error('a code is not in its dictionary');
@@ -255,7 +255,7 @@ export class ParquetColumn implements SizedColumn {
   }
 
   #takeDictionary(bytes: Uint8Array, count: number): void {
-    if (!(count >= 0 && count <= bytes.length)) throw new Error('a dictionary has no size that can be');
+    if (!(count >= 0 && count <= bytes.length)) throw new Error('a dictionary has an impossible size');
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#words = count;
     this.#numbers = this.#meaning.kind === 'numbers' ? this.#exactNumbers(view, count, this.#meaning) : null;
@@ -338,7 +338,7 @@ export class ParquetColumn implements SizedColumn {
 
   #takeValues(bytes: Uint8Array, at: number, of: { rows: number; present: number; encoding: string }): void {
     const { rows, present, encoding } = of;
-    if (!(rows >= 0 && present >= 0 && present <= rows)) throw new Error('a page has no size that can be');
+    if (!(rows >= 0 && present >= 0 && present <= rows)) throw new Error('a page has an impossible size');
     if (rows > MOST_PAGE_ROWS) throw new SluiceError('limit_exceeded', `a page has more than ${MOST_PAGE_ROWS} rows`);
     this.left = rows;
     this.#values = 'codes';

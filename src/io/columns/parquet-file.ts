@@ -132,7 +132,7 @@ async function lastBytes(file: RandomAccess, count: number): Promise<ArrayBuffer
 function broken(name: string, cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
   const why = cause instanceof Error ? cause.message : cause;
-  return new SluiceError('truncated_input', `${name} is no whole Parquet file: ${why}`, { cause });
+  return new SluiceError('truncated_input', `${name} is not a complete Parquet file: ${why}`, { cause });
 }
 
 /**

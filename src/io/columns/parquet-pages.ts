@@ -12,7 +12,7 @@ import { checkThrift } from './thrift-check.ts';
 /** Shorter pieces are copied in a loop: a call takes as long. */
 const LONG = 32;
 
-const damaged = (): Error => new Error('a page is no Snappy');
+const damaged = (): Error => new Error('a page is not valid Snappy data');
 
 /**
  * Fills `out` with the unpacked bytes.
@@ -185,7 +185,7 @@ export class PageReader {
     const began = this.#at;
     const header = await this.#header();
     const { compressed_page_size: stored, uncompressed_page_size: size } = header;
-    if (!(stored >= 0 && size >= 0)) throw new Error('a page has no size that can be');
+    if (!(stored >= 0 && size >= 0)) throw new Error('a page has an impossible size');
     if (Math.max(size, stored) > MOST_PAGE_BYTES) throw tooLargePage();
     const page = { bytes: size, stored };
     this.#held.replace(this.#page, page);
@@ -211,7 +211,7 @@ export class PageReader {
           this.#at += reader.offset;
           return header;
         }
-        if (isAll) throw new Error('the header of a page goes on behind its column');
+        if (isAll) throw new Error('the header of a page exceeds its column');
       } catch (error) {
         // A cut header fails as a damaged one does, by whatever its reader runs into.
         if (isAll) throw error;
@@ -222,7 +222,7 @@ export class PageReader {
   /** The next bytes of the chunk, valid until the next call. */
   async #bytes(count: number): Promise<Uint8Array> {
     const end = this.#at + count;
-    if (end > this.#end) throw new Error('a page goes on behind its column');
+    if (end > this.#end) throw new Error('a page exceeds its column');
     if (this.#at < this.#from || end > this.#to) {
       const wanted = Math.min(this.#end - this.#at, Math.max(this.#windowBytes, count));
       if (wanted > this.#window.length) this.#window = Buffer.allocUnsafeSlow(wanted);
@@ -236,7 +236,8 @@ export class PageReader {
 
   #unpack({ data_page_header_v2: v2 }: PageHeader, packed: Uint8Array, size: number): Pick<Page, 'bytes' | 'levels'> {
     const levels = v2 ? v2.definition_levels_byte_length + v2.repetition_levels_byte_length : 0;
-    if (!(levels >= 0 && levels <= packed.length && levels <= size)) throw new Error('the levels of a page are cut');
+    if (!(levels >= 0 && levels <= packed.length && levels <= size))
+      throw new Error('the levels of a page are cut off');
     if (this.#unpacked.length < size + SLACK) this.#unpacked = new Uint8Array(size + SLACK);
     const out = this.#unpacked.subarray(0, size);
     out.set(packed.subarray(0, levels));
@@ -263,7 +264,7 @@ export class PageReader {
         return gunzipSync(packed, options);
       default: {
         const decompress = this.#decompressors[this.#codec];
-        if (!decompress) throw new Error(`its pages are packed by ${this.#codec}`);
+        if (!decompress) throw new Error(`its pages are compressed with ${this.#codec}`);
         return decompress(packed, out.length);
       }
     }
@@ -345,11 +346,11 @@ function checkDeltaHead({ view, offset }: Reader): void {
       value |= (byte & 127) << shift;
       if (byte < 128) return value;
     }
-    throw new Error('a block of values has no size that can be');
+    throw new Error('a block of values has an impossible size');
   };
   const [values, parts] = [number(), number()];
   if (!(parts > 0 && values > 0 && values <= MOST_BLOCK_VALUES && values % parts === 0)) {
-    throw new Error('a block of values has no size that can be');
+    throw new Error('a block of values has an impossible size');
   }
 }
 
@@ -371,7 +372,7 @@ interface Lengths {
 function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve }: Lengths): Uint8Array {
   let size = 4 * own.length;
   for (let i = 0; i < own.length; i++) size += Number(own[i]!) + (prefixes?.[i] ?? 0);
-  if (!(size >= 0)) throw new Error('a text is cut');
+  if (!(size >= 0)) throw new Error('a text is cut off');
   reserve(size);
   const out = Buffer.allocUnsafeSlow(size);
   let from = reader.offset;
@@ -381,7 +382,8 @@ function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve 
   for (let i = 0; i < own.length; i++) {
     const prefix = prefixes?.[i] ?? 0;
     const suffix = Number(own[i]!);
-    if (prefix < 0 || suffix < 0 || prefix > length || from + suffix > page.length) throw new Error('a text is cut');
+    if (prefix < 0 || suffix < 0 || prefix > length || from + suffix > page.length)
+      throw new Error('a text is cut off');
     length = prefix + suffix;
     o = out.writeInt32LE(length, o);
     const start = o;

@@ -77,7 +77,8 @@ export class RunDecoder {
     this.#packed = (header & 1) === 1;
     if (this.#packed) {
       this.#left = (header >>> 1) * 8;
-      if (this.#width * (header >>> 1) > this.#end - this.#at + this.#width) throw new Error('a packed run is cut');
+      if (this.#width * (header >>> 1) > this.#end - this.#at + this.#width)
+        throw new Error('a bit-packed run is cut off');
     } else {
       this.#left = header >>> 1;
       this.#value = 0;

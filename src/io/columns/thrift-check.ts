@@ -85,13 +85,13 @@ class ThriftCheck {
   }
 
   #byte(): number {
-    if (this.#at >= this.#bytes.length) throw new Error('a struct ends before it is whole');
+    if (this.#at >= this.#bytes.length) throw new Error('a struct is incomplete');
     return this.#bytes[this.#at++]!;
   }
 
   #skip(count: number): void {
     this.#at += count;
-    if (this.#at > this.#bytes.length) throw new Error('a struct ends before it is whole');
+    if (this.#at > this.#bytes.length) throw new Error('a struct is incomplete');
   }
 
   #number(): number {

@@ -70,7 +70,7 @@ function mistypedColumns(
     const kind = kinds.get(name);
     if (kind === undefined || takes(reader, kind)) return [];
     const wanted = reader.kind === 'category' || reader.kind === 'text' ? 'text' : `a ${reader.kind}`;
-    const message = `column ${reader.name} holds ${CALLED[kind]}, and the model takes ${wanted}; ${remedy(name, reader.kind)}`;
+    const message = `column ${reader.name} contains ${CALLED[kind]}, but the model takes ${wanted}; ${remedy(name, reader.kind)}`;
     return [{ code: 'bad_type', column: reader.name, message }];
   });
 }
@@ -136,7 +136,7 @@ export function refuseOtherColumns(
     names.includes(name) ? [] : [{ code: 'missing_column', column: name, message: `the column ${name} is missing` }],
   );
   const other = names.flatMap((name, i): ErrorDetail[] => {
-    if (names.indexOf(name) < i) return [{ code: 'duplicate_column', message: `column ${i + 1} is there twice` }];
+    if (names.indexOf(name) < i) return [{ code: 'duplicate_column', message: `column ${i + 1} occurs twice` }];
     if (known.has(name) || passthrough === '*' || passthrough.includes(name)) return [];
     return [{ code: 'unexpected_column', message: `column ${i + 1} is not a column of the model` }];
   });

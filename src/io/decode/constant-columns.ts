@@ -30,8 +30,8 @@ export function readConstants(readers: readonly ColumnReader[], values: Declared
     const fault = reader.readNative(values[reader.name], cell, 0);
     const unseen = fault === null && cell.unseenRows.length > 0;
     if (!fault && !unseen) return [{ column, cell }];
-    const why = fault?.message ?? 'not a category the model knows';
-    throw new SluiceError('usage', `constants: the value for column ${reader.name} is no value of it: ${why}`);
+    const why = fault?.message ?? 'not a known category of the model';
+    throw new SluiceError('usage', `constants: the value for column ${reader.name} is invalid: ${why}`);
   });
 }
 

@@ -75,7 +75,7 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
 /** Why bytes are refused that are no text. `encoding`: the one that was declared; default: none. */
 export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
   if (encoding === undefined) {
-    return `${what} is not valid UTF-8 (if it is meant so, declare encoding: latin1 or windows-1252)`;
+    return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these)`;
   }
   const other = encoding === 'latin1' ? ' (windows-1252 defines more of them)' : '';
   return `${what} has bytes that ${encoding} does not define${other}`;
@@ -88,7 +88,7 @@ const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
   },
   [RECORD_TOO_LONG]: { code: 'record_too_long', message: 'the record is longer than the limit for one row' },
   [RECORD_TOO_DEEP]: { code: 'nesting_too_deep', message: 'the record is nested deeper than the limit' },
-  [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application brought its worker down twice' },
+  [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application crashed its worker twice' },
   [RECORD_MODEL_FAILED]: { code: 'model_failed', message: 'the model failed on this application' },
   [RECORD_INTERNAL_ERROR]: { code: 'internal_error', message: 'Sluice failed on this application: please report it' },
 };

@@ -41,7 +41,7 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   for (const [i, name] of names.entries()) {
     if (name === null) continue;
     if (!seen.has(name)) seen.add(name);
-    else if (model.has(name)) add('duplicate_column', name, `column ${name} is there twice`);
+    else if (model.has(name)) add('duplicate_column', name, `column ${name} occurs twice`);
     else if (name !== '') add('duplicate_column', null, `column ${i + 1} of the header has the name of another`);
   }
   const missing = wanted.filter((name) => !there.has(name));
@@ -70,7 +70,7 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     } else if (name === outcome && !passed.has(name)) {
       add('outcome_present', name, `column ${name} is the outcome the model predicts`);
     } else if (!passed.has(name)) {
-      const message = `column ${i + 1} of the header is not one of the model; name it in passthrough to echo it`;
+      const message = `column ${i + 1} of the header is not a model column; pass it through, or ignore it`;
       add('unexpected_column', null, message);
     }
   }
@@ -82,7 +82,9 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
 
 /** A cell that a column may be meant by, with what helps if it is. */
 const likeness = (name: string, like: string): string =>
-  withoutBlanks(like) === name ? ' (there is one with blanks around it: declare trim)' : didYouMean(like, [like]);
+  withoutBlanks(like) === name
+    ? ' (one matches except for surrounding spaces: declare trim)'
+    : didYouMean(like, [like]);
 
 /** The faults in one line, and as many of them as an answer lists. */
 function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
@@ -105,32 +107,32 @@ export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): v
 function declarations(faults: readonly ErrorDetail[]): string | null {
   const codes = new Set(faults.map((f) => f.code));
   const may = [
-    ...(codes.has('missing_column') ? ['other names (rename)', 'columns that are not there (constants)'] : []),
-    ...(codes.has('unexpected_column') || codes.has('outcome_present') ? ['columns nobody looks at (ignore)'] : []),
+    ...(codes.has('missing_column') ? ['other names (rename)', 'missing columns (constants)'] : []),
+    ...(codes.has('unexpected_column') || codes.has('outcome_present') ? ['columns to ignore (ignore)'] : []),
   ];
-  return may.length === 0 ? null : `what is meant so can be declared: ${may.join(', ')}`;
+  return may.length === 0 ? null : `if this is intended, declare: ${may.join(', ')}`;
 }
 
 /** What a first row is that has no column of the model and none like it; null if it may be a header with faults. */
 function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[]>): string | null {
   const simple = new Set(names.map(simplified));
   if (wanted.length === 0 || wanted.some((w) => simple.has(simplified(w)))) return null;
-  return `row 1 is no header: 0 of ${count(wanted.length, 'column')} found; the file looks like ${look(names)}`;
+  return `row 1 is not a header: 0 of ${count(wanted.length, 'column')} found; the file looks like ${look(names)}`;
 }
 
 const NO_HEADER = 'the names of its columns (header: false)';
-const UNNAMED = `put one in front, or declare ${NO_HEADER}`;
+const UNNAMED = `add a header row, or declare ${NO_HEADER}`;
 
 function look(names: readonly string[]): string {
   const first = names[0] ?? '';
-  if (first.startsWith('{')) return 'NDJSON: give it as ndjson';
-  if (first.startsWith('[')) return 'JSON: give it as json';
+  if (first.startsWith('{')) return 'NDJSON: use format ndjson';
+  if (first.startsWith('[')) return 'JSON: use format json';
   if (names.some((n) => /^[+-]?\d/.test(n))) return `one without a header row: ${UNNAMED}`;
-  if (names.length === 1) return 'one with another delimiter, or no table';
-  return `one of other columns, or without a header row: declare rename, or ${NO_HEADER}`;
+  if (names.length === 1) return 'one with another delimiter, or not a table';
+  return `one with other columns or without a header row: declare rename, or ${NO_HEADER}`;
 }
 
-export const CONSTANT_GIVEN = 'the column is declared as a constant, and the input has it, too';
+export const CONSTANT_GIVEN = 'the column is declared as a constant, but the input contains it';
 
 /** A name as people vary it: case, blanks, underscores, dashes, dots and quotes do not count. */
 export const simplified = (name: string): string =>
@@ -192,7 +194,7 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
   const fit = new Fit(options);
   const other = bytes.length > GUESSED_BYTES ? null : betterDelimiter(bytes, cells, fit, delimiter);
   if (other) {
-    throw new SluiceError('wrong_delimiter', `the header row is separated by ${other}, not by ${nameOf(delimiter)}`, {
+    throw new SluiceError('wrong_delimiter', `the header row is delimited by ${other}, not by ${nameOf(delimiter)}`, {
       extra: { delimiter: other },
     });
   }

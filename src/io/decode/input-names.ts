@@ -66,18 +66,19 @@ export function checkDeclared(
   const model = new Set(readers.map(({ name }) => name));
   const faults: string[] = [];
   for (const name of Object.keys(declared.constants)) {
-    if (!model.has(name)) faults.push(`constants: ${name} is no column of the model`);
-    if (Object.hasOwn(declared.rename, name)) faults.push(`constants: ${name} is renamed, too: it is one or the other`);
+    if (!model.has(name)) faults.push(`constants: ${name} is not a model column`);
+    if (Object.hasOwn(declared.rename, name))
+      faults.push(`constants: ${name} is also renamed: declare only one of them`);
   }
   for (const name of Object.keys(declared.rename)) {
     const known = model.has(name) || passthrough === '*' || passthrough.includes(name);
-    if (!known) faults.push(`rename: ${name} is neither a column of the model nor passed through`);
+    if (!known) faults.push(`rename: ${name} is neither a model column nor passed through`);
     if (names.meaning(names.inInput(name), new Set([name])) === null) {
-      faults.push(`ignore: the column that ${name} is called in the input is ignored and renamed`);
+      faults.push(`ignore: the input column for ${name} is both ignored and renamed`);
     }
   }
   if (readers.length > 0 && readers.every(({ name }) => names.isConstant(name))) {
-    faults.push('constants: every column of the model is one, so that nothing of an application counts');
+    faults.push('constants: every model column is constant, so applications do not matter');
   }
   if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
 }

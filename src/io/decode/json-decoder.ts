@@ -113,7 +113,7 @@ export class JsonDecoder implements Decoder {
         return fault(
           'duplicate_column',
           column === undefined ? null : this.#readers[column]!.name,
-          'a key is there twice',
+          'a key occurs twice',
         );
       }
       seen.add(key);
@@ -125,7 +125,7 @@ export class JsonDecoder implements Decoder {
         return fault('outcome_present', meant, 'the outcome is part of the application');
       }
       if (passthrough === '*' && reserved.includes(meant)) {
-        return fault('unexpected_column', meant, 'the key has the name of a field of the answer, which it would hide');
+        return fault('unexpected_column', meant, 'the key has the name of an output field');
       }
       if (passthrough !== '*' && !this.#echoed.has(key)) {
         return fault('unexpected_column', null, this.#unknownKey(key, i + 1));
@@ -139,7 +139,7 @@ export class JsonDecoder implements Decoder {
     this.#spellings ??= new Map(this.#keys.map((name) => [simplified(name), name]));
     const like = this.#spellings.get(simplified(key));
     const meant = like === undefined ? '' : ` (did you mean ${like}?)`;
-    return `key ${place} of the object is not a column of the model and is not passed through${meant}`;
+    return `key ${place} of the object is neither a model column nor passed through${meant}`;
   }
 
   #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): void {

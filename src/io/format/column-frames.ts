@@ -148,7 +148,7 @@ export function* columnFrames(
   const expected = layoutOf(columns);
   for (let at = aligned.byteOffset; at < end; ) {
     const [size, rows, layout] = new Int32Array(buffer, at, 3) as unknown as [number, number, number];
-    if (layout !== expected) throw new Error('predictions came with other columns than the output has');
+    if (layout !== expected) throw new Error('predictions have other columns than the output');
     let next = at + HEAD_BYTES;
     const found = columns.map((column): FrameColumn => {
       const [form, length] = new Int32Array(buffer, next, 2) as unknown as [number, number];

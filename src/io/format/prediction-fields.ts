@@ -203,7 +203,7 @@ export function refuseHidden(
 ): void {
   const hidden = passthrough.find((name) => own.includes(name));
   if (hidden === undefined) return;
-  const message = `passthrough: the output has a ${called} ${hidden} of its own; rename the column of the input or leave it out`;
+  const message = `passthrough: ${hidden} is also a ${called} of the output; rename the input column or do not pass it through`;
   throw new SluiceError('header_mismatch', message);
 }
 

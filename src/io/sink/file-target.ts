@@ -32,7 +32,7 @@ export function writeError(target: string, cause: unknown, otherwise: ErrorCode)
   if (cause instanceof SluiceError) return cause;
   if (isFull(cause)) return new SluiceError('output_full', `no room for ${target}: ${fileFault(cause)}`, { cause });
   if ((cause as NodeJS.ErrnoException).code === 'EPIPE') {
-    return new SluiceError('output_closed', `the reader of ${target} went away`, { cause });
+    return new SluiceError('output_closed', `the reader closed ${target}`, { cause });
   }
   const what = otherwise === 'output_unwritable' ? 'cannot be created' : 'could not be written';
   return new SluiceError(otherwise, `${target} ${what}: ${fileFault(cause)}`, { cause });

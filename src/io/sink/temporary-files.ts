@@ -90,11 +90,7 @@ export async function recover(target: string, entries: readonly string[], log: L
 async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
   const files = await readJournal(file);
   if (files === null) {
-    log(
-      'warn',
-      'left_over_kept',
-      words`${named(file)} was left behind and is no journal of this user: it is left alone`,
-    );
+    log('warn', 'left_over_kept', words`${named(file)} is not a journal of this user and is left untouched`);
     return;
   }
   // Only one of those who find it gets it.
@@ -122,7 +118,7 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
       log(
         'warn',
         'left_over_kept',
-        words`${named(file)} was left by another machine or container, and whether that still runs cannot be told: it stays`,
+        words`${named(file)} was written by another machine or container that may still be running; it is left untouched`,
       );
     }
   }
@@ -146,8 +142,8 @@ export async function waitForOthers(target: string, journal: string, aside: stri
     if (others.length === 0 && shown) return;
     const stuck = others.find((l) => l.standing === 'unknown');
     if (stuck || (others.length > 0 && monotonicMs() > end)) {
-      const what = `another run is putting its files in place, or was killed there: ${(stuck ?? others[0]!).file}`;
-      throw new SluiceError('output_failed', `${target}: ${what}; remove that file if none runs`);
+      const what = `another run is publishing its files, or was killed while doing so: ${(stuck ?? others[0]!).file}`;
+      throw new SluiceError('output_failed', `${target}: ${what}; remove that file if no run is active`);
     }
     const makeWay = others.some((l) => l.token < token);
     if (shown === makeWay) {
@@ -224,7 +220,7 @@ async function findKept({ target, bytes }: KeptFile, token: string): Promise<str
     const file = path.join(folder, entry);
     if ((await stat(file)).size >= bytes) return file;
   }
-  throw Object.assign(new Error('what an interrupted run wrote is not there'), { code: 'ENOENT' });
+  throw Object.assign(new Error('the files of the interrupted run are missing'), { code: 'ENOENT' });
 }
 
 /** Removes what interrupted runs left of this target, of those that are over. */

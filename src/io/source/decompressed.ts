@@ -66,7 +66,7 @@ async function feedMembers(decoder: Gunzip, chunks: AsyncIterable<Uint8Array>): 
       ended = left > 0;
       rest = chunk.subarray(chunk.length - left);
     }
-    if (rest.some((byte) => byte !== 0)) throw new Error('bytes behind the last member');
+    if (rest.some((byte) => byte !== 0)) throw new Error('bytes after the last member');
   }
 }
 

@@ -88,7 +88,7 @@ export class JsonScanner implements RecordScanner {
     if (this.#state === INSIDE || (this.#state !== END && this.#state !== START)) {
       throw new SluiceError('truncated_input', `the JSON text ends in the middle of element ${this.#elements + 1}`);
     }
-    if (this.#state === START) throw new SluiceError('malformed_json', 'the body holds no JSON value');
+    if (this.#state === START) throw new SluiceError('malformed_json', 'the body contains no JSON value');
   }
 
   /** `bytes`: how many are at hand. */

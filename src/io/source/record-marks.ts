@@ -64,7 +64,7 @@ async function marksOf(
   const slabs = new SlabPool(2, blockBytes, true);
   const onHeader = ({ fault }: { fault: number }) => {
     const long = fault === RECORD_TOO_LONG;
-    if (long) throw new SluiceError('header_mismatch', 'the header row is longer than a row may be');
+    if (long) throw new SluiceError('header_mismatch', 'the header row exceeds the limit for one row');
     if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
   };
   const marks: RecordMark[] = [];

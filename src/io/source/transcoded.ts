@@ -154,7 +154,7 @@ function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Trans
     if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) {
       throw new SluiceError(
         'invalid_encoding',
-        `the input begins as UTF-8 does, not as ${encoding}: leave encoding out`,
+        `the input starts with a UTF-8 byte order mark, not as ${encoding}: do not declare an encoding`,
       );
     }
     refuseForeignContent(head);
@@ -168,7 +168,7 @@ function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Trans
     );
   }
   if (encoding !== 'utf-16' && order !== null && order !== encoding) {
-    throw new SluiceError('invalid_encoding', `the byte order mark of the input says ${order}, not ${encoding}`);
+    throw new SluiceError('invalid_encoding', `the byte order mark of the input is that of ${order}, not ${encoding}`);
   }
   return { transcoder: new DoubleBytes((order ?? encoding) === BIG), skip: order === null ? 0 : 2 };
 }

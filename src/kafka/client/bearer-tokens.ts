@@ -78,7 +78,7 @@ export class BearerTokens {
     const patient = this.#acceptedOnce && now - this.#refusedSince < REFUSED_PATIENCE_MS;
     return new SluiceError(
       patient ? 'kafka_token_unavailable' : 'kafka_authentication',
-      `the broker refuses the token (${status}): are issuer, audience, scope and expiry what it expects?`,
+      `the broker rejects the token (${status}): check issuer, audience, scope and expiry`,
     );
   }
 
@@ -134,11 +134,14 @@ async function requestToken(endpoint: TokenEndpoint): Promise<Token> {
     if (status === 200 && typeof body?.access_token === 'string') return tokenOf(body.access_token, body, asked);
     reason = `status ${status}${wordOf(body?.error)}`;
     if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
-      const who = `the token endpoint ${placeOf(endpoint)} refuses the client`;
-      throw new SluiceError('kafka_authentication', `${who}: ${reason}; are client_id, client_secret and scope right?`);
+      const who = `the token endpoint ${placeOf(endpoint)} rejects the client`;
+      throw new SluiceError('kafka_authentication', `${who}: ${reason}; check client_id, client_secret and scope`);
     }
   }
-  throw new SluiceError('kafka_token_unavailable', `the token endpoint ${placeOf(endpoint)} gives no token: ${reason}`);
+  throw new SluiceError(
+    'kafka_token_unavailable',
+    `the token endpoint ${placeOf(endpoint)} returns no token: ${reason}`,
+  );
 }
 
 function post(endpoint: TokenEndpoint, secret: string): Promise<JsonAnswer> {
@@ -189,7 +192,7 @@ function lifetimeIn(token: string): number | null {
 /** @throws SluiceError kafka_config: what is no token (RFC 6750, 2.1) could end the message it is sent in */
 function checked(token: string): string {
   if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
-  throw new SluiceError('kafka_config', 'what should be the token is no bearer token');
+  throw new SluiceError('kafka_config', 'the configured token is not a bearer token');
 }
 
 const SEPARATOR = '\u0001';

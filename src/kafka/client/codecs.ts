@@ -67,7 +67,7 @@ async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
 }
 
 const LZ4_MAGIC = 0x184d2204;
-const BEHIND_THE_LAST = 'there are bytes behind the last frame';
+const BEHIND_THE_LAST = 'there are bytes after the last frame';
 
 /** The same for lz4, whose decoder forgives a missing end as well (format: lz4_Frame_format.md). */
 async function lz4DecompressAll(packed: Buffer): Promise<Buffer> {

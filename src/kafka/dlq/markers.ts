@@ -63,6 +63,6 @@ export function markerIn(record: IncomingRecord): { action: SettledAs; offsets: 
     return { action: marker.action, offsets: OffsetRanges.parse(marker.offsets) };
   } catch (error) {
     if (error instanceof SluiceError) throw error;
-    throw new SluiceError('kafka_config', `${place}: a marker that cannot be read`, { cause: error });
+    throw new SluiceError('kafka_config', `${place}: an unreadable marker`, { cause: error });
   }
 }

@@ -69,10 +69,7 @@ const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_au
  */
 export async function settleDeadLetters(options: SettleOptions): Promise<SettleReport> {
   if (options.topic === options.deadLetterTopic) {
-    throw new SluiceError(
-      'usage',
-      'dead letters would become records without origin among themselves: another topic is needed',
-    );
+    throw new SluiceError('usage', 'dead letters cannot be replayed into their own topic: use another topic');
   }
   if (!options.dryRun) requireTransactions('dead_letters');
   const refused = new Map<string, ErrorCode>();
@@ -248,7 +245,7 @@ class Settlement implements AsyncDisposable {
     try {
       return await this.#letters.directory.facts(topic);
     } catch (error) {
-      const failure = this.#failure(error, `asking for the topic ${topic} failed`);
+      const failure = this.#failure(error, `querying the topic ${topic} failed`);
       if (!TOPIC_FAULTS.includes(failure.code)) throw failure;
       this.#faults.set(topic, failure.code);
       return failure.code;
@@ -267,7 +264,7 @@ class Settlement implements AsyncDisposable {
     const { deadLetterTopic } = this.#options;
     return new SluiceError(
       'dead_letters_taken_over',
-      `another command took the dead letters of ${deadLetterTopic} over after ${this.settled} were settled by this one`,
+      `another command took over the dead letters of ${deadLetterTopic} after this one processed ${this.settled}`,
       { cause: error },
     );
   }

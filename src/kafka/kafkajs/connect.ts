@@ -175,7 +175,7 @@ const CODEC_FAILED = 'SluiceCodecFailed';
 /** Not retriable, because corrupt bytes stay corrupt. */
 const refuse = (name: string) => (cause: unknown) => {
   const error = new kafkajs.KafkaJSNonRetriableError(
-    `a batch compressed with ${name} cannot be unpacked: ${cause instanceof Error ? cause.message : 'unknown reason'}`,
+    `a batch compressed with ${name} cannot be decompressed: ${cause instanceof Error ? cause.message : 'unknown reason'}`,
   );
   throw Object.assign(error, { name: CODEC_FAILED });
 };

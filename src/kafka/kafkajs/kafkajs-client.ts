@@ -59,11 +59,11 @@ class KafkajsAdmin implements TopicAdmin {
   }
 
   topics(): Promise<readonly string[]> {
-    return this.#ask('asking for the topics failed', ({ admin }) => admin.listTopics());
+    return this.#ask('querying the topics failed', ({ admin }) => admin.listTopics());
   }
 
   partitions(topic: string): Promise<number> {
-    return this.#ask(`asking for the topic ${topic} failed`, async ({ admin }) => {
+    return this.#ask(`querying the topic ${topic} failed`, async ({ admin }) => {
       const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
       const partitions = topics[0]?.partitions.length ?? 0;
       if (partitions === 0) throw new SluiceError('kafka_topic_missing', `the topic ${topic} has no partitions`);
@@ -74,7 +74,7 @@ class KafkajsAdmin implements TopicAdmin {
   /** Reading settings needs a permission of its own, which is not asked for. */
   async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
     try {
-      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
+      return await this.#ask(`querying the settings of ${topic} failed`, async ({ admin }) => {
         const { resources } = await admin.describeConfigs({
           includeSynonyms: false,
           resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [...names] }],
@@ -88,14 +88,14 @@ class KafkajsAdmin implements TopicAdmin {
   }
 
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
-    return this.#ask(`asking for the offsets of ${topic} failed`, async ({ admin }) => {
+    return this.#ask(`querying the offsets of ${topic} failed`, async ({ admin }) => {
       const found = await admin.fetchTopicOffsets(topic);
       return new Map(found.map((o) => [o.partition, { low: BigInt(o.low), high: BigInt(o.high) }]));
     });
   }
 
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>> {
-    return this.#ask(`asking for the offsets of the group ${group} failed`, async ({ admin }) => {
+    return this.#ask(`querying the offsets of the group ${group} failed`, async ({ admin }) => {
       for (const end = monotonicMs() + UNSETTLED_MS; ; await sleep(UNSETTLED_PAUSE_MS)) {
         try {
           const [found] = await admin.fetchOffsets({ groupId: group, topics: [topic] });

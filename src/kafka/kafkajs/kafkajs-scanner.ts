@@ -110,7 +110,7 @@ export class KafkajsScanner implements PartitionScanner {
         else if (silent > SILENT_FETCHES) {
           throw new SluiceError(
             'kafka_failed',
-            `partition ${partition} of ${topic} gives nothing at offset ${position}`,
+            `partition ${partition} of ${topic} returns no records at offset ${position}`,
           );
         }
         continue;

@@ -88,8 +88,8 @@ export class BrokerConnection {
       reject(new NoConnection(`${host}:${port} ${why}`, cause));
     };
     const onError = (error: NodeJS.ErrnoException) => give(`cannot be reached: ${error.code ?? error.message}`, error);
-    const onClose = () => give('closed the connection at once');
-    const onAbort = () => give('is not waited for: the client is closed');
+    const onClose = () => give('closed the connection immediately');
+    const onAbort = () => give('was cancelled: the client is closed');
     const onReady = () => {
       settle();
       resolve(new BrokerConnection(endpoint, wire, socket));
@@ -237,7 +237,7 @@ export class BrokerConnection {
         const size = this.#length.readInt32BE(0);
         if (size < LENGTH_BYTES || isTls(size)) {
           const { host, port } = this.endpoint;
-          const what = isTls(size) ? 'answers in TLS: does it expect TLS (kafka.tls)?' : 'is no Kafka broker';
+          const what = isTls(size) ? 'answers in TLS: does it expect TLS (kafka.tls)?' : 'is not a Kafka broker';
           this.destroy(new NoConnection(`${host}:${port} ${what}`));
           return;
         }
@@ -263,7 +263,7 @@ export class BrokerConnection {
     const id = frame.readInt32BE(0);
     const pending = this.#pending.get(id);
     if (!pending) {
-      this.destroy(new NoConnection('an answer nobody asked for'));
+      this.destroy(new NoConnection('an unexpected response'));
       return;
     }
     this.#pending.delete(id);

@@ -92,7 +92,7 @@ const WORDS: Readonly<Record<string, string>> = {
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'it may not write with the transactional id',
   CLUSTER_AUTHORIZATION_FAILED: 'it may not write idempotently on the cluster',
   INCONSISTENT_GROUP_PROTOCOL:
-    'members of another program, with other assignments, are in the group: they have to leave it first',
+    'the group contains members of another program with other assignments: they must leave first',
 };
 
 /** Trying again may help, because of the cluster and not of what was asked. */

@@ -104,7 +104,7 @@ export async function decodeRecords(topic: string, fetched: FetchedPartition, fr
     }
     if ((attributes & TRANSACTIONAL) !== 0 && filter.drops(producerId)) continue;
     const codec = CODECS[attributes & CODEC_MASK];
-    if (codec === undefined) throw new Unreadable('a batch is packed by an unknown codec');
+    if (codec === undefined) throw new Unreadable('a batch is compressed with an unknown codec');
     const packed = batch.subarray(BATCH_OVERHEAD);
     const plain = codec === 'none' ? packed : await unpackBatch(packed, codec).catch(refuse(codec));
     readRecords(plain, { topic, partition: fetched.partition, from, base, batch, attributes }, records);
@@ -114,7 +114,7 @@ export async function decodeRecords(topic: string, fetched: FetchedPartition, fr
 
 const refuse = (codec: string) => (cause: unknown) => {
   const reason = cause instanceof Error ? cause.message : 'unknown reason';
-  throw new Unreadable(`a batch compressed with ${codec} cannot be unpacked: ${reason}`);
+  throw new Unreadable(`a batch compressed with ${codec} cannot be decompressed: ${reason}`);
 };
 
 /** Whole batches; the last one may be cut off by the size of the fetch. */

@@ -260,7 +260,7 @@ export class PlatformaticMember implements GroupMember {
     const { topic, group, instanceId } = this.#options;
     this.#membership.doubt(error);
     if (refusedAs(error, 'FENCED_INSTANCE_ID')) {
-      const who = `another member of the group ${group} has the instance id ${instanceId}`;
+      const who = `another member of the group ${group} uses the instance id ${instanceId}`;
       return this.#fail(new SluiceError('kafka_instance_taken', who, { cause: error }));
     }
     if (refusedAs(error, 'REBALANCE_IN_PROGRESS')) {

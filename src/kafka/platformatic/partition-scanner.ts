@@ -51,7 +51,7 @@ export class PlatformaticScanner implements PartitionScanner {
         silent++;
         if (fetched.lastStable <= position) onWait?.(partition, silent * FETCH_WAIT_MS);
         else if (silent > SILENT_FETCHES) {
-          const why = `partition ${partition} of ${topic} gives nothing at offset ${position}`;
+          const why = `partition ${partition} of ${topic} returns no records at offset ${position}`;
           throw failure(new Unreadable(why), `reading the topic ${topic} failed`);
         }
         continue;

@@ -40,11 +40,11 @@ class PlatformaticAdmin implements TopicAdmin {
   }
 
   async topics(): Promise<readonly string[]> {
-    return await this.#ask('asking for the topics failed', (cluster) => cluster.topics());
+    return await this.#ask('querying the topics failed', (cluster) => cluster.topics());
   }
 
   async partitions(topic: string): Promise<number> {
-    return await this.#ask(`looking for the topic ${topic} failed`, async (cluster) => {
+    return await this.#ask(`querying the topic ${topic} failed`, async (cluster) => {
       cluster.forget(topic);
       return (await cluster.layout(topic)).leaders.length;
     });
@@ -66,7 +66,7 @@ class PlatformaticAdmin implements TopicAdmin {
   }
 
   async ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
-    return await this.#ask(`looking for the ends of the topic ${topic} failed`, (cluster) =>
+    return await this.#ask(`querying the end offsets of the topic ${topic} failed`, (cluster) =>
       offsetsOf(cluster, topic, READ_COMMITTED),
     );
   }
@@ -107,7 +107,7 @@ class PlatformaticAdmin implements TopicAdmin {
   }
 
   async features(): Promise<BrokerFeatures> {
-    return await this.#ask('asking the broker what it can do failed', async (cluster) => {
+    return await this.#ask('querying the API versions of the broker failed', async (cluster) => {
       const { apiKeys } = await (await cluster.any()).call(apiVersionsV3.api, ['sluice', '1']);
       const most = (key: number) => apiKeys.find((a) => a.apiKey === key)?.maxVersion ?? -1;
       return { memberTransactions: most(TXN_OFFSET_COMMIT) >= 3 && most(OFFSET_FETCH) >= 7 };

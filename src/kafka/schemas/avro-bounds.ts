@@ -21,7 +21,7 @@ class Cursor {
 
   skip(count: number): void {
     this.position += count;
-    if (!(count >= 0 && this.position <= this.bytes.length)) throw new Error('a value ends before it is whole');
+    if (!(count >= 0 && this.position <= this.bytes.length)) throw new Error('a value is incomplete');
   }
 
   /** A number, as far as doubles are exact. */

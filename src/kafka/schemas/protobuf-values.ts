@@ -86,7 +86,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
   };
   return (bytes) => {
     const place = messagePathOf(bytes, 0);
-    if (!place) throw new Error('there is no way to the message');
+    if (!place) throw new Error('the message is unreachable');
     const { type, absent, special } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
     // Null where a field that may be absent is: a column without a value, not a column that is not there.

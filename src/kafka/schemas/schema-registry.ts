@@ -60,7 +60,7 @@ export class SchemaRegistry {
       bodyOf(schema),
     );
     if (typeof body?.id === 'number') return body.id;
-    throw new SluiceError('kafka_config', `the schema registry does not take the schema of ${subject} (${status})`);
+    throw new SluiceError('kafka_config', `the schema registry rejects the schema of ${subject} (${status})`);
   }
 
   /** The id that a schema has under a subject. @throws SluiceError schema_registry_unavailable | kafka_config: it is not registered */
@@ -69,7 +69,7 @@ export class SchemaRegistry {
     if (typeof body?.id === 'number') return body.id;
     throw new SluiceError(
       'kafka_config',
-      `the schema of predictions is not registered under ${subject}, and register is false: \`sluice lint --schema\` prints it`,
+      `the schema of predictions is not registered under ${subject}, and register is false; \`sluice lint --schema\` prints it`,
     );
   }
 
@@ -94,7 +94,7 @@ export class SchemaRegistry {
       named.map(async ({ name, subject, version }) => {
         const schema = await this.#schema(`/subjects/${encodeURIComponent(subject)}/versions/${version}`, depth + 1);
         if (!schema)
-          throw new SluiceError('kafka_config', `a schema refers to ${subject} ${version}, which is not there`);
+          throw new SluiceError('kafka_config', `a schema refers to ${subject} ${version}, which does not exist`);
         return { name, schema };
       }),
     );
@@ -115,7 +115,7 @@ export class SchemaRegistry {
         reason = cause instanceof Error ? cause.message : String(cause);
       }
     }
-    throw new SluiceError('schema_registry_unavailable', `the schema registry does not answer: ${reason}`);
+    throw new SluiceError('schema_registry_unavailable', `the schema registry is unreachable: ${reason}`);
   }
 
   async #once(method: 'GET' | 'POST', path: string, body: object | undefined): Promise<JsonAnswer> {
@@ -138,12 +138,12 @@ const bodyOf = ({ type, text }: NewSchema): object =>
 /** @throws SluiceError kafka_config for what no repetition mends */
 function refuse({ status, body }: JsonAnswer): void {
   if (status === 401 || status === 403) {
-    throw new SluiceError('kafka_config', `the schema registry refuses the login (${status})`);
+    throw new SluiceError('kafka_config', `the schema registry rejects the login (${status})`);
   }
   if (status === 409 || status === 422) {
-    const why = status === 409 ? 'it does not fit earlier versions' : 'it is not valid there';
+    const why = status === 409 ? 'it is incompatible with earlier versions' : 'it is not valid there';
     // In its own words, which are about schemas, not about values.
     const words = typeof body?.message === 'string' ? `: ${body.message.slice(0, 500)}` : '';
-    throw new SluiceError('kafka_config', `the schema registry refuses the schema (${status}), ${why}${words}`);
+    throw new SluiceError('kafka_config', `the schema registry rejects the schema (${status}): ${why}${words}`);
   }
 }

@@ -38,7 +38,7 @@ export class ValueDecoder {
     if (!read) {
       const schema = await this.#registry.byId(id);
       if (schema?.type !== this.#type) {
-        return { fault: `the schema registry knows no ${NAMES[this.#type]} schema ${id}` };
+        return { fault: `the schema registry has no ${NAMES[this.#type]} schema ${id}` };
       }
       try {
         read = this.#compile(schema);
@@ -50,7 +50,7 @@ export class ValueDecoder {
     try {
       return { json: read(value.subarray(HEAD_BYTES)) };
     } catch {
-      return { fault: 'the value does not fit its schema' };
+      return { fault: 'the value does not match its schema' };
     }
   }
 }

@@ -150,7 +150,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
     line++;
     if (line === 1) return [value, ...(code === undefined ? [] : [code])].join() === header;
     if (more !== undefined || (code !== undefined) !== coded) throw wrong(line, coded ? 'a category and its code expected' : 'one category expected'); // biome-ignore format: one line
-    if (index.size !== index.set(value!, line - 2).size - 1) throw wrong(line, 'a category that is there twice');
+    if (index.size !== index.set(value!, line - 2).size - 1) throw wrong(line, 'a duplicate category');
     values.push(value!);
     if (!coded) return true;
     if (!CODE.test(code!) || !Number.isFinite(Number(code))) throw wrong(line, 'the code is not a number');
@@ -166,7 +166,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
       if (line % LINES_A_TURN === 0) await turn();
     }
   }
-  if (line < 2) throw wrong(1, `the first line has to be ${header}, and a category has to follow`);
+  if (line < 2) throw wrong(1, `the first line must be ${header}, followed by at least one category`);
   return { values, index, codes: coded ? codes : null };
 }
 

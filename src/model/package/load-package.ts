@@ -34,7 +34,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   assertWithinLimits(parsed.value, files);
   const twice = parsed.value.columns.filter((c) => saidTwice(c)).map((c) => c.name);
   if (twice.length > 0)
-    throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: its categories are said twice`);
+    throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: its categories are given twice`);
   const content = (name: string) => readPackageFile({ folder, ref, sha256, files, locked: false }, name);
   const manifest = await readCategoryFiles(parsed.value, content);
   const problems = inconsistencies(manifest);
@@ -50,7 +50,7 @@ const saidTwice = (c: ColumnSpec): boolean =>
 function inconsistencies(m: Manifest): string[] {
   const problems: string[] = [];
   const columns = new Map(m.columns.map((c) => [c.name, c]));
-  if (columns.size < m.columns.length) problems.push('columns: a name is there twice');
+  if (columns.size < m.columns.length) problems.push('columns: a name occurs twice');
   if (m.outcome !== undefined && columns.has(m.outcome)) problems.push(`columns: ${m.outcome} is the outcome`);
   for (const c of m.columns) {
     if (categoriesOf(c) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
@@ -64,7 +64,7 @@ function inconsistencies(m: Manifest): string[] {
   const used = new Set<string>();
   for (const i of m.inputs) {
     if ((i.column === undefined) === (i.columns === undefined)) {
-      problems.push(`inputs.${i.name}: name either column or columns`);
+      problems.push(`inputs.${i.name}: set either column or columns`);
       continue;
     }
     for (const name of i.columns ?? [i.column!]) {

@@ -15,7 +15,10 @@ const MissingSchema = Type.Object(
     as: Type.Optional(literals('nan', 'value', 'category', 'error')),
     value: Type.Optional(scalar),
   },
-  { ...closed, description: 'what counts as missing, and what the model gets instead; as: error refuses the row' },
+  {
+    ...closed,
+    description: 'which texts count as missing, and what the model receives instead; as: error rejects the row',
+  },
 );
 
 const ColumnSchema = Type.Object(
@@ -27,7 +30,7 @@ const ColumnSchema = Type.Object(
       Type.Record(Type.String(), Type.Number(), { description: 'category → number the model was trained with' }),
     ),
     values: Type.Optional(
-      Type.Array(Type.String(), { description: 'known categories, where the model takes the text itself' }),
+      Type.Array(Type.String(), { description: 'known categories, if the model takes the text itself' }),
     ),
     codes_file: Type.Optional(
       Type.String({ minLength: 1, description: 'the codes, as a CSV of the package with the header `value,code`' }),
@@ -60,7 +63,7 @@ const InputSchema = Type.Object(
     columns: Type.Optional(
       Type.Array(Type.String(), { minItems: 1, description: 'a matrix: these columns in this order' }),
     ),
-    column: Type.Optional(Type.String({ description: 'one input a column, shape [rows, 1]' })),
+    column: Type.Optional(Type.String({ description: 'one input per column, shape [rows, 1]' })),
   },
   closed,
 );
@@ -103,7 +106,7 @@ export const ManifestSchema = Type.Object(
       Type.Unsafe<'refuse' | 'accept'>(
         Type.Enum(['refuse', 'accept'], {
           description:
-            'whether category and text columns take numbers of typed input (JSON, Parquet, Arrow, tables) where a known value is not the plain text of a number; default: refuse, because 0230 read as a number is 230',
+            'whether category and text columns accept numbers in typed input (JSON, Parquet, Arrow, tables) if a known value is not the plain text of a number; default: refuse, because 0230 read as a number is 230',
         }),
       ),
     ),
@@ -130,13 +133,13 @@ export const ManifestSchema = Type.Object(
           method: Type.Optional(literals('tree_interventional', 'tree_path_dependent', 'linear', 'exact', 'sampling')),
           space: Type.Optional(literals('log_odds', 'probability', 'value')),
           pairs: Type.Optional(
-            Type.Integer({ minimum: 1, maximum: 100_000, description: 'sampling: pairs of permutations a row' }),
+            Type.Integer({ minimum: 1, maximum: 100_000, description: 'sampling: pairs of permutations per row' }),
           ),
           max_evaluations: Type.Optional(
             Type.Integer({
               minimum: 1,
               maximum: 100_000_000,
-              description: 'models that have to be asked: evaluations an interpretation of one row may take',
+              description: 'black-box models: maximum evaluations for interpreting one row',
             }),
           ),
           background: Type.Optional(Type.String()),

@@ -100,7 +100,10 @@ export function modelHash(model: ModelPackage): string {
   const actual = model.files.find((f) => f.name === path.posix.normalize(file))?.sha256;
   if (actual === undefined) throw new SluiceError('model_invalid', `${model.ref}: ${file} cannot be read`);
   if (actual === sha256) return actual;
-  throw new SluiceError('model_hash_mismatch', `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`);
+  throw new SluiceError(
+    'model_hash_mismatch',
+    `${model.ref}: ${file} has sha256 ${actual}, but model.yaml lists ${sha256}`,
+  );
 }
 
 /** The outputs of the graph that carry the scores: one, or one per class. */

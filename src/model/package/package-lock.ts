@@ -35,7 +35,7 @@ export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: s
   const at = (name: string): string => path.join(folder, name);
   if (listed === null) throw mismatch(`${at(LOCK)} is damaged`);
   const now = new Map(hashedFiles(files).map((f) => [f.name, f.sha256]));
-  const gone = [...listed.keys()].filter((name) => !now.has(name)).map((name) => `${at(name)} is gone`);
+  const gone = [...listed.keys()].filter((name) => !now.has(name)).map((name) => `${at(name)} was removed`);
   const other = [...now].flatMap(([name, sha256]) => {
     if (!listed.has(name)) return [`${at(name)} was added`];
     return listed.get(name) === sha256 ? [] : [`${at(name)} was changed`];
@@ -44,7 +44,7 @@ export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: s
   // The same files in another order, or one of them twice.
   if (faults.length === 0) throw mismatch(`${at(LOCK)} is damaged`);
   const more = faults.length > MAX_NAMED ? `, and ${faults.length - MAX_NAMED} more` : '';
-  throw mismatch(`${faults.slice(0, MAX_NAMED).join(', ')}${more}: ${LOCK} lists something else`);
+  throw mismatch(`${faults.slice(0, MAX_NAMED).join(', ')}${more}: the files do not match ${LOCK}`);
 }
 
 /**

@@ -64,7 +64,7 @@ export class PackageCache {
     this.#options.log?.(
       'warn',
       'cache_damaged',
-      words`the cached package ${named(folder)} is damaged: it is fetched again`,
+      words`the cached package ${named(folder)} is damaged and is fetched again`,
     );
     await this.#remove(key);
     return null;
@@ -92,7 +92,7 @@ export class PackageCache {
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
       });
       const kept = await this.get(key);
-      if (!kept) throw new SluiceError('registry_unavailable', `${folder} does not keep what was written to it`);
+      if (!kept) throw new SluiceError('registry_unavailable', `${folder} does not retain written data`);
       await this.#evict();
       return { key, model: kept };
     } catch (cause) {
@@ -158,9 +158,12 @@ export class PackageCache {
 export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly PackageFile[]): void {
   const { file, sha256 } = manifest.onnx;
   const found = files.find((f) => f.name === path.posix.normalize(file));
-  if (!found) throw new SluiceError('model_invalid', `${ref}: the package holds no ${file}`);
+  if (!found) throw new SluiceError('model_invalid', `${ref}: the package contains no ${file}`);
   if (found.sha256 === sha256) return;
-  throw new SluiceError('model_hash_mismatch', `${ref}: ${file} has sha256 ${found.sha256}, model.yaml says ${sha256}`);
+  throw new SluiceError(
+    'model_hash_mismatch',
+    `${ref}: ${file} has sha256 ${found.sha256}, but model.yaml lists ${sha256}`,
+  );
 }
 
 /** A path inside a package that stays inside it on every system. */

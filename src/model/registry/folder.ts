@@ -234,7 +234,7 @@ export class FolderRegistry implements Registry {
       assertApprovedHash(entry, version, model);
       if (entry.states[version] === 'retired') this.#options.onRetired?.(`${ref.id}:${version}`);
       if (model.manifest.id !== ref.id || versionOf(model.manifest) !== version) {
-        throw new SluiceError('model_invalid', `${path.join(ref.id, version)}: model.yaml says it is ${model.ref}`);
+        throw new SluiceError('model_invalid', `${path.join(ref.id, version)}: model.yaml names ${model.ref}`);
       }
       return model;
     }

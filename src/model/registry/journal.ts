@@ -80,9 +80,9 @@ export function checkChain<E extends JournalEntry>(
     new SluiceError('signature_invalid', `entry ${i + 1} of ${entries.length} of the history ${how}`);
   for (const [i, entry] of entries.entries()) {
     const before = entries[i - 1];
-    if (entry.previous === undefined && inChain > 0) throw broken(i, 'has lost its place in the chain');
+    if (entry.previous === undefined && inChain > 0) throw broken(i, 'is not in its place in the chain');
     if (entry.previous !== undefined && entry.previous !== (before ? hashOf(before, textOf) : null)) {
-      throw broken(i, 'does not stand behind the one it was written behind: one was changed, added or taken out');
+      throw broken(i, 'does not follow the entry it was written after: an entry was changed, added or removed');
     }
     if (entry.previous !== undefined) inChain++;
     if (!keys || !(entry.signature !== undefined || asked(entry))) continue;

@@ -225,7 +225,7 @@ export class MlflowClient {
       value = undefined;
     }
     if (Value.Check(schema, value)) return value as Static<S>;
-    throw unavailable(this.#options.name, 'its answer is not that of an MLflow server');
+    throw unavailable(this.#options.name, 'the response is not that of an MLflow server');
   }
 
   /** @throws MlflowRefusal what the caller may expect | SluiceError registry_unavailable */
@@ -241,7 +241,7 @@ export class MlflowClient {
     const code = refusal?.error_code;
     if (typeof code === 'string' && reply.status !== 401 && reply.status !== 403)
       throw new MlflowRefusal(code, message);
-    throw unavailable(this.#options.name, `it answered ${reply.status} ${message}`.trim());
+    throw unavailable(this.#options.name, `it responded with ${reply.status} ${message}`.trim());
   }
 }
 

@@ -86,7 +86,7 @@ export class MlflowStore implements Store {
         if (root === null) {
           throw new SluiceError(
             'model_invalid',
-            `${ref}: its artifacts lie at ${new URL(uri).protocol}//…, which the tracking server does not serve (see its --serve-artifacts)`,
+            `${ref}: its artifacts are at ${new URL(uri).protocol}//…, which the tracking server does not serve (see its --serve-artifacts)`,
           );
         }
         const names = await this.#namesBelow(ref, root);
@@ -137,7 +137,7 @@ export class MlflowStore implements Store {
   async setState(): Promise<never> {
     throw new SluiceError(
       'usage',
-      `${this.name} keeps no states of versions: approve, retire and remove them in MLflow`,
+      `${this.name} does not store version states: approve, retire and remove versions in MLflow`,
     );
   }
 
@@ -182,7 +182,7 @@ export class MlflowStore implements Store {
       const text = await readFile(path.join(folder, MANIFEST), 'utf8');
       const manifest = Buffer.from(version === wanted ? text : await withVersion(text, version));
       if (version !== wanted && files.some((f) => f.name === SIGNATURE)) {
-        throw new SluiceError('usage', `${this.name} gave the number ${version}, and ${wanted} is what was signed`);
+        throw new SluiceError('usage', `${this.name} assigned the number ${version}, but ${wanted} was signed`);
       }
       const sha256 = createHash('sha256').update(manifest).digest('hex');
       const uploaded = files.map((f) => (f.name === MANIFEST ? { ...f, bytes: manifest.length, sha256 } : f));
@@ -230,7 +230,7 @@ export class MlflowStore implements Store {
         (item.folder ? folders : names).push(name);
       }
       if (names.length + folders.length > FILES_MAX) {
-        throw new SluiceError('model_invalid', `${ref} holds more than ${FILES_MAX} files`);
+        throw new SluiceError('model_invalid', `${ref} contains more than ${FILES_MAX} files`);
       }
     }
     return names.sort();
@@ -274,7 +274,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
   if (!taken) return;
   if (isWhole(taken)) throw new SluiceError('version_exists', `${id}:${version} already exists`);
   if (epochMs() - taken.creation_timestamp < STALE_UPLOAD_MS) {
-    throw new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
+    throw new SluiceError('version_exists', `another process is uploading ${id}:${version}`);
   }
 }
 
@@ -297,7 +297,7 @@ async function withVersion(text: string, version: string): Promise<string> {
   if (parsed.ok && String(parsed.value.version) === version) return changed;
   throw new SluiceError(
     'model_invalid',
-    `the version in ${MANIFEST} cannot be set to ${version}: write it on a line of its own`,
+    `the version in ${MANIFEST} cannot be set to ${version}: put it on its own line`,
   );
 }
 

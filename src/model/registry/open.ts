@@ -28,7 +28,10 @@ interface OpenRemoteOptions {
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
   if (open.approvals && address.startsWith('mlflow')) {
-    throw new SluiceError('usage', `${address} keeps no approvals: require_approval needs a folder or object storage`);
+    throw new SluiceError(
+      'usage',
+      `${address} does not store approvals: require_approval needs a folder or object storage`,
+    );
   }
   return new RemoteRegistry(openStore(address, options, env), {
     cacheFolder: options.cache_folder ?? cacheFolder(env),
@@ -44,11 +47,11 @@ export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegi
 
 function openStore(address: string, options: RegistryOptions, env: OpenRemoteOptions['env']): Store {
   const url = URL.parse(address);
-  if (!url) throw new SluiceError('usage', `the registry ${address} is no folder and no address`);
+  if (!url) throw new SluiceError('usage', `the registry ${address} is neither a folder nor a supported address`);
   if (url.username || url.password || url.search || url.hash) {
     throw new SluiceError(
       'usage',
-      'the address of a registry holds no user, no password and no query; see docs/registries.md',
+      'the address of a registry must not contain a user, password or query; see docs/registries.md',
     );
   }
   const common = { timeoutMs: options.timeout_ms, retries: options.retries };
@@ -77,7 +80,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
       caFile: options.ca_file ?? env.MLFLOW_TRACKING_SERVER_CERT_PATH,
     });
   }
-  throw new SluiceError('usage', `the registry ${address} is none of a folder, s3://, mlflow+https://, mlflow+http://`);
+  throw new SluiceError('usage', `the registry ${address} must be a folder, s3://, mlflow+https:// or mlflow+http://`);
 }
 
 const addressOf = (what: string, text: string): URL => httpAddress(`${what} ${text}`, text);

@@ -108,7 +108,7 @@ export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   if (Object.hasOwn(aliases, alias)) {
     const version = aliases[alias]!;
     if (!entry.versions.includes(version)) {
-      throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which is not there`);
+      throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which does not exist`);
     }
     return assertTarget(entry, version);
   }
@@ -127,34 +127,31 @@ function newest({ id, versions, states, approved }: ResolvableEntry): string {
   if (standing.length === 0) throw new SluiceError('model_retired', `every version of ${id} is retired`);
   const found = standing.findLast((v) => approved === null || Object.hasOwn(approved, v));
   if (found !== undefined) return found;
-  throw new SluiceError('approval_missing', `no version of ${id} has an approval that counts`);
+  throw new SluiceError('approval_missing', `no version of ${id} has a valid approval`);
 }
 
 /** A version that an alias may mean. @throws SluiceError model_not_found | model_retired | approval_missing */
 export function assertTarget(entry: ResolvableEntry, version: string): string {
   if (!entry.versions.includes(version)) throw noVersion(entry, version);
   if (entry.states[version] === 'retired') {
-    throw new SluiceError('model_retired', `${entry.id}:${version} is retired: no alias may mean it`);
+    throw new SluiceError('model_retired', `${entry.id}:${version} is retired: an alias cannot point to it`);
   }
   return approvedOnly(entry, version);
 }
 
 function approvedOnly({ id, approved }: ResolvableEntry, version: string): string {
   if (approved === null || Object.hasOwn(approved, version)) return version;
-  throw new SluiceError('approval_missing', `${id}:${version} has no approval that counts`);
+  throw new SluiceError('approval_missing', `${id}:${version} has no valid approval`);
 }
 
 /** @throws SluiceError approval_missing: another package was approved */
 export function assertApprovedHash({ approved }: ResolvableEntry, version: string, model: ModelPackage): void {
   if (approved === null || approved[version] === model.sha256) return;
-  throw new SluiceError(
-    'approval_missing',
-    `${model.ref} is not the package that was approved: its hash is another one`,
-  );
+  throw new SluiceError('approval_missing', `${model.ref} is not the approved package: its hash differs`);
 }
 
 const noVersion = ({ id, versions, states }: ModelEntry, version: string): SluiceError => {
-  const removed = states[version] === 'removed' ? ' any more: it was removed' : '';
+  const removed = states[version] === 'removed' ? '; it was removed' : '';
   return new SluiceError(
     'model_not_found',
     `${id} has no version ${version}${removed} (it has ${versions.join(', ')})`,

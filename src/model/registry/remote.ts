@@ -264,7 +264,10 @@ export class RemoteRegistry implements Registry {
     checkModelFile(model, files);
     const invalid = files.find((f) => !isPackagePath(f.name));
     if (invalid)
-      throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(invalid.name)}`);
+      throw new SluiceError(
+        'usage',
+        `${folder}: a package cannot contain a file named ${JSON.stringify(invalid.name)}`,
+      );
     const added = await this.#store.add(id, version, folder, [...files], by);
     await this.#changed(id);
     return added;
@@ -383,10 +386,13 @@ export class RemoteRegistry implements Registry {
         },
         (m) => {
           if (m.manifest.id !== entry.id || versionOf(m.manifest) !== version) {
-            throw new SluiceError('model_invalid', `${this.#store.name}: model.yaml of ${ref} says it is ${m.ref}`);
+            throw new SluiceError('model_invalid', `${this.#store.name}: model.yaml of ${ref} names ${m.ref}`);
           }
           if (expected !== undefined && expected !== m.sha256) {
-            throw new SluiceError('model_hash_mismatch', `${ref} is not what was added to ${this.#store.name}`);
+            throw new SluiceError(
+              'model_hash_mismatch',
+              `${ref} differs from the version that was added to ${this.#store.name}`,
+            );
           }
         },
       );
@@ -445,9 +451,9 @@ export class RemoteRegistry implements Registry {
     if (reached !== this.#down || this.#closed) return;
     this.#down = !reached;
     const { log } = this.#options;
-    if (reached) log?.('info', 'registry_up', words`the registry ${named(this.#store.name)} is reached again`);
+    if (reached) log?.('info', 'registry_up', words`the registry ${named(this.#store.name)} is reachable again`);
     else {
-      const says = words`the registry cannot be reached, references keep their last meaning: ${saysOf(error)}`;
+      const says = words`the registry is unreachable; serving the last known versions: ${saysOf(error)}`;
       log?.('warn', 'registry_down', says, faultFields(error));
     }
   }

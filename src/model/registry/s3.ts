@@ -112,7 +112,7 @@ export class S3Store implements Store {
       }
       await pause(attempt);
     }
-    throw unavailable(this.name, `the versions of ${id} are judged by others all the time`);
+    throw unavailable(this.name, `other processes keep changing the states of ${id}`);
   }
 
   async fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }> {
@@ -162,7 +162,7 @@ export class S3Store implements Store {
       }
       await pause(attempt);
     }
-    throw unavailable(this.name, `${id}@${alias} is moved by others all the time`);
+    throw unavailable(this.name, `other processes keep moving ${id}@${alias}`);
   }
 
   async history(id: string): Promise<AliasMove[]> {
@@ -228,7 +228,7 @@ export class S3Store implements Store {
     const absent = await this.#client.put(claim, body, { ifNone: true });
     const changed = await this.#client.put(claim, body, { ifMatch: '"00000000000000000000000000000000"' });
     if (absent !== 'done' && changed !== 'done') return;
-    throw unavailable(this.name, 'it does not honour If-None-Match and If-Match on PUT, which a registry needs');
+    throw unavailable(this.name, 'it does not support If-None-Match and If-Match on PUT, which a registry needs');
   }
 
   async #states(id: string): Promise<{ journal: StateEntry[]; text: string; etag: string | null }> {
@@ -288,7 +288,7 @@ export class S3Store implements Store {
       if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
       await pause(attempt);
     }
-    throw unavailable(this.name, `the history of ${id} is written by others all the time`);
+    throw unavailable(this.name, `other processes keep writing the history of ${id}`);
   }
 }
 
@@ -301,7 +301,7 @@ const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} already exists`);
 
 const beingAdded = (id: string, version: string): SluiceError =>
-  new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
+  new SluiceError('version_exists', `another process is uploading ${id}:${version}`);
 
 const hashOf = (text: string | undefined): string =>
   createHash('sha256')

@@ -49,9 +49,9 @@ export function stateEntryFor(history: readonly StateEntry[], planned: PlannedSt
   const from = lastOf(history, version)?.to ?? null;
   // One that was proposed and never arrived is proposed again.
   if (to === 'proposed' && from !== null && from !== 'proposed') {
-    throw new SluiceError('version_exists', `version ${version} ${from === 'removed' ? 'was removed, and its number is not given again' : 'is in the journal already'}`); // biome-ignore format: one line
+    throw new SluiceError('version_exists', `version ${version} ${from === 'removed' ? 'was removed, and its number is not reused' : 'is already in the journal'}`); // biome-ignore format: one line
   }
-  if (to === 'retired' && from === 'retired') throw new SluiceError('model_retired', `${version} is retired already`);
+  if (to === 'retired' && from === 'retired') throw new SluiceError('model_retired', `${version} is already retired`);
   if (to === 'approved') assertOther(history, version, key);
   const at = new Date(epochMs()).toISOString();
   const entry = { at, who, version, from, to, ...(why === undefined ? {} : { why }), package_sha256 };
@@ -63,10 +63,13 @@ function assertOther(history: readonly StateEntry[], version: string, key: KeyOb
   const adder = proposalOf(history, version)?.signature;
   if (!adder) return;
   if (!key) {
-    throw new SluiceError('approval_refused', `who added ${version} signed it: whoever approves it signs, too (--key)`);
+    throw new SluiceError(
+      'approval_refused',
+      `${version} was signed when it was added, so the approval must be signed, too (--key)`,
+    );
   }
   if (signerId(key) !== adder.keyid) return;
-  throw new SluiceError('approval_refused', `${version} was added with this very key: somebody else has to approve it`);
+  throw new SluiceError('approval_refused', `${version} was added with this key: another person must approve it`);
 }
 
 const STATES: readonly string[] = ['proposed', 'approved', 'retired', 'removed'] satisfies RecordedState[];
@@ -81,7 +84,7 @@ export function readStates(file: string, text: string): StateEntry[] {
       if (typeof version !== 'string' || !STATES.includes(to)) throw new Error('of another form');
       return [{ ...journalFields(entry), version, from, to }];
     } catch (cause) {
-      throw new SluiceError('model_invalid', `${file}:${i + 1}:1 is no entry of a journal of versions`, { cause });
+      throw new SluiceError('model_invalid', `${file}:${i + 1}:1 is not an entry of a version journal`, { cause });
     }
   });
 }

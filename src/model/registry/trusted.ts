@@ -56,10 +56,10 @@ export function publicKeys(pem: string, file: string): KeyObject[] {
     for (const text of pem.split(END).slice(0, -1))
       keys.push(createPublicKey(`${text.slice(text.indexOf('-----BEGIN'))}${END}`));
   } catch (cause) {
-    throw new SluiceError('usage', `${file} holds a damaged public key`, { cause });
+    throw new SluiceError('usage', `${file} contains a damaged public key`, { cause });
   }
   if (keys.length > 0) return keys;
-  throw new SluiceError('usage', `${file} holds no public key in PEM`);
+  throw new SluiceError('usage', `${file} contains no public key in PEM format`);
 }
 
 /**
@@ -68,7 +68,7 @@ export function publicKeys(pem: string, file: string): KeyObject[] {
  */
 export async function trusting(registry: Registry, policy: TrustPolicy): Promise<Registry> {
   if (policy.require_signer !== undefined && policy.require_signature === undefined) {
-    throw new SluiceError('usage', 'require_signer names certificates, and require_signature gives none to check them');
+    throw new SluiceError('usage', 'require_signer needs certificates in require_signature');
   }
   if (!policy.require_lock && policy.require_signature === undefined) return registry;
   const check = await checkOf(policy);
@@ -102,7 +102,7 @@ async function checkOf(policy: TrustPolicy): Promise<(model: ModelPackage) => Pr
   const trust = signing?.trustOf(pem, file!, policy.require_signer ?? null);
   return async (model) => {
     if (policy.require_lock && !model.locked) {
-      throw new SluiceError('lock_missing', `${model.ref} has no ${LOCK}, and only packages that have one are loaded`);
+      throw new SluiceError('lock_missing', `${model.ref} has no ${LOCK}, but the configuration requires one`);
     }
     if (signing && trust) await signing.verifySignature(model, trust);
   };

@@ -37,7 +37,7 @@ export function assertUnmeant(entry: ResolvableEntry, version: string): void {
   const meaning = Object.entries(aliases).flatMap(([alias, v]) => (v === version ? [`${id}@${alias}`] : []));
   if (!Object.hasOwn(aliases, 'champion') && isMeantBare(entry, version)) meaning.unshift(`${id} (the newest)`);
   if (meaning.length === 0) return;
-  throw new SluiceError('model_in_use', `${id}:${version} is what ${meaning.join(', ')} means: point elsewhere first`);
+  throw new SluiceError('model_in_use', `${meaning.join(', ')} points to ${id}:${version}: move it first`);
 }
 
 /** Without a policy, too: others may resolve without one. */
@@ -56,7 +56,7 @@ function isMeantBare(entry: ResolvableEntry, version: string): boolean {
 export async function assertNotSigner(model: ModelPackage, { key }: Mover): Promise<void> {
   if (!model.files.some((f) => f.name === SIGNATURE)) return;
   if (!key) {
-    throw new SluiceError('approval_refused', `${model.ref} is signed: whoever approves it signs, too (--key)`);
+    throw new SluiceError('approval_refused', `${model.ref} is signed, so the approval must be signed, too (--key)`);
   }
   const [{ createPublicKey }, { verifySignature }] = await Promise.all([
     import('node:crypto'),
@@ -64,8 +64,5 @@ export async function assertNotSigner(model: ModelPackage, { key }: Mover): Prom
   ]);
   const own = await verifySignature(model, { kind: 'key', key: createPublicKey(key) }).catch(() => null);
   if (own === null) return;
-  throw new SluiceError(
-    'approval_refused',
-    `${model.ref} was signed with this very key: somebody else has to approve it`,
-  );
+  throw new SluiceError('approval_refused', `${model.ref} was signed with this key: another person must approve it`);
 }

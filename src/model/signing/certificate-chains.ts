@@ -11,9 +11,9 @@ export function readCertificates(pem: string, file: string): X509Certificate[] {
     const found = blocks.map((text) => new X509Certificate(text.slice(text.lastIndexOf(BEGIN)) + END));
     if (found.length > 0) return found;
   } catch (cause) {
-    throw new SluiceError('usage', `${file} holds a certificate that cannot be read`, { cause });
+    throw new SluiceError('usage', `${file} contains an unreadable certificate`, { cause });
   }
-  throw new SluiceError('usage', `${file} holds no certificate in PEM`);
+  throw new SluiceError('usage', `${file} contains no certificate in PEM format`);
 }
 
 const MAX_LENGTH = 8;

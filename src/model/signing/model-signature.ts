@@ -72,19 +72,19 @@ function readModelStatement(payload: Buffer): Named[] {
     const algorithms = statement.predicate.resources.map((r) => r.algorithm);
     if (method !== 'files' || [hash_type, ...algorithms].some((a) => a !== 'sha256')) {
       throw invalidStatement(
-        'names files by another hash than SHA-256, or pieces of them: sign with the defaults of model_signing',
+        'uses another hash than SHA-256 or parts of files: sign with the defaults of model_signing',
       );
     }
     const { resources } = statement.predicate;
     const named = resources.map((r) => ({ name: String(r.name), sha256: String(r.digest) }));
     const [subject, ...others] = statement.subject;
     if (others.length > 0 || subject!.digest.sha256 !== rootOf(named.map((r) => r.sha256))) {
-      throw new Error('its digest is not that of its files');
+      throw new Error('its digest does not match its files');
     }
     return named;
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
-    throw invalidStatement('holds no statement of the model-signing format', cause);
+    throw invalidStatement('contains no statement in the model-signing format', cause);
   }
 }
 
@@ -103,9 +103,9 @@ function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signe
   const names = new Set(now.map((f) => f.name));
   for (const name of before.keys()) {
     const hidden = name.split('/').some((part) => part.startsWith('.'));
-    if (!names.has(name) && !hidden) faults.push(`${name} is gone`);
+    if (!names.has(name) && !hidden) faults.push(`${name} was removed`);
   }
-  if (faults.length > 0) throw invalidStatement(`of ${ref} is of other files: ${faults.slice(0, 5).join(', ')}`);
+  if (faults.length > 0) throw invalidStatement(`of ${ref} does not match its files: ${faults.slice(0, 5).join(', ')}`);
 }
 
 const BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
@@ -155,12 +155,15 @@ export function signerOf(pem: string, file: string, certificates: { pem: string;
   try {
     key = createPrivateKey(pem);
   } catch (cause) {
-    throw new SluiceError('usage', `${file} holds no private key in PEM without a passphrase`, { cause });
+    throw new SluiceError('usage', `${file} contains no private key in PEM format without a passphrase`, { cause });
   }
-  if (!hashFor(key)) throw new SluiceError('usage', `${file} holds a key that is not on P-256, P-384 or P-521`);
+  if (!hashFor(key)) throw new SluiceError('usage', `${file} contains a key that is not on P-256, P-384 or P-521`);
   const chain = certificates === null ? [] : readCertificates(certificates.pem, certificates.file);
   if (certificates !== null && !chain[0]!.checkPrivateKey(key)) {
-    throw new SluiceError('usage', `the first certificate of ${certificates.file} is not that of the key in ${file}`);
+    throw new SluiceError(
+      'usage',
+      `the first certificate of ${certificates.file} does not belong to the key in ${file}`,
+    );
   }
   return { key, certificates: chain };
 }
@@ -174,16 +177,16 @@ export function trustOf(pem: string, file: string, signers: readonly string[] | 
     return { kind: 'certificates', certificates: readCertificates(pem, file), signers };
   }
   if (signers !== null) {
-    throw new SluiceError('usage', `names of signers need certificates, and ${file} holds a public key or nothing`);
+    throw new SluiceError('usage', `signer names need certificates, but ${file} contains none`);
   }
   let key: KeyObject;
   try {
     if (/PRIVATE KEY/.test(pem)) throw new Error('it is a private key');
     key = createPublicKey(pem);
   } catch (cause) {
-    throw new SluiceError('usage', `${file} holds neither a public key nor certificates in PEM`, { cause });
+    throw new SluiceError('usage', `${file} contains neither a public key nor certificates in PEM format`, { cause });
   }
-  if (!hashFor(key)) throw new SluiceError('usage', `${file} holds a key that is not on P-256, P-384 or P-521`);
+  if (!hashFor(key)) throw new SluiceError('usage', `${file} contains a key that is not on P-256, P-384 or P-521`);
   return { kind: 'key', key };
 }
 
@@ -218,7 +221,7 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
     if (publicKey?.hint && publicKey.hint !== hint) throw invalid('was made with another key');
     return { key: trust.key, by: `key ${hint}` };
   }
-  if (!x509CertificateChain) throw invalid('was made with a key, and certificates are asked for');
+  if (!x509CertificateChain) throw invalid('was made with a key, but certificates are required');
   if (x509CertificateChain.certificates.length > MAX_CERTIFICATES) {
     throw invalid(`has more than ${MAX_CERTIFICATES} certificates`);
   }
@@ -226,7 +229,7 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
     (c) => new X509Certificate(Buffer.from(c.rawBytes, 'base64')),
   );
   if (!leadsToRoot(signer!, between, trust.certificates)) {
-    throw invalid('was made with a certificate that leads to none of those that are trusted');
+    throw invalid('was made with a certificate that no trusted certificate issued');
   }
   if (!isForSigning(signer!)) throw invalid('was made with a certificate that is not for signatures of code');
   const by = signer!.subject.replaceAll('\n', ', ');
@@ -259,7 +262,7 @@ export function verifyModel(
     signed = signedWith(bundle, trust);
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
-    throw invalid('is no signature in the model-signing format', cause);
+    throw invalid('is not a signature in the model-signing format', cause);
   }
   const hash = hashFor(signed.key);
   if (!hash || !verify(hash, preAuthentication(payload), signed.key, signature)) {

@@ -132,7 +132,7 @@ async function firstRecordsOf(
       }
     } catch (error) {
       if (!stop.signal.aborted) throw error;
-      log(`partition ${partition} of ${topic}: a transaction is open, what is behind it was not tried`);
+      log(`partition ${partition} of ${topic}: records after an open transaction were not tried`);
     }
   }
   return found;

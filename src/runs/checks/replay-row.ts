@@ -39,7 +39,7 @@ type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
 export async function replayRow({ output, predicate, model, row, input }: ReplayOptions): Promise<Replayed> {
   if (model.sha256 !== predicate.model.package_sha256) {
     const named = `the manifest names the package ${predicate.model.package_sha256}`;
-    throw new SluiceError('verification_failed', `${named}, and that of ${model.ref} is ${model.sha256}`);
+    throw new SluiceError('verification_failed', `${named}, but ${model.ref} has ${model.sha256}`);
   }
   const to = outputEnd(predicate, output);
   if (to.format === 'json') {

@@ -23,7 +23,7 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
     throw new SluiceError('usage', 'replay of a pipeline needs a sink of type postgres; of a file, name the file');
   }
   const passthrough = score.passthrough ?? [];
-  if (passthrough === '*') throw new SluiceError('usage', 'a table needs the names of its columns');
+  if (passthrough === '*') throw new SluiceError('usage', 'a table needs a list of columns');
   const from = await inputOf(pipeline, input);
   const source = await openInputRow(from, { row, model, score });
   const output = { format: 'csv', delimiter: ',', copy: true } as const;

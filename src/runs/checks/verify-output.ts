@@ -66,7 +66,7 @@ export async function readManifest(
   const text = await storedText(file).catch((cause) => {
     throw new SluiceError('manifest_invalid', `${file} cannot be read: ${fileFault(cause)}`, { cause });
   });
-  if (text === null) throw new SluiceError('manifest_invalid', `${file} is not there`);
+  if (text === null) throw new SluiceError('manifest_invalid', `${file} does not exist`);
   const { statement, signedBy } = unseal(text, key);
   try {
     return { predicate: predicateOf(statement), signedBy };
@@ -92,7 +92,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   const name = options.writtenAs ?? path.basename(options.output);
   // Otherwise an output that was signed for another day would pass as this one.
   if (output.name !== name) {
-    const text = `output: the manifest is about ${output.name}, not ${name} (--written-as names what was renamed)`;
+    const text = `output: the manifest describes ${output.name}, not ${name} (use --written-as for a renamed file)`;
     findings.push(finding('output', 'name', text));
   }
   const listName = options.list ?? (list && besideStored(options.output, list.name));
@@ -155,7 +155,7 @@ async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): 
     if (located.changed.length > 0 || located.unreadable !== null) return { file, at, isWhole: false, end, ...located };
     if (at.compression === 'none' && !at.declared?.encoding)
       return finding(file, 'content', `${file}: the file was changed`);
-    return finding(file, 'stored', `${file}: the file was compressed or encoded anew: its rows are what they were`);
+    return finding(file, 'stored', `${file}: the file was compressed or encoded again, but its rows are unchanged`);
   } catch (error) {
     const { code, message } = asSluiceError(error, 'input_unreadable');
     return finding(file, code === 'input_not_found' ? 'missing' : 'content', `${file}: ${message}`);
@@ -332,7 +332,7 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   const before = new Map(model.files.map((f) => [f.name, f.sha256]));
   const findings: ProofFinding[] = [];
   for (const [name, sha256] of before) {
-    if (!now.has(name)) findings.push(make(`${name} is gone`));
+    if (!now.has(name)) findings.push(make(`${name} was removed`));
     else if (now.get(name) !== sha256) findings.push(make(`${name} was changed`));
   }
   for (const name of now.keys()) if (!before.has(name)) findings.push(make(`${name} was added`));

@@ -67,7 +67,7 @@ export const alreadyScoredPlugin: RunPlugin = {
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
       result.inputsDoneBefore++;
-      const says = words`${named(input.name)} was scored before, by the same package and options: its output stays`;
+      const says = words`${named(input.name)} was already scored with the same package and options; skipping`;
       context.log('info', 'input_done_before', says);
       return 'skip';
     };

@@ -14,10 +14,7 @@ const sumOf = (before: string, text: string | Uint8Array): string =>
 
 /** A file of the journal is missing or changed. */
 export const changedMeanwhile = (what: string): SluiceError =>
-  new SluiceError(
-    'checkpoint_mismatch',
-    `${what} changed since the run was interrupted; begin from the start with --restart`,
-  );
+  new SluiceError('checkpoint_mismatch', `cannot resume: ${what} changed since the interrupted run (use --restart)`);
 
 export interface JournalRead {
   lines: readonly unknown[];

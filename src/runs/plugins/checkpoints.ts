@@ -69,7 +69,7 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
   if (obstacle !== null && resume === 'asked') {
     const what = `--resume: ${obstacle.why}`;
     if (obstacle.refused) throw new SluiceError('usage', what);
-    log('warn', 'run_not_resumed', words`${named(what)}; it begins from the start`, { rows: 0 });
+    log('warn', 'run_not_resumed', words`${named(what)}; starting from the beginning`, { rows: 0 });
   }
   if (obstacle !== null || output === null) return null;
   const identity = await identityOf({ ...options, output });
@@ -84,28 +84,28 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
 /** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
-  if (input.planned) return { refused: true, why: 'a shard begins again from its start' };
+  if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
   if (input.query && !input.query.key) {
-    return { refused: true, why: 'rows without a key: come in another order the next time' };
+    return { refused: true, why: 'rows without a key can arrive in another order' };
   }
-  if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
-  if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };
+  if (output === null) return { refused: true, why: 'only runs into files can be resumed' };
+  if (output.name === STDIO) return { refused: true, why: 'runs into standard output cannot be resumed' };
   if (isColumnar(output.format)) {
     const what = output.format === 'parquet' ? 'a Parquet file' : 'an Arrow table';
-    return { refused: false, why: `${what} is written from its beginning` };
+    return { refused: false, why: `${what} cannot be appended to` };
   }
   if (shared) {
-    return { refused: false, why: 'one list of rejected rows is that of several inputs; put {name} into its path' };
+    return { refused: false, why: 'several inputs share one rejects file; put {name} in its path' };
   }
   const away = [output.name, list].find((name) => name !== null && isObject(name));
-  if (away !== undefined) return { refused: true, why: `${away} is in object storage, and is written as a whole` };
+  if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
   const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
   // Opening it reports that it is missing.
   if (file?.isFile() === false) {
-    return { refused: true, why: `${input.name} is no regular file, and cannot be read again` };
+    return { refused: true, why: `${input.name} is not a regular file and cannot be read again` };
   }
   for (const file of list === null ? [output.name] : [output.name, list]) {
-    if (!(await isRevocable(file))) return { refused: true, why: `${file} is no regular file` };
+    if (!(await isRevocable(file))) return { refused: true, why: `${file} is not a regular file` };
   }
   return null;
 }
@@ -218,7 +218,7 @@ class FileCheckpoints implements StepObserver {
       this.#off = true;
       const { log, output } = this.#parts;
       const why = isFull(error) ? words`no room` : kindOf(error);
-      log('warn', 'checkpoint_failed', words`no more checkpoints of ${named(output)}: ${why}`);
+      log('warn', 'checkpoint_failed', words`cannot write further checkpoints of ${named(output)}: ${why}`);
     }
   }
 
@@ -258,7 +258,7 @@ class FileCheckpoints implements StepObserver {
     }
     await this.#writer?.close();
     await set.leave();
-    const says = words`what was written of ${named(output)} stays hidden beside it, and --resume goes on with it`;
+    const says = words`the partial output of ${named(output)} is kept; use --resume to continue`;
     if (error.code !== 'checkpoint_mismatch') log('info', 'run_left', says);
   }
 }

@@ -87,7 +87,7 @@ export async function findInterrupted(search: Search): Promise<Found | null> {
   const first = candidates[0];
   if (resume === 'no') {
     const rows = first?.run.last.rows ?? 0;
-    const says = words`an interrupted run had written ${rows} rows of ${named(output)}, and --resume goes on with it; this one begins from the start`;
+    const says = words`an interrupted run wrote ${rows} rows of ${named(output)} (resume it with --resume); starting from the beginning`;
     if (first) log('warn', 'run_not_resumed', says, { rows });
     return null;
   }
@@ -95,7 +95,7 @@ export async function findInterrupted(search: Search): Promise<Found | null> {
   if (fits) return adopt(fits, search);
   if (first) throw mismatch(output, first.run, differencesOf(first.run.head.identity, identity));
   if (beside.some((l) => l.standing === 'running')) {
-    const says = words`another run writes ${named(output)} at this moment; this one begins from the start`;
+    const says = words`another run is writing ${named(output)}; starting from the beginning`;
     log('warn', 'run_not_resumed', says, { rows: 0 });
   }
   return null;
@@ -110,10 +110,10 @@ async function adopt(
   if (last.list !== null) files.push({ target: list!, bytes: last.list });
   const file = await set.adopt(leftOver, output, files);
   if (file !== null) {
-    log('info', 'run_resumed', words`${named(output)} goes on behind row ${last.rows}`, { rows: last.rows });
+    log('info', 'run_resumed', words`resuming ${named(output)} after row ${last.rows}`, { rows: last.rows });
     return { file, run };
   }
-  const says = words`what an interrupted run had written of ${named(output)} is not there as a whole; this one begins from the start`;
+  const says = words`the partial output of ${named(output)} is incomplete; starting from the beginning`;
   log('warn', 'run_not_resumed', says, { rows: last.rows });
   return null;
 }
@@ -134,8 +134,8 @@ async function readRun(file: string): Promise<Interrupted | null> {
 }
 
 export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, differences: readonly string[]) {
-  const what = `${output}: an interrupted run had written ${last.rows} rows of it, and this run is another one`;
-  const help = 'run it as it was, or begin from the start with --restart';
+  const what = `${output}: cannot resume the interrupted run, which wrote ${last.rows} rows`;
+  const help = 'restore what changed, or use --restart';
   return new SluiceError('checkpoint_mismatch', `${what}: ${differences.join(', ')} changed; ${help}`);
 }
 
@@ -172,8 +172,8 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
     // Earlier versions cut and identified them as lines of text.
-    ...(isColumnar(input.format) ? { 'what tells a table from others': 'its cells' } : {}),
-    'whether a manifest is left': spec.manifest !== false,
+    ...(isColumnar(input.format) ? { 'the identity of the table': 'its cells' } : {}),
+    'whether a manifest is written': spec.manifest !== false,
     'the version of Sluice': VERSION,
     // Compressors and the text of numbers are of the runtime.
     'the version of Node': process.version,

@@ -208,7 +208,7 @@ class RunProof implements BlockProof {
     const { decompressed } = await import('../../io/source/decompressed.ts');
     const marks = (this.#of.earlier ?? []).flatMap(({ output }) => output ?? []);
     const isSame = await this.#output.readAgain(decompressed(raw, this.#of.output.compression), marks);
-    if (!isSame) throw changedMeanwhile('what had been written of the output');
+    if (!isSame) throw changedMeanwhile('the partial output');
   };
 
   takeNew(): readonly ProvenBlock[] {

@@ -80,18 +80,16 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
       said = JSON.parse(await namedText(`${file}${PART_ENDING}`));
     } catch (cause) {
       if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
-      throw wrong(
-        ` is no part of a run in shards: ${path.basename(file)}${PART_ENDING} is not beside it, or damaged`,
-        cause,
-      );
+      throw wrong(` is not a part of a sharded run: ${path.basename(file)}${PART_ENDING} is missing or damaged`, cause);
     }
     const { sha256, ...part } = said;
     if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${PART_ENDING} was changed`);
     if (Array.isArray(part.blocks))
       throw wrong(' was described by an earlier release of Sluice: score its shard again');
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
-    if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
-    if (part.rejects !== null && !isPlainName(part.rejects.name)) throw wrong(`${PART_ENDING} names a list elsewhere`);
+    if (part.output.name !== path.basename(file)) throw wrong(' was renamed');
+    if (part.rejects !== null && !isPlainName(part.rejects.name))
+      throw wrong(`${PART_ENDING} names a rejects file in another folder`);
     parts.push({ ...part, path: file });
   }
   return parts;

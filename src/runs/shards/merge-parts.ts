@@ -115,7 +115,7 @@ export const filesOfParts = (parts: readonly FoundPart[]): RunFile[] =>
 
 export const filesMerged = (files: readonly MergedFile[]): RunFile[] => [
   ...files.map(({ output, file }) => ({ name: output, role: `the output of ${file.name}` })),
-  ...[...new Set(files.map(({ list }) => list))].map((name) => ({ name, role: 'the list of rejected rows' })),
+  ...[...new Set(files.map(({ list }) => list))].map((name) => ({ name, role: 'the rejects file' })),
 ];
 
 /** The same as for one run: an input all of whose rows were rejected has failed. @throws SluiceError nothing_scored */

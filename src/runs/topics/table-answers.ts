@@ -154,7 +154,7 @@ export class TableAnswers implements AnswerSink {
       const reason = {
         code: 'invalid_character' as ErrorCode,
         column: row.column,
-        message: 'holds a NUL character',
+        message: 'contains a NUL character',
       };
       if (!answers.reject(record, reason)) rows.push(layout.rejectedRow(record, value, reason));
     }

@@ -123,11 +123,11 @@ checkTest('where metrics cannot be left, the run is what it was', async () => {
   const { code, stderr } = await sluiceHere(['run', file, ...places]);
   expect(code).toBe(0);
   expect(stderr).toContain('cannot write the metrics to');
-  expect(stderr).toContain('the metrics are not left at the push gateway');
+  expect(stderr).toContain('cannot push the metrics');
   expect(stderr).not.toContain('secret');
   expect(existsSync(`${folder}/out.csv`)).toBe(true);
   const wrong = await sluiceHere(['run', file, '--push-gateway', 'ftp://x']);
-  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('one of http or https')]);
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('must start with http:// or https://')]);
 });
 
 checkTestNeeding(

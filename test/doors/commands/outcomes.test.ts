@@ -70,7 +70,7 @@ test('rows at fault are told, and nothing is written', async () => {
     stdout: '',
     stderr:
       'sluice: labels.csv: one row cannot be used [outcomes_invalid]\n' +
-      '  row 2, ok: not one of the words for an outcome [bad_boolean]\n' +
+      '  row 2, ok: not a configured outcome label [bad_boolean]\n' +
       '  Follow the message; no report was written.\n',
   });
   expect(['report.json', 'm.prom'].filter((f) => existsSync(path.join(cwd, f)))).toEqual([]);
@@ -80,14 +80,14 @@ const FILES = ['outcomes', 'scored.csv', '--labels', 'labels.csv'];
 const MISTAKES: [words: RegExp, args: string[]][] = [
   [/--labels or --labels-topic/, ['outcomes', 'scored.csv', '--key', 'id']],
   [/--labels or --labels-topic/, [...FILES, '--labels-topic', 't', '--key', 'id']],
-  [/name files of predictions, or the --pipeline/, ['outcomes', '--labels', 'labels.csv', '--key', 'id']],
-  [/--labels-topic needs the --pipeline/, ['outcomes', 'scored.csv', '--labels-topic', 't', '--key', 'id']],
+  [/missing predictions: name files, or use --pipeline/, ['outcomes', '--labels', 'labels.csv', '--key', 'id']],
+  [/--labels-topic needs --pipeline/, ['outcomes', 'scored.csv', '--labels-topic', 't', '--key', 'id']],
   [/need --key/, FILES],
   [/--labels needs --label-key/, ['outcomes', '--pipeline', 'p.yaml', '--labels', 'labels.csv']],
-  [/not from both/, [...FILES, '--key', 'id', '--month', 'month', '--time', 'at']],
-  [/not from both/, [...FILES, '--key', 'id', '--model', 'a:1', '--model-column', 'by']],
-  [/an alias may mean another version/, [...FILES, '--key', 'id', '--model', 'credit@champion']],
-  [/does not say which model made its predictions/, [...FILES, '--key', 'id']],
+  [/mutually exclusive/, [...FILES, '--key', 'id', '--month', 'month', '--time', 'at']],
+  [/mutually exclusive/, [...FILES, '--key', 'id', '--model', 'a:1', '--model-column', 'by']],
+  [/an alias may have moved since/, [...FILES, '--key', 'id', '--model', 'credit@champion']],
+  [/does not name the model of its predictions/, [...FILES, '--key', 'id']],
   [/the report is an input: labels\.csv/, [...FILES, '--key', 'id', '--model', 'a:1', '-o', 'labels.csv']],
   [/is written twice/, [...FILES, '--key', 'id', '--model', 'a:1', '-o', 'x', '--metrics-file', 'x']],
 ];

@@ -88,7 +88,7 @@ describe('exit codes', () => {
   });
 
   test.each([
-    [['score', '-m', 'credit-default'], /which file/],
+    [['score', '-m', 'credit-default'], /missing FILE/],
     [['score', 'x.csv'], /required option/],
     [['score', 'x.csv', '-m', 'credit-default', '--workers', '0'], /--workers takes/],
     [['score', 'x.csv', '-m', 'credit-default', '--wrokers', '2'], /did you mean --workers/i],
@@ -111,7 +111,7 @@ describe('exit codes', () => {
       [[folder], /is a folder \[input_not_found\]/],
       [[file, '-o', path.join(folder, 'no', 'such', 'folder.csv')], /ENOENT.*\[output_unwritable\]/],
       [[file, '-o', folder], /is a folder \[output_exists_as_folder\]/],
-      [[file, '--delimiter', 'tab', '-o', path.join(folder, 'o.csv')], /separated by comma.*\[wrong_delimiter\]/],
+      [[file, '--delimiter', 'tab', '-o', path.join(folder, 'o.csv')], /delimited by comma.*\[wrong_delimiter\]/],
     ];
     for (const [args, words] of cases) {
       const run = await score(args[0]!, ...args.slice(1));

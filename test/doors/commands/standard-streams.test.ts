@@ -59,7 +59,7 @@ describe('nobody reads standard output any more', () => {
       const run = await intoClosed('stdout', args, folderWithPortfolio());
       expect(run.other).not.toMatch(/EPIPE|^ +at /m);
       expect(run.code).toBe(code);
-      if (code === 1) expect(run.other).toMatch(/the reader of standard output went away \[output_closed\]/);
+      if (code === 1) expect(run.other).toMatch(/the reader closed standard output \[output_closed\]/);
     });
   }
 });

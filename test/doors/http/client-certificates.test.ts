@@ -229,9 +229,9 @@ testNeeding(
     };
     const named = { name: 'a', subject_cn: 'a', scopes: [] };
     await expect(start([named], ['behind_tls_proxy=["127.0.0.1"]'])).rejects.toThrow(
-      'a TLS proxy keeps them to itself',
+      'a TLS proxy does not pass them on',
     );
-    await expect(start([{ ...named, san_uri: 'b' }], ['behind_tls_proxy=["127.0.0.1"]'])).rejects.toThrow('say one of');
+    await expect(start([{ ...named, san_uri: 'b' }], ['behind_tls_proxy=["127.0.0.1"]'])).rejects.toThrow('set one of');
     const crl = ['tls.certificate=x', 'tls.key=y', 'tls.client_crl=z'];
     await expect(start([], crl)).rejects.toThrow('tls.client_ca');
   },

@@ -57,6 +57,6 @@ test('without a list there is no CORS; with * everybody may, and credentials nob
   expect(asked.headers['access-control-allow-origin']).toBe('*');
   expect(asked.headers).not.toHaveProperty('access-control-allow-credentials');
   for (const wrong of ['desk.bank.example', 'https://desk.bank.example/', 'https://*.bank.example/x', '']) {
-    expect(() => crossOrigin([wrong], 0)).toThrow('is no origin');
+    expect(() => crossOrigin([wrong], 0)).toThrow('is not an origin');
   }
 });

@@ -121,7 +121,7 @@ describe('what is refused is told in words, where these clients look for them', 
     expect((await s.call('GET', INFER)).status).toBe(405);
   });
 
-  test('more inputs than a request may have, and one that is no column of the model', async () => {
+  test('more inputs than a request may have, and one that is not a model column', async () => {
     const inputs = Array.from({ length: 2001 }, (_, i) => ({ ...first, name: `c${i}` }));
     expect((await infer({ inputs })).json).toMatchObject({ code: 'limit_exceeded', limit: 'columns' });
     const strange = await infer({ inputs: [...good, { ...first, name: 'x' }] });

@@ -128,7 +128,7 @@ test.each(Object.entries(MODELS))('%s: an answer and a rejected row', (_, model)
   expect(faultsOf([answer, rejected])).toEqual([]);
 });
 
-test('an interpreting the bundled model', async () => {
+test('an interpretation by the bundled model', async () => {
   const predictions = await interpreted();
   expect(predictions.filter((p) => 'interpretation' in p)).toHaveLength(38);
   expect(faultsOf(predictions)).toEqual([]);

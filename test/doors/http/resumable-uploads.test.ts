@@ -227,13 +227,13 @@ describe('wrong calls', () => {
     ['an unknown checksum', part('0', { 'upload-checksum': 'crc32 AAAA' }), 400, 'bad_request'],
     ['a checksum that is none', part('0', { 'upload-checksum': 'sha1 !' }), 400, 'bad_request'],
     [
-      'another checksum',
+      'does not match its Upload-Checksum',
       part('0', { 'upload-checksum': sum('sha1', Buffer.from('x')) }),
       460,
       'upload_checksum_mismatch',
     ],
     [
-      'another digest',
+      'does not match its Content-Digest',
       part('0', { 'content-digest': `sha-256=:${createHash('sha256').digest('base64')}:` }),
       400,
       'digest_mismatch',

@@ -78,7 +78,7 @@ test('scopes, models and expiry; a key file that changes is followed, a broken o
   expect(revoked.code).toBe(0);
   await expect.poll(async () => (await post(late)).status).toBe(401);
   writeFileSync(file, 'keys: [{name: x}]');
-  await expect.poll(() => told.join()).toContain('the keys stay as they are');
+  await expect.poll(() => told.join()).toContain('keeping the previous keys');
   expect((await post(tokens.all)).status).toBe(200);
 });
 
@@ -119,7 +119,7 @@ test('certificate files that change are used for new connections; a broken one i
   await expect.poll(seen).not.toBe(first);
   const second = await seen();
   writeFileSync(certificate, 'nonsense');
-  await expect.poll(() => told.join()).toContain('the certificate stays as it is');
+  await expect.poll(() => told.join()).toContain('keeping the previous certificate');
   expect(await seen()).toBe(second);
 });
 
@@ -200,7 +200,7 @@ checkTest('hostile framing is refused on its own connection and the others are s
   // the operation had begun: its connection is cut
   expect(replies[2]).toMatch(/^HTTP\/1\.1 400 |^$/);
   expect(replies[3]).toContain('too large');
-  expect(replies[4]).toMatch(/^HTTP\/1\.1 400 .*did not come in time/s);
+  expect(replies[4]).toMatch(/^HTTP\/1\.1 400 .*did not arrive in time/s);
   expect(replies[5]).toContain('client_gone');
   expect((await s.call('POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
 });

@@ -22,7 +22,7 @@ test('rows and inputs have a largest number', () => {
   expect(() => read(Array(4).fill(7))).toThrow(refusal('limit_exceeded', /3 columns/));
 });
 
-test('an input that is no column of the model is refused without its name', async () => {
+test('an input that is not a model column is refused without its name', async () => {
   const { manifest } = await loadPackage(CREDIT_DEFAULT);
   const { columns } = read([tensor('income', [1]), tensor('n'.repeat(1000), [1])]);
   expect(() => refuseUnknownInputs(columns, manifest)).toThrow(
@@ -40,16 +40,16 @@ describe('tensors as bytes', () => {
 
   test('a shape alone allocates nothing', () => {
     for (const rows of [2 ** 20, 2 ** 40]) {
-      expect(binary(rows, 'BYTES', 4)).toThrow(refusal('bad_request', /as many elements of BYTES as shape says/));
-      expect(binary(rows, 'FP64', 4)).toThrow(refusal('bad_request', /binary_data_size must be 8 for each element/));
+      expect(binary(rows, 'BYTES', 4)).toThrow(refusal('bad_request', /as many BYTES elements as the shape/));
+      expect(binary(rows, 'FP64', 4)).toThrow(refusal('bad_request', /binary_data_size must be 8 bytes for each/));
     }
   });
 
   test('no tensor is longer than the body', () => {
     expect(binary(1, 'INT32', 4)().rows).toBe(1);
-    expect(binary(2, 'INT32', 8)).toThrow(refusal('bad_request', /more than there is behind the JSON/));
+    expect(binary(2, 'INT32', 8)).toThrow(refusal('bad_request', /exceeds the bytes after the JSON/));
     const long = Buffer.from([100, 0, 0, 0, 97]);
-    expect(binary(1, 'BYTES', 5, long)).toThrow(refusal('bad_request', /longer than binary_data_size leaves room for/));
+    expect(binary(1, 'BYTES', 5, long)).toThrow(refusal('bad_request', /longer than the rest of binary_data_size/));
   });
 });
 

@@ -35,7 +35,7 @@ const damages: [string, (node: NodeSpec) => NodeSpec, RegExp][] = [
   ['a negative feature of a leaf', change('nodes_featureids', ints((v) => set(v.length - 1, -3)(v))), /feature/],
   ['a class that does not exist', change('class_ids', ints(set(0, 3))), /target/],
   ['a negative class', change('class_ids', ints(set(0, -1))), /target/],
-  ['a weight of a node that does not exist', change('class_nodeids', ints(set(0, 500))), /leaf that is not there/],
+  ['a weight of a node that does not exist', change('class_nodeids', ints(set(0, 500))), /missing leaf/],
   ['fewer modes than nodes', change('nodes_modes', (v) => ({ strings: cut((v as { strings: string[] }).strings as never) as never })), /nodes_modes has/],
   ['a mode that is not known', change('nodes_modes', (v) => ({ strings: ['BRANCH_MAYBE', ...(v as { strings: string[] }).strings.slice(1)] })), /mode/],
   ['fewer values than nodes', change('nodes_values', floats(cut)), /nodes_values has/],

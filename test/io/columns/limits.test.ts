@@ -175,7 +175,7 @@ describe('Arrow', () => {
     for (const type of [amount, dictionary(amount, int8(), false, 0)]) {
       expect((await open([schemaOf(type, 1000)])).names).toEqual(['amount']);
       for (const scale of [1001, -1001, 2 ** 31 - 1]) {
-        await expect(open([schemaOf(type, scale)])).rejects.toEqual(broken('a decimal has a scale that cannot be'));
+        await expect(open([schemaOf(type, scale)])).rejects.toEqual(broken('a decimal has an impossible scale'));
       }
     }
   });
@@ -223,7 +223,7 @@ describe('Arrow', () => {
       prefix.writeInt32LE(-1, 0);
       prefix.writeInt32LE(17 * MIB, 4);
       const cut = openArrow(stream([prefix, Buffer.alloc(16)]));
-      await expect(cut).rejects.toMatchObject({ message: 'the input is no Arrow stream' });
+      await expect(cut).rejects.toMatchObject({ message: 'the input is not an Arrow stream' });
     });
   });
 
@@ -330,8 +330,8 @@ describe('Thrift', () => {
   });
 
   test('a struct ends within its bytes', () => {
-    expect(() => check(0x15)).toThrow('before it is whole');
-    expect(() => check(0x18, 100, 1, 0)).toThrow('before it is whole');
+    expect(() => check(0x15)).toThrow('is incomplete');
+    expect(() => check(0x18, 100, 1, 0)).toThrow('is incomplete');
   });
 });
 
@@ -454,9 +454,11 @@ describe('Parquet', () => {
         [0, 0],
       ] as const) {
         const bytes = page(...varint(values), parts, 1, 2);
-        expect(() => valuesOf(bytes, 1, layout), `${values}`).toThrow('a block of values has no size');
+        expect(() => valuesOf(bytes, 1, layout), `${values}`).toThrow('a block of values has an impossible size');
       }
-      expect(() => valuesOf(page(...Array(20).fill(0xff)), 1, layout)).toThrow('a block of values has no size');
+      expect(() => valuesOf(page(...Array(20).fill(0xff)), 1, layout)).toThrow(
+        'a block of values has an impossible size',
+      );
     });
 
     test('values that take no bytes in the page have a largest number', () => {

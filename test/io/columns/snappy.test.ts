@@ -72,7 +72,7 @@ test('bytes that are cut, changed, or of another size are an error, or other byt
         try {
           unpackSnappy(input, around.subarray(8, 8 + plain.length));
         } catch (error) {
-          expect((error as Error).message).toBe('a page is no Snappy');
+          expect((error as Error).message).toBe('a page is not valid Snappy data');
         }
         expect([...around.subarray(0, 8), ...around.subarray(8 + plain.length)]).toEqual(Array(16).fill(7));
       }

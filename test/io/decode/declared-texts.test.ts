@@ -150,8 +150,8 @@ test.each<[ColumnSpec, TextRules | null, unknown, unknown]>([
   [NUMBER, null, 'NULL', not(BAD, 'null_values')],
   [NUMBER, null, 'Jane Doe', BAD],
   [NUMBER, null, `${' '.repeat(100)}1`, BAD],
-  [WORD, null, 'A ', not('not a category the model knows', 'trim')],
-  [WORD, null, 'n/a', not('not a category the model knows', 'null_values')],
+  [WORD, null, 'A ', not('not a known category of the model', 'trim')],
+  [WORD, null, 'n/a', not('not a known category of the model', 'null_values')],
   [FLAG, null, ' true', not('neither true nor false', 'trim')],
   [FLAG, null, '-', not('neither true nor false', 'null_values')],
   // What was declared is not mixed with what was not.

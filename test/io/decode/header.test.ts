@@ -19,16 +19,16 @@ function faultOf(row: string | Uint8Array, options: Partial<FitOptions> = {}): S
   throw new Error('the header fits');
 }
 
-const NONE = 'row 1 is no header: 0 of 5 columns found; the file looks like';
+const NONE = 'row 1 is not a header: 0 of 5 columns found; the file looks like';
 const utf16 = Buffer.from(COLUMNS.join(','), 'utf16le');
 
 test.each<[what: string, row: string | Uint8Array, code: string, message: string, options?: Partial<FitOptions>]>([
   ['no header', '1200,44,car,3100,80331', 'header_mismatch', `${NONE} one without a header row: put one in front`],
-  ['words only', 'Jane Doe,car', 'header_mismatch', `${NONE} one of other columns, or without a header row`],
-  ['one word', 'Jane Doe', 'header_mismatch', `${NONE} one with another delimiter, or no table`],
-  ['NDJSON', '{"amount":1,"age":2}', 'header_mismatch', `${NONE} NDJSON: give it as ndjson`],
-  ['JSON', '[{"amount":1}', 'header_mismatch', `${NONE} JSON: give it as json`],
-  ['another delimiter', COLUMNS.join(';'), 'wrong_delimiter', 'the header row is separated by semicolon, not by comma'],
+  ['words only', 'Jane Doe,car', 'header_mismatch', `${NONE} one with other columns or without a header row`],
+  ['one word', 'Jane Doe', 'header_mismatch', `${NONE} one with another delimiter, or not a table`],
+  ['NDJSON', '{"amount":1,"age":2}', 'header_mismatch', `${NONE} NDJSON: use format ndjson`],
+  ['JSON', '[{"amount":1}', 'header_mismatch', `${NONE} JSON: use format json`],
+  ['another delimiter', COLUMNS.join(';'), 'wrong_delimiter', 'the header row is delimited by semicolon, not by comma'],
   [
     'a delimiter at the end',
     `${COLUMNS.join(',')},`,
@@ -42,16 +42,14 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
     'header_mismatch',
     'column amount is missing (did you mean AMOUNT?); column age is missing (did you mean Age?); ' +
       'column monthly_income is missing (did you mean Monthly Income?); ' +
-      [1, 2, 4]
-        .map((i) => `column ${i} of the header is not one of the model; name it in passthrough to echo it`)
-        .join('; '),
+      [1, 2, 4].map((i) => `column ${i} of the header is not a model column; pass it through, or ignore it`).join('; '),
   ],
   [
     'a slip',
     'amount,age,purpos,monthly_income,zip',
     'header_mismatch',
     'column purpose is missing (did you mean purpos?); ' +
-      'column 3 of the header is not one of the model; name it in passthrough to echo it',
+      'column 3 of the header is not a model column; pass it through, or ignore it',
   ],
   ['the outcome', `${COLUMNS.join(',')},ok`, 'header_mismatch', 'column ok is the outcome the model predicts'],
   ['a column twice', `${COLUMNS.join(',')},age`, 'header_mismatch', 'column age is there twice'],
@@ -111,7 +109,7 @@ test('twenty faults are told in words, a hundred listed, however many there are'
   expect(fault.details).toHaveLength(100);
 });
 
-test('a cell that is no column of the model and not like one is told nowhere', () => {
+test('a cell that is not a model column and not like one is told nowhere', () => {
   const cell = fc
     .string({ minLength: 6, maxLength: 40 })
     .map((text) => `Jane-Doe-${text.replaceAll(/["\r\n,]/g, '_')}`);

@@ -132,7 +132,10 @@ test('what cannot be told stays, and is told', async () => {
   // A lease that cannot be locked.
   mkdirSync(path.join(folder, `.sluice.${owner}.lease`));
   const { code, stderr } = await commit(HERE, folder, 'a');
-  expect([code, stderr]).toEqual([0, expect.stringContaining(`${partial} was left by another machine or container`)]);
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringContaining(`${partial} was written by another machine or container`),
+  ]);
   expect(left(folder)).toEqual([partial, `.sluice.${owner}.lease`, 'list.csv', 'out.csv']);
 });
 

@@ -96,10 +96,16 @@ test.each<[what: string, encoding: Foreign, bytes: Buffer, code: string, message
     'utf-16be',
     encoded('a,b', 'utf-16'),
     'invalid_encoding',
-    'the byte order mark of the input says utf-16le',
+    'the byte order mark of the input is that of utf-16le',
   ],
   ['UTF-16 under latin1', 'latin1', encoded('a,b', 'utf-16'), 'invalid_encoding', 'declare encoding: utf-16'],
-  ['UTF-8 under windows-1252', 'windows-1252', Buffer.from('\ufeffa'), 'invalid_encoding', 'leave encoding out'],
+  [
+    'UTF-8 under windows-1252',
+    'windows-1252',
+    Buffer.from('\ufeffa'),
+    'invalid_encoding',
+    'do not declare an encoding',
+  ],
   ['gzip under latin1', 'latin1', Buffer.from([0x1f, 0x8b, 8, 0]), 'foreign_content', 'compressed with gzip'],
 ])('%s is refused', async (_, encoding, bytes, code, message) => {
   for (const chunk of [1, 2, 100]) {

@@ -187,7 +187,7 @@ requireKafka('selections of dead letters', () => {
       expect([id, state, seen.get(id) ?? 0]).toEqual([id, state, state === 'replayed' ? 1 : 0]);
     const count = (state: DeadLetterState) => [...states.values()].filter((s) => s === state).length;
     console.log(
-      `seed ${seed}: ${count('replayed')} put back, ${count('dropped')} dropped, ${kills} kills (${inTheMiddle} in the middle), ${refusals} refusals`,
+      `seed ${seed}: ${count('replayed')} replayed, ${count('dropped')} dropped, ${kills} kills (${inTheMiddle} in the middle), ${refusals} refusals`,
     );
   });
 });

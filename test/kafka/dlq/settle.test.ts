@@ -136,7 +136,10 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
       code: 2,
       stderr: expect.stringContaining('another topic'),
     });
-    expect(await t.dlq('drop')).toMatchObject({ code: 2, stderr: expect.stringContaining('say which to drop') });
+    expect(await t.dlq('drop')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('select the dead letters to drop'),
+    });
     expect((await readTopic(cluster, t.topic)).some((r) => r.headers['sluice-desk'])).toBe(false);
   });
 
@@ -182,7 +185,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     await end();
     await expect(first).rejects.toMatchObject({
       code: 'dead_letters_taken_over',
-      message: `another command took the dead letters of ${t.topic} over after 0 were settled by this one`,
+      message: `another command took over the dead letters of ${t.topic} after this one processed 0`,
     });
     expect(await second).toMatchObject({ settled: 20, left: 40 });
     expect(await settle(t.topic)).toMatchObject({ settled: 40 });

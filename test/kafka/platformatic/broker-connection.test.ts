@@ -75,7 +75,7 @@ test('an answer later than its time limit ends the connection for everybody on i
 test.each([
   ['a broker that wants TLS', Buffer.from([0x15, 3, 3, 0, 2, 2, 80]), 'kafka_authentication'],
   ['a web server', Buffer.from([0x80, 0, 0, 0, 0]), 'kafka_unreachable'],
-  ['an answer nobody asked for', heartbeat(4711), 'kafka_unreachable'],
+  ['an unexpected response', heartbeat(4711), 'kafka_unreachable'],
 ])('%s is named', async (_, answer, code) => {
   const { broker, end } = await connected((socket) => socket.write(answer));
   const error: unknown = await beat(broker).catch((e: unknown) => e);

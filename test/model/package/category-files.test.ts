@@ -82,11 +82,11 @@ describe('refused, with the place', () => {
     ['value,code\na,1\nb,1e999\n', `${file}:3: the code is not a number`],
     ['value,code\na,1\nb\n', `${file}:3: a category and its code expected`],
     ['value,code\na,1\nb,1,2\n', `${file}:3: a category and its code expected`],
-    ['value,code\na,1\nb,1\na,2\n', `${file}:4: a category that is there twice`],
-    ['value,code\n"a",1\n"b",1\na,2\n', `${file}:4: a category that is there twice`],
-    ['code,value\na,1\n', `${file}:1: the first line has to be value,code`],
-    ['value,code\n', `${file}:1: the first line has to be value,code, and a category has to follow`],
-    ['', `${file}:1: the first line has to be value,code, and a category has to follow`],
+    ['value,code\na,1\nb,1\na,2\n', `${file}:4: a duplicate category`],
+    ['value,code\n"a",1\n"b",1\na,2\n', `${file}:4: a duplicate category`],
+    ['code,value\na,1\n', `${file}:1: the first line must be value,code`],
+    ['value,code\n', `${file}:1: the first line must be value,code, followed by at least one category`],
+    ['', `${file}:1: the first line must be value,code, followed by at least one category`],
     ['value,code\n"a,1\n', `${file}: Quote Not Closed`],
     [Buffer.from([...Buffer.from('value,code\n'), 0xff, 0x2c, 0x31, 0x0a]), `${file}: bytes that are not UTF-8`],
   ])('%j', async (content, says) => {
@@ -102,7 +102,7 @@ describe('refused, with the place', () => {
       const at = path.join(folder, 'model.yaml');
       writeFileSync(at, JSON.stringify(JSON.parse(readFileSync(at, 'utf8'), (key, v) => (key === '' ? v : v?.codes_file ? { ...v, codes: { a: 1 } } : v)))); // biome-ignore format: one line
     };
-    await expect(loaded({ codes }, () => null, twice)).rejects.toThrow('its categories are said twice');
+    await expect(loaded({ codes }, () => null, twice)).rejects.toThrow('its categories are given twice');
   });
 });
 

@@ -57,7 +57,7 @@ test('versions and aliases by name', async () => {
   expect(await refOf(r, 'm@challenger')).toBe('m:2');
   expect(await refOf(r, 'm:3')).toBe('model_not_found: m has no version 3 (it has 1, 2)');
   expect(await refOf(r, 'm@challengr')).toBe('model_not_found: m has no alias challengr (did you mean challenger?)');
-  expect(await refOf(r, 'm@gone')).toContain('points to version 7, which is not there');
+  expect(await refOf(r, 'm@gone')).toContain('points to version 7, which does not exist');
   expect(await refOf(r, 'm@constructor')).toContain('has no alias constructor');
   expect(await refOf(r, 'n')).toBe('model_not_found: no model n (did you mean m?)');
 });

@@ -190,13 +190,13 @@ function registryIn(start: () => Promise<Server>): void {
     expect(run.code).toBe(0);
     gate.down();
     const offline = await sluiceHere(['score', ROWS, '--model', 'm'], { env });
-    expect(offline.stderr).toMatch(/the registry cannot be reached, references keep their last meaning/);
+    expect(offline.stderr).toMatch(/the registry is unreachable; serving the last known versions/);
     expect([offline.code, offline.stdout]).toEqual([0, run.stdout]);
     const unknown = await sluiceHere(['score', ROWS, '--model', 'm:2'], { env });
     expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringMatching(/\[registry_unavailable\]/)]);
     gate.up();
     const wrong = await sluiceHere(['score', ROWS, '--model', 'm', '--registry', 'ftp://x/y'], { env });
-    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/is none of a folder, s3/)]);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/must be a folder, s3/)]);
     const option = { ...env, SLUICE_REGISTRY_OPTIONS__REFRSH_MS: '5' };
     const misspelt = await sluiceHere(['score', ROWS, '--model', 'm'], { env: option });
     expect([misspelt.code, misspelt.stderr]).toEqual([2, expect.stringMatching(/did you mean refresh_ms/)]);

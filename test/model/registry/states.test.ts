@@ -159,9 +159,7 @@ test('what is removed leaves its entry, and its number is never given again', as
   const { root, registry } = await proposed([1, 2]);
   await registry.setState('m', '1', 'removed', BOB);
   expect(readdirSync(path.join(root, 'm')).sort()).toEqual(['.lock.sqlite', '2', 'states.history.jsonl']);
-  expect(await refOf(registry.resolve('m:1'))).toBe(
-    'model_not_found: m has no version 1 any more: it was removed (it has 2)',
-  );
+  expect(await refOf(registry.resolve('m:1'))).toBe('model_not_found: m has no version 1; it was removed (it has 2)');
   expect(await codeOf(registry.add('m', '1', makePackage('m', 1), ANN))).toBe('version_exists');
   await registry.setState('m', '2', 'removed', BOB, true);
   expect(await codeOf(registry.resolve('m'))).toBe('model_not_found');

@@ -65,7 +65,7 @@ test('whatever of a bundle is exchanged, it is refused in a sentence', async () 
   const changes: [string, (b: Bundle) => void][] = [
     ['payload', (b) => (b.dsseEnvelope.payload = Buffer.from(`${JSON.stringify(payloadOf(b))} `).toString('base64'))],
     ['signature', (b) => (b.dsseEnvelope.signatures[0].sig = bundle().dsseEnvelope.signatures[0].sig.slice(0, -8))],
-    ['no signature', (b) => (b.dsseEnvelope.signatures = [])],
+    ['is not a signature', (b) => (b.dsseEnvelope.signatures = [])],
     ['two signatures', (b) => b.dsseEnvelope.signatures.push(b.dsseEnvelope.signatures[0])],
     ['type of the bundle', (b) => (b.mediaType = 'application/json')],
     ['type of the payload', (b) => (b.dsseEnvelope.payloadType = 'text/plain')],
@@ -196,10 +196,10 @@ testNeeding(['openssl'], 'certificates lead from the signer to a root, and are f
   expect(verifyModel(model, signedBy(good), trust(good.root)).by).toBe('CN=signer');
   const code = chain(scratch(), 'extendedKeyUsage=codeSigning\n');
   expect(verifyModel(model, signedBy(code), trust(code.root)).by).toBe('CN=signer');
-  expect(failure(() => verifyModel(model, signedBy(good), trust(code.root)))).toMatch(/leads to none/);
+  expect(failure(() => verifyModel(model, signedBy(good), trust(code.root)))).toMatch(/no trusted certificate issued/);
   // What stands between has to be there, and to be allowed to issue.
   const alone = { ...good, chain: good.chain.replace('chain.pem', 'signer.crt') };
-  expect(failure(() => verifyModel(model, signedBy(alone), trust(good.root)))).toMatch(/leads to none/);
+  expect(failure(() => verifyModel(model, signedBy(alone), trust(good.root)))).toMatch(/no trusted certificate issued/);
   expect(failure(() => verifyModel(model, signedBy(good), newKey().trust))).toMatch(/another key/);
   expect(failure(() => signerOf(newKey().pem, 'k', { pem: readFileSync(good.chain, 'utf8'), file: 'c' }))).toMatch(
     /^usage: /,
@@ -235,13 +235,13 @@ const PURPOSES: [string, string, Parameters<typeof chain>[2], RegExp][] = [
   ['any purpose', `${SIGNATURES}extendedKeyUsage=anyExtendedKeyUsage\n`, {}, /not for signatures of code/],
   ['key agreement', 'keyUsage=critical,keyAgreement\nextendedKeyUsage=codeSigning\n', {}, /not for signatures of code/],
   ['no purpose at all', 'subjectKeyIdentifier=hash\n', {}, /not for signatures of code/],
-  ['an authority for TLS', SIGNATURES, { between: `${AUTHORITY}extendedKeyUsage=serverAuth\n` }, /leads to none/],
+  ['an authority for TLS', SIGNATURES, { between: `${AUTHORITY}extendedKeyUsage=serverAuth\n` }, /no trusted certificate issued/],
   ['an authority for code', SIGNATURES, { between: `${AUTHORITY}extendedKeyUsage=codeSigning\n` }, /^fine$/],
-  ['an issuer that is no authority', SIGNATURES, { between: SIGNATURES }, /leads to none/],
-  ['a constraint on names', SIGNATURES, { between: `${AUTHORITY}nameConstraints=critical,permitted;DNS:a.b\n` }, /leads to none/],
+  ['an issuer that is no authority', SIGNATURES, { between: SIGNATURES }, /no trusted certificate issued/],
+  ['a constraint on names', SIGNATURES, { between: `${AUTHORITY}nameConstraints=critical,permitted;DNS:a.b\n` }, /no trusted certificate issued/],
   ['a path within its length', SIGNATURES, { between: AUTHORITY.replace('TRUE', 'TRUE,pathlen:1'), second: AUTHORITY }, /^fine$/],
-  ['a path beyond its length', SIGNATURES, { between: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0'), second: AUTHORITY }, /leads to none/],
-  ['a path beyond the length of the root', SIGNATURES, { root: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0') }, /leads to none/],
+  ['a path beyond its length', SIGNATURES, { between: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0'), second: AUTHORITY }, /no trusted certificate issued/],
+  ['a path beyond the length of the root', SIGNATURES, { root: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0') }, /no trusted certificate issued/],
 ]; // biome-ignore format: a table
 
 testNeeding(['openssl'], 'purpose and path length of every certificate decide who may sign', async () => {

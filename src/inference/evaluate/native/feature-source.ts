@@ -22,7 +22,7 @@ export function inputOf(
   const at = shapes.findIndex((s) => s.name === source.input);
   const shape = shapes[at];
   if (!shape || shape.type !== source.type || source.column >= shape.width) {
-    throw new Unsupported(`input ${source.input} is not as the package says`);
+    throw new Unsupported(`input ${source.input} does not match the package`);
   }
   return at;
 }

@@ -27,11 +27,11 @@ export interface ForestPlan {
 
 /** @throws Unsupported | SluiceError model_invalid */
 function planForest(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): ForestPlan {
-  if (trace.head.kind !== 'trees') throw new Unsupported('the model is no tree ensemble');
+  if (trace.head.kind !== 'trees') throw new Unsupported('the model is not a tree ensemble');
   const file = readEnsemble(trace.head.node);
   const double = trace.type === 'float64';
   const e = double ? { ...file, double } : file;
-  if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
+  if (e.features > trace.features.length) throw new Unsupported('the trees use features that the input does not have');
   // ONNX Runtime takes double attributes with double inputs only.
   if (file.double && !double) throw new Unsupported('double thresholds for float features');
   // ONNX Runtime truncates a number before it looks it up in a large set, the standard does not.
