@@ -101,7 +101,7 @@ export function filesWritten(
   for (const { input } of steps) {
     const name = rejects.pathFor(input);
     // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
-    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the list of rejected rows${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
+    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the rejects file${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
   }
   const manifests = outputs
     .filter(() => spec.manifest !== false)

@@ -208,7 +208,7 @@ test('`audit verify` names the first line that is not as it was', async () => {
   writeFileSync(file, `${lines.with(1, lines[1]!.replace('"rows":', '"rowz":')).join('\n')}\n`);
   const broken = await sluiceHere(['audit', 'verify', ...files]);
   expect(broken.code).toBe(1);
-  expect(broken.stderr).toContain(`${file}:2 what is here was changed or cut off`);
+  expect(broken.stderr).toContain(`${file}:2 a record was changed or cut off`);
   expect((await sluiceHere(['audit', 'verify', 'nowhere.ndjson'])).stderr).toContain('[input_not_found]');
   expect((await sluiceHere(['audit', 'verify', '--head', 'ab', ...files.slice(0, 1)])).code).toBe(1);
 });

@@ -79,12 +79,12 @@ requirePostgres('a query as the source', () => {
   });
 
   test.each([
-    ["'0230'::int AS branch", 'column branch holds numbers, but the model takes text'],
-    ['1.50::numeric AS branch', 'column branch holds decimals, but the model takes text'],
-    ['true AS branch', 'column branch holds booleans, but the model takes text'],
-    ["DATE '1970-02-03' AS born", 'column born holds dates, but the model takes text'],
-    ['now() AS amount', 'column amount holds timestamps, but the model takes a number'],
-    ["'\\x00'::bytea AS flag", 'column flag holds bytes, but the model takes a boolean'],
+    ["'0230'::int AS branch", 'column branch contains numbers, but the model takes text'],
+    ['1.50::numeric AS branch', 'column branch contains decimals, but the model takes text'],
+    ['true AS branch', 'column branch contains booleans, but the model takes text'],
+    ["DATE '1970-02-03' AS born", 'column born contains dates, but the model takes text'],
+    ['now() AS amount', 'column amount contains timestamps, but the model takes a number'],
+    ["'\\x00'::bytea AS flag", 'column flag contains bytes, but the model takes a boolean'],
   ])('%s is refused before a row is read', async (columns, message) => {
     const error = await failure(read({ query: `SELECT ${columns} FROM loans` }));
     expect([error.code, error.message]).toEqual(['bad_type', expect.stringContaining(message)]);
@@ -92,7 +92,7 @@ requirePostgres('a query as the source', () => {
 
   test('a column of the model is not passed through: it would be read as JSON', async () => {
     const error = await failure(read({ table: 'loans' }, { passthrough: ['id', 'branch'] }));
-    expect([error.code, error.message]).toEqual(['usage', expect.stringContaining('branch is a column of the model')]);
+    expect([error.code, error.message]).toEqual(['usage', expect.stringContaining('branch is a model column')]);
   });
 
   test('numbers stand for categories that are the texts of numbers, without the zeros behind their point', async () => {

@@ -71,11 +71,11 @@ test('nothing is overwritten: not a project, not a single file, and then nothing
   expect(again).toMatchObject({
     code: 2,
     stdout: '',
-    stderr: expect.stringMatching(/and \d+ more already there in .*: nothing was written \[usage\]/),
+    stderr: expect.stringMatching(/and \d+ more already exist in .*: nothing was written \[usage\]/),
   });
   const other = scratch();
   writeFileSync(path.join(other, 'sluice.yaml'), 'mine\n');
-  expect((await sluiceHere(['init', other])).stderr).toMatch(/^sluice: sluice\.yaml already there in/);
+  expect((await sluiceHere(['init', other])).stderr).toMatch(/^sluice: sluice\.yaml already exist in/);
   expect(readdirSync(other)).toEqual(['sluice.yaml']);
   expect(readFileSync(path.join(other, 'sluice.yaml'), 'utf8')).toBe('mine\n');
   const file = path.join(scratch(), 'file');

@@ -453,7 +453,7 @@ describe('merge writes nothing but what is proved', () => {
         /missing: shard 1\b.*\[parts_mismatch\]/,
         () => ['', '.part.json', '.rejects.csv'].map((ending) => lost(`part-1.csv${ending}`)),
       ],
-      [/part-1\.csv is not a part.*part-1\.csv\.part\.json is not beside it/, () => lost('part-1.csv.part.json')],
+      [/part-1\.csv is not a part.*part-1\.csv\.part\.json is missing/, () => lost('part-1.csv.part.json')],
       [
         /shard 2 is there twice|was renamed/,
         () => ['', '.part.json'].map((end) => writeFileSync(at(`part-9.csv${end}`), kept.get(`part-2.csv${end}`)!)),

@@ -26,7 +26,7 @@ export const PROOF_COMMANDS = {
     flags: {
       input,
       list: {
-        schema: text('its list of rejected rows', { otherwise: 'beside the output' }),
+        schema: text('rejects file', { otherwise: 'next to the output' }),
         value: 'file',
         complete: 'file',
       },

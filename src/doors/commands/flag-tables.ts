@@ -216,7 +216,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
     flags: [
       {"name":"input","value":"file","description":"the input it was made of","complete":"file"},
-      {"name":"list","value":"file","description":"its list of rejected rows; default: beside the output","complete":"file"},
+      {"name":"list","value":"file","description":"rejects file; default: next to the output","complete":"file"},
       {"name":"package","value":"folder","description":"folder of the package it was made with","complete":"folder"},
       {"name":"registry","value":"address","description":"model registry: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"key","value":"file","description":"public key (PEM) of who has to have signed the manifest","complete":"file"},

@@ -98,7 +98,7 @@ test.each(['FP16', 'FP32', 'FP64'])(
     expect(await read(of[0]!)).toBe('{"x":null}\n');
     await expect(read(of[1]!)).rejects.toThrow('inputs[0]: an element is infinite');
     const json = `{"inputs":[{"name":"x","shape":[1],"datatype":"${datatype}","data":[1e999]}]}`;
-    expect(() => readFrame(Buffer.from(json))).toThrow(`an element is no ${datatype}`);
+    expect(() => readFrame(Buffer.from(json))).toThrow(`an element is not of type ${datatype}`);
   },
 );
 
@@ -209,7 +209,7 @@ describe('over sockets', () => {
   const said = (header: string | string[]) => ({ body: good.body, headers: { [HEADER]: header } as never });
   const text = (...bytes: number[]) => [bytes.length, 0, 0, 0, ...bytes];
   test.each<[string, { body: Uint8Array; headers?: Record<string, string> }, RegExp]>([
-    ['no header', { body: good.body }, /is no JSON/],
+    ['no header', { body: good.body }, /is not JSON/],
     ['no header and no bytes', { body: one({ parameters: { binary_data_size: 16 } }).body }, /exceeds the bytes after/],
     ['a length beyond the body', said(String(good.body.length + 1)), /longer than the body/],
     ['a length that is no number', said('many'), /whole number/],
@@ -219,9 +219,9 @@ describe('over sockets', () => {
     ['more digits than a double holds', said('9'.repeat(40)), /whole number/],
     ['an empty length', said(''), /whole number/],
     ['the length twice', said([String(head), String(head)]), /whole number/],
-    ['a length of zero', said('0'), /is no JSON/],
-    ['a length in the middle of the JSON', said(String(head - 1)), /is no JSON/],
-    ['a length behind the JSON', said(String(head + 1)), /is no JSON/],
+    ['a length of zero', said('0'), /is not JSON/],
+    ['a length in the middle of the JSON', said(String(head - 1)), /is not JSON/],
+    ['a length behind the JSON', said(String(head + 1)), /is not JSON/],
     [
       'bytes that are belong to no input',
       { ...good, body: Buffer.concat([good.body, Buffer.of(0)]) },
@@ -238,7 +238,7 @@ describe('over sockets', () => {
     ['a size of null', sized('FP64', null, []), /must be a whole/],
     ['a size beyond what a double holds', sized('FP64', 2n ** 60n, []), /must be a whole/],
     ['a huge size', sized('FP64', Number.MAX_SAFE_INTEGER, []), /exceeds the bytes after/],
-    ['a size that is not that of the shape', sized('FP64', 8, Array(8).fill(0)), /must be 8 for each element/],
+    ['a size that is not that of the shape', sized('FP64', 8, Array(8).fill(0)), /must be 8 bytes for each/],
     ['no rows', sized('FP64', 0, [], [0]), /no row/],
     ['a shape of texts', sized('FP64', 16, Array(16).fill(0), ['2']), /the shape of an input must be/],
     [
@@ -246,7 +246,7 @@ describe('over sockets', () => {
       sized('FP64', 16, Array(16).fill(0), [2n ** 60n]),
       /the shape of an input must be/,
     ],
-    ['a negative shape', sized('BOOL', 0, [], [-1]), /must be 1 for each/],
+    ['a negative shape', sized('BOOL', 0, [], [-1]), /must be 1 bytes for each/],
     ['a matrix', sized('FP64', 32, Array(32).fill(0), [2, 2]), /the shape of an input must be/],
     ['a boolean that is none', sized('BOOL', 2, [1, 2]), /must be 0 or 1/],
     ['a datatype that is none', sized('BF16', 4, [0, 0, 0, 0]), /datatype must be one of/],
@@ -262,8 +262,8 @@ describe('over sockets', () => {
     ['a length of three bytes', sized('BYTES', 3, [0, 0, 0]), /longer than the rest of binary_data_size/],
     ['fewer texts than rows', sized('BYTES', 5, text(97)), /as many BYTES elements/],
     ['more texts than rows', sized('BYTES', 12, [...text(), ...text(), ...text()]), /as many BYTES elements/],
-    ['a text that is no UTF-8', sized('BYTES', 10, [...text(97), ...text(255)]), /no UTF-8/],
-    ['half a surrogate pair', sized('BYTES', 12, [...text(97), ...text(0xed, 0xa0, 0x80)]), /no UTF-8/],
+    ['a text that is no UTF-8', sized('BYTES', 10, [...text(97), ...text(255)]), /not valid UTF-8/],
+    ['half a surrogate pair', sized('BYTES', 12, [...text(97), ...text(0xed, 0xa0, 0x80)]), /not valid UTF-8/],
     ['a flag that is none', frame(columns, whole, { parameters: { binary_data_output: 1 } }), /must be true or false/],
     ['a flag of an output that is none', frame(columns, whole, { outputs: [{ name: 'points', parameters: { binary_data: 'yes' } }] }), /must be true or false/], // biome-ignore format: one line
   ])('refused: %s', async (_, sent, words) => {

@@ -42,7 +42,7 @@ test('`keys rotate` prints the token once, tells when the old one ends, and keep
   expect((await sluiceHere(['keys', 'list', '--file', file])).stdout).toMatch(/no expiry, previous token until 20/);
 
   const leaked = await sluiceHere(['keys', 'rotate', 'batch', '--file', file, '--grace', '0']);
-  expect(leaked.stderr).toContain('refused from now on');
+  expect(leaked.stderr).toContain('The previous token no longer works');
   const ring = new KeyRing(await readKeys(file));
   for (const token of [first, run.stdout.trim()]) expect(ring.find(token)).toBeNull();
   expect(ring.find(leaked.stdout.trim())?.name).toBe('batch');

@@ -226,7 +226,7 @@ test('a body that trickles is ended, though it never stops for long', async () =
     });
   });
   expect(got).toMatch(/^HTTP\/1\.1 400 /);
-  expect(got).toContain('slower than 1000 bytes per second');
+  expect(got).toContain('at less than 1000 bytes per second');
 });
 
 test('a key file behind a link that is moved, as mounted secrets are, is followed', async () => {

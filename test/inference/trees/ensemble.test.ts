@@ -30,7 +30,7 @@ const damages: [string, (node: NodeSpec) => NodeSpec, RegExp][] = [
   ['a child that does not exist', change('nodes_truenodeids', ints(set(0, 999))), /child/],
   ['a negative child', change('nodes_falsenodeids', ints(set(0, -1))), /child/],
   ['a node that is its own child', change('nodes_truenodeids', ints(set(0, 0))), /cycle/],
-  ['a cycle further down', change('nodes_falsenodeids', ints((v) => v.map((x) => (x > 2 ? 0 : x)))), /cycle|no root/],
+  ['a cycle further down', change('nodes_falsenodeids', ints((v) => v.map((x) => (x > 2 ? 0 : x)))), /cycle|not reachable/],
   ['a negative feature', change('nodes_featureids', ints(set(0, -3))), /feature/],
   ['a negative feature of a leaf', change('nodes_featureids', ints((v) => set(v.length - 1, -3)(v))), /feature/],
   ['a class that does not exist', change('class_ids', ints(set(0, 3))), /target/],
@@ -45,8 +45,8 @@ const damages: [string, (node: NodeSpec) => NodeSpec, RegExp][] = [
   ['a weight that is infinite', change('class_weights', floats(set(0, Infinity))), /finite/],
   ['more base values than classes', change('base_values', floats((v) => [...v, 1])), /base_values|has 4 entries/],
   ['the same node twice', change('nodes_nodeids', ints((v) => set(1, v[0]!)(v))), /twice/],
-  ['a tree in two pieces', change('nodes_treeids', ints((v) => set(0, 2)(v))), /together|child/],
-  ['a node nobody reaches', change('nodes_truenodeids', ints((v) => set(0, (v[0]! % 2) + 3)(v))), /no root|reaches|cycle/],
+  ['a tree in two pieces', change('nodes_treeids', ints((v) => set(0, 2)(v))), /adjacent|child/],
+  ['a node nobody reaches', change('nodes_truenodeids', ints((v) => set(0, (v[0]! % 2) + 3)(v))), /not reachable|reaches|cycle/],
 ]; // biome-ignore format: a table
 
 test.each(damages)('%s is refused', (_, damage, reason) => {

@@ -23,7 +23,7 @@ const NONE = 'row 1 is not a header: 0 of 5 columns found; the file looks like';
 const utf16 = Buffer.from(COLUMNS.join(','), 'utf16le');
 
 test.each<[what: string, row: string | Uint8Array, code: string, message: string, options?: Partial<FitOptions>]>([
-  ['no header', '1200,44,car,3100,80331', 'header_mismatch', `${NONE} one without a header row: put one in front`],
+  ['no header', '1200,44,car,3100,80331', 'header_mismatch', `${NONE} one without a header row: add a header row`],
   ['words only', 'Jane Doe,car', 'header_mismatch', `${NONE} one with other columns or without a header row`],
   ['one word', 'Jane Doe', 'header_mismatch', `${NONE} one with another delimiter, or not a table`],
   ['NDJSON', '{"amount":1,"age":2}', 'header_mismatch', `${NONE} NDJSON: use format ndjson`],
@@ -52,7 +52,7 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
       'column 3 of the header is not a model column; pass it through, or ignore it',
   ],
   ['the outcome', `${COLUMNS.join(',')},ok`, 'header_mismatch', 'column ok is the outcome the model predicts'],
-  ['a column twice', `${COLUMNS.join(',')},age`, 'header_mismatch', 'column age is there twice'],
+  ['a column twice', `${COLUMNS.join(',')},age`, 'header_mismatch', 'column age occurs twice'],
   [
     'another twice',
     `${COLUMNS.join(',')},Jane,Jane`,

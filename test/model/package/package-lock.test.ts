@@ -48,7 +48,7 @@ test('every file that is changed, gone, added or exchanged is named', async () =
   const at = (name: string) => path.join(folder, name);
   const cases: [string, string, () => void][] = [
     ['background.csv was changed', 'background.csv', () => writeFileSync(at('background.csv'), 'x')],
-    ['selftest.csv is gone', 'selftest.csv', () => rmSync(at('selftest.csv'))],
+    ['selftest.csv was removed', 'selftest.csv', () => rmSync(at('selftest.csv'))],
     ['notes.txt was added', 'notes.txt', () => writeFileSync(at('notes.txt'), 'x')],
     ['package.lock is damaged', LOCK, () => writeFileSync(at(LOCK), 'x')],
     ['package.lock is damaged', LOCK, () => writeFileSync(at(LOCK), readFileSync(at(LOCK), 'utf8').toUpperCase())],

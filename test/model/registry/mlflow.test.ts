@@ -94,7 +94,7 @@ await requireServer('the registry in MLflow', installMlflow, (installed) => {
     expect(readFileSync(path.join(model.folder, 'model.onnx')).equals(onnx)).toBe(true);
     expect(readFileSync(path.join(model.folder, 'deeper', 'notes.txt'), 'utf8')).toBe('x');
     await register('m', { 'model.yaml': yaml, 'model.onnx': onnx });
-    expect(await refOf(registry.resolve('m:2'))).toMatch(/^model_invalid: .*model.yaml of m:2 says it is m:1/);
+    expect(await refOf(registry.resolve('m:2'))).toMatch(/^model_invalid: .*model.yaml of m:2 names m:1/);
     await register('m', { 'model.yaml': yaml, 'model.onnx': 'another file' });
     expect(await codeOf(registry.resolve('m:3'))).toBe('model_hash_mismatch');
   });

@@ -59,7 +59,8 @@ test('the way of a version: each step is an entry in one signed chain, and says 
     )) {
       expect(() => checkStates(history.with(i, { ...entry, ...change }), [ann.publicKey, bob.publicKey]), `${i} ${JSON.stringify(change)}`).toThrow(/history/); // biome-ignore format: one line
     }
-    if (i < history.length - 1) expect(() => checkStates(history.toSpliced(i, 1), null)).toThrow(/chain|behind/);
+    if (i < history.length - 1)
+      expect(() => checkStates(history.toSpliced(i, 1), null)).toThrow(/chain|does not follow/);
   }
 });
 
@@ -269,7 +270,7 @@ checkTest('at the command line: approve, retire, remove, and the policy at the d
   expect([moved.code, moved.stderr]).toEqual([1, expect.stringContaining('[approval_missing]')]);
   // Whoever is to approve it has to look at it first.
   expect((await sluiceHere(['model', 'show', 'm:2', '--registry', root], { env })).code).toBe(0);
-  expect((await model('retire', 'm:2')).stderr).toContain('say why');
+  expect((await model('retire', 'm:2')).stderr).toContain('give a reason');
   expect((await model('retire', 'm:2', '--reason', 'old')).stderr).toContain('[model_in_use]');
   expect((await model('retire', 'm:2', '--force', 'it is wrong')).stdout).toBe('m:2: proposed → retired\n');
   expect((await model('remove', 'm:2', '--reason', 'and gone')).stdout).toBe('m:2: retired → removed\n');

@@ -53,7 +53,7 @@ test.each(['P-256', 'P-384', 'P-521'])('a key on %s signs what is there, and not
     /^signature_invalid: .*background\.csv was changed, notes\.txt was added/,
   );
   const fewer = { ...model, files: model.files.filter((f) => f.name !== 'selftest.csv') };
-  expect(failure(() => verifyModel(fewer, text, trust))).toMatch(/selftest\.csv is gone/);
+  expect(failure(() => verifyModel(fewer, text, trust))).toMatch(/selftest\.csv was removed/);
 });
 
 test('whatever of a bundle is exchanged, it is refused in a sentence', async () => {
@@ -95,10 +95,10 @@ test('keys that are none, or of another kind, are usage errors', () => {
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const ed25519 = generateKeyPairSync('ed25519');
   for (const pem of ['', pemOf(rsa.privateKey), pemOf(ed25519.privateKey)]) {
-    expect(failure(() => signerOf(pem, 'k.pem', null))).toMatch(/^usage: k\.pem holds /);
+    expect(failure(() => signerOf(pem, 'k.pem', null))).toMatch(/^usage: k\.pem contains /);
   }
   for (const pem of ['', pemOf(rsa.publicKey), pemOf(ed25519.publicKey), newKey().pem]) {
-    expect(failure(() => trustOf(pem, 'k.pem'))).toMatch(/^usage: k\.pem holds /);
+    expect(failure(() => trustOf(pem, 'k.pem'))).toMatch(/^usage: k\.pem contains /);
   }
 });
 
