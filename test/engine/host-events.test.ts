@@ -58,7 +58,7 @@ test('the version that answers is the one the metrics name, also when the next d
 
   await publish(3, (manifest) => manifest.replace(/sha256: \w{4}/, 'sha256: 0000'));
   await expect.poll(() => use().then(() => told.length)).toBe(2);
-  expect(told[1]).toMatch(/^credit-default stays at version 2: .+ model_hash_mismatch$/s);
+  expect(told[1]).toMatch(/^still serving version 2 of credit-default; .+ model_hash_mismatch$/s);
   const lines = await served();
   expect(lines).toContainEqual(info('2'));
   expect(lines).toContainEqual(expect.stringMatching(/^sluice_model_stale\S*\{reference="credit-default"\} 1$/));
@@ -98,7 +98,7 @@ test('files of a served version that change are not served, and it is said which
     bad[bad.length >> 1]! ^= 1;
     writeFileSync(at(name), bad);
     await expect.poll(() => use().then(() => told.length)).toBe(1);
-    expect(told[0]).toMatch(/^model_stale credit-default stays at version 1: /);
+    expect(told[0]).toMatch(/^model_stale still serving version 1 of credit-default; /);
     expect(told[0]).toContain(name);
     expect(await of('sluice_model_stale')).toBe(1);
     const serving = await use();

@@ -191,11 +191,11 @@ describe('headers that do not fit', () => {
       text.replace('income,', 'incom,'),
       /^header_mismatch: column income is missing \(did you mean incom\?\)/,
     ],
-    ['a column twice', text.replace('term,', 'amount,'), /^header_mismatch: .*amount is there twice/],
+    ['a column twice', text.replace('term,', 'amount,'), /^header_mismatch: .*amount occurs twice/],
     [
       'an extra column',
       text.replace('banned', 'banned,colour'),
-      /^header_mismatch: column 25 of the header is not one of the model/,
+      /^header_mismatch: column 25 of the header is not a model column/,
     ],
     ['the outcome', text.replace('banned', 'banned,ok'), /^header_mismatch: column ok is the outcome/],
     ['nothing at all', '', /^empty_input/],

@@ -108,7 +108,7 @@ await requireServer('the schema registry', installApicurio, (folder) => {
     const schema = avro([{ name: 'a', type: 'int' }]);
     const id = await registry.register('tls-value', schema);
     wanted = 'Bearer second';
-    expect((await failure(registry.register('tls-value', schema))).message).toContain('refuses the login (401)');
+    expect((await failure(registry.register('tls-value', schema))).message).toContain('rejects the login (401)');
     token = 'second';
     expect(await registry.register('tls-value', schema)).toBe(id);
     const stranger = await failure(new SchemaRegistry({ url, authorization: async () => null }).byId(id));

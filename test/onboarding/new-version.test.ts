@@ -37,7 +37,7 @@ test.each([
   ['reasons:\n  amonut: none', ':2:3 reasons: the model has no column amonut (did you mean amount?)'],
   [
     'decisions:\n  - { name: a, min_probability: 1 }\n  - { name: a, min_probability: 0 }',
-    'decisions: a is there twice',
+    'decisions: a occurs twice',
   ],
   ['decisions: [', ':1:13 '],
 ])('a policy that does not fit says where: %s', async (text, says) => {

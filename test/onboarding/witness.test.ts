@@ -191,7 +191,7 @@ describe('predictions that do not come out', () => {
       register(tableOf(rows), { expected, ...options }).then(() => '', (e: Error) => e.message); // biome-ignore format: one line
     expect(await message({})).toBe('');
     expect(await message({ encoding: encoding({ missing: { b: 3 } }) })).toMatch(
-      /with missing b as 0 they come out: .*\n.*share a missing b: 100 % of those rows differ, 0 % of the others/,
+      /with missing b as 0 they are reproduced: .*\n.*share a missing b: 100 % of those rows differ, 0 % of the others/,
     );
     expect(await message({ encoding: encoding({ order: ['b', 'a', 'c'] }) })).toMatch(/they are reproduced/);
     expect(await message({ encoding: encoding({ codes: { c: { rent: 0, own: 1, parents: 3 } } }) })).toMatch(

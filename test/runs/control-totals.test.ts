@@ -73,7 +73,7 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
   expect(await read(file, beside, 2)).toContain('is not a control file: it is longer than 65536 bytes');
   control('anzahl=2');
   expect(await read(file, { control: { file: '{path}.ctl', rows_key: 'ANZAHL' } }, 2)).toBe(whole);
-  expect(await read(file, { done_file: '{path}.done' }, 2)).toContain('in.csv.done is not there');
+  expect(await read(file, { done_file: '{path}.done' }, 2)).toContain('in.csv.done does not exist');
   writeFileSync(`${file}.done`, '');
   expect(await read(file, { done_file: '{path}.done' }, 2)).toBe(whole);
 });

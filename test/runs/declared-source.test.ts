@@ -134,10 +134,10 @@ checkTest('contradictions are told by lint, with their place', async () => {
   );
   for (const part of [
     'thousands: is the same mark as that of decimal',
-    'header: false needs the names of the fields',
+    'header: false needs columns.names',
     'rename: two columns have the name X in the input',
-    'ignore: X is renamed, too',
-    'constants: amount is renamed, too',
+    'ignore: X is also renamed',
+    'constants: amount is also renamed',
   ]) {
     expect(all).toContain(part);
   }
@@ -145,9 +145,9 @@ checkTest('contradictions are told by lint, with their place', async () => {
   expect(await of('columns: { ignore: "*" }', 'score: { passthrough: "*" }')).toContain('ignore: * leaves nothing');
   expect(await of('columns: { constants: { amuont: 1 } }')).toContain('constants: amuont is not a model column');
   expect(await of('columns: { constants: { amount: viel } }')).toContain(
-    'the value for column amount is no value of it',
+    'the value for column amount is invalid',
   );
-  expect(await of('columns: { rename: { amuont: X } }')).toContain('rename: amuont is neither a column of the model');
+  expect(await of('columns: { rename: { amuont: X } }')).toContain('rename: amuont is neither a model column');
   expect(await problems(pipeline('{ type: file, path: in.parquet, encoding: latin1 }'))).toContain(
     'a Parquet file is no text',
   );
@@ -159,7 +159,7 @@ checkTest('contradictions are told by lint, with their place', async () => {
 
 test('flags that are no pairs are refused', async () => {
   const run = await score(scratch(), 'in.csv', '--rename', 'amount');
-  expect([run.code, run.stderr]).toEqual([2, expect.stringContaining('--rename takes pairs: column=…')]);
+  expect([run.code, run.stderr]).toEqual([2, expect.stringContaining('--rename takes pairs column=value')]);
 });
 
 test('whatever is declared is part of what a run that goes on has to be, also of a column called path', async () => {

@@ -52,5 +52,5 @@ checkTest('plan --by measures on samples, plans as many shards as it needs, and 
   expect(JSON.parse(readFileSync(at('plan.json'), 'utf8'))).toMatchObject({ shards: 1 });
   expect(await run('--by', '2020-01-01T06:00', '-m', 'credit-default')).toMatchObject({ code: 1, stderr: expect.stringContaining('[deadline_unreachable]') }); // biome-ignore format: one line
   expect(await run('--by', far)).toMatchObject({ code: 2, stderr: expect.stringContaining('needs --model') });
-  expect(await run()).toMatchObject({ code: 2, stderr: expect.stringContaining('how many shards') });
+  expect(await run()).toMatchObject({ code: 2, stderr: expect.stringContaining('missing --shards') });
 });

@@ -130,7 +130,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     expect(await t.json('show', place, '--value')).toMatchObject({ key: 'k0', value: expect.stringContaining(CANARY) });
     expect(await t.dlq('show', '1:999')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('no letter at 1:999'),
+      stderr: expect.stringContaining('no dead letter at 1:999'),
     });
     expect(await t.dlq('replay', '--topic', t.topic)).toMatchObject({
       code: 2,

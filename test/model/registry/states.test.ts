@@ -277,6 +277,6 @@ checkTest('at the command line: approve, retire, remove, and the policy at the d
   const told = await model('history', 'm', '--key', at('approvers.pem'));
   expect([told.code, told.stderr]).toEqual([1, expect.stringContaining('is not signed with this key')]);
   const all = await model('history', 'm');
-  expect(all.stdout).toContain('version 2 proposed → retired because by force: it is wrong\n');
+  expect(all.stdout).toContain('version 2 proposed → retired because forced: it is wrong\n');
   expect(all.stderr).toContain('versions: 5 entries, 5 in one chain\n');
 });
