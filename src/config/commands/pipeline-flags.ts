@@ -87,7 +87,7 @@ export const DEAD_LETTER_COMMANDS = {
     flags: {
       ...SELECTION,
       limit: { schema: whole('at most this many', [1, 1e10], { default: 50 }) },
-      settled: switchFlag('also those that were put back or dropped'),
+      settled: switchFlag('include replayed and dropped dead letters'),
       json: switchFlag('print one JSON object a letter'),
     },
   },
@@ -119,7 +119,7 @@ export const DEAD_LETTER_COMMANDS = {
       topic: { schema: text('another topic than the one they came from'), value: 'topic' },
       timestamp: {
         schema: choice(
-          'time of what is put back; retention may remove records of an old one at once',
+          'timestamp of replayed records; retention may delete records with an old timestamp immediately',
           ['now', 'original'],
           {
             default: 'now',

@@ -103,7 +103,7 @@ async function replay(file: string, flags: DlqReplayFlags): Promise<void> {
   });
   const { settled, left, unusable, failed } = report;
   if (flags.json) out(JSON.stringify({ replayed: settled, skipped: left, unusable, failed }));
-  else out(settleWords(report, 'put back', flags.dryRun === true));
+  else out(settleWords(report, 'replayed', flags.dryRun === true));
   if (failed.length > 0) process.exitCode = EXIT.rejected;
 }
 

@@ -284,7 +284,7 @@ export const COMMAND_TABLES = {
       {"name":"partition","value":"n","description":"only those in this partition of the dead letter topic","number":{"whole":true,"min":0,"max":1000000}},
       {"name":"offsets","value":"ranges","description":"only those with these offsets in the dead letter topic: 100-199,205"},
       {"name":"limit","value":"n","description":"at most this many","number":{"whole":true,"min":1,"max":10000000000},"default":50},
-      {"name":"settled","description":"also those that were put back or dropped"},
+      {"name":"settled","description":"include replayed and dropped dead letters"},
       {"name":"json","description":"print one JSON object a letter"},
     ],
   },
@@ -319,7 +319,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
     flags: [
       {"name":"topic","value":"topic","description":"another topic than the one they came from"},
-      {"name":"timestamp","value":"name","description":"time of what is put back; retention may remove records of an old one at once","choices":["now","original"],"default":"now"},
+      {"name":"timestamp","value":"name","description":"timestamp of replayed records; retention may delete records with an old timestamp immediately","choices":["now","original"],"default":"now"},
       {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
       {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
       {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},

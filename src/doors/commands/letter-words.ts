@@ -102,7 +102,7 @@ export function tallyWords({ open, unusable, replayed, dropped, adopted, by }: D
 
 export function settleWords({ settled, left, unusable, failed }: SettleReport, done: string, dryRun: boolean): string {
   const rest = left === null ? 'the limit is reached' : `${left} left`;
-  const lost = unusable > 0 || done === 'put back' ? `, ${unusable} cannot be replayed` : '';
+  const lost = unusable > 0 || done === 'replayed' ? `, ${unusable} cannot be replayed` : '';
   const head = `${settled} ${dryRun ? 'would be ' : ''}${done}, ${rest}${lost}`;
   return [head, ...failed.map(failureWords)].join('\n');
 }

@@ -78,10 +78,10 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     expect(await t.json('replay', '--code', CODES[1]!, '--limit', '4')).toMatchObject({ replayed: 4, skipped: null });
     expect(await t.json('replay', '--key', 'k2', '--timestamp', 'original')).toMatchObject({ replayed: 3 });
     expect(await t.json('drop', '--key', 'k1')).toEqual({ dropped: 3, skipped: 10 });
-    expect((await t.dlq('replay', '--dry-run')).stdout).toBe('10 would be put back, 0 left, 0 cannot be replayed\n');
+    expect((await t.dlq('replay', '--dry-run')).stdout).toBe('10 would be replayed, 0 left, 0 cannot be replayed\n');
     const begun = Date.now();
-    expect((await t.dlq('replay')).stdout).toBe('10 put back, 0 left, 0 cannot be replayed\n');
-    expect((await t.dlq('replay')).stdout).toBe('0 put back, 0 left, 0 cannot be replayed\n');
+    expect((await t.dlq('replay')).stdout).toBe('10 replayed, 0 left, 0 cannot be replayed\n');
+    expect((await t.dlq('replay')).stdout).toBe('0 replayed, 0 left, 0 cannot be replayed\n');
     expect(await t.json('count')).toMatchObject({ open: 0, replayed: 27, dropped: 3, adopted: 0 });
     const back = await readTopic(cluster, t.input);
     expect(back).toHaveLength(27);
