@@ -1,5 +1,6 @@
 // The command line: each command is a file in doors/commands/.
 import { Command, CommanderError } from 'commander';
+import { didYouMean } from './core/did-you-mean.ts';
 import { VERSION } from './core/version.ts';
 import { EXIT } from './doors/commands/exit-codes.ts';
 import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
@@ -65,6 +66,14 @@ if (asked.length === 0) {
   addOutlines(program, names);
 }
 prepare(program, program.name());
+// commander prints the whole help for an unknown command.
+if (first === 'help' && second !== '' && asked.length === 0) {
+  const names = COMMANDS.flatMap(([words]) => words);
+  process.stderr.write(
+    `sluice: unknown command ${JSON.stringify(second.slice(0, 60))}${didYouMean(second, names)} [usage]\n`,
+  );
+  process.exit(EXIT.usage);
+}
 
 try {
   // An unknown SLUICE_DECODER fails before anything is opened.

@@ -59,8 +59,7 @@ function judgeNames({ columns }: Declaring, passthrough: readonly string[] | '*'
   if (ignore === '*' && passthrough === '*') say('columns', 'ignore: * leaves nothing that passthrough: * could copy');
   for (const [name, called] of Object.entries(rename)) {
     if (ignore !== '*' && ignore.includes(called)) say('columns', `ignore: ${called} is also renamed`);
-    if (Object.hasOwn(constants, name))
-      say('columns', `constants: ${name} is also renamed: declare only one of them`);
+    if (Object.hasOwn(constants, name)) say('columns', `constants: ${name} is also renamed: declare only one of them`);
   }
   for (const name of Object.keys(constants)) {
     const ignored = ignore !== '*' && ignore.includes(name);

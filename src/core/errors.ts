@@ -169,10 +169,7 @@ export const ERRORS = {
 
   // --- the whole input is wrong
   empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
-  wrong_delimiter: input(
-    'The header row uses another delimiter.',
-    'Specify the delimiter of the file: semicolon, tab or pipe (`--delimiter semicolon`).',
-  ),
+  wrong_delimiter: input('The header row uses another delimiter.', 'Specify the delimiter that the message names.'),
   header_mismatch: input(
     'The header row does not match the columns of the model.',
     'Compare the header with the model columns that the message lists.',
@@ -492,6 +489,8 @@ export interface ErrorDetail {
   message: string;
   row?: number;
   column?: string;
+  /** Of a missing column: the name in the input that resembles it. */
+  suggestion?: string;
 }
 
 /** An error that ends a run or a request, with a code of the catalogue. Never carries values of the input. */

@@ -90,10 +90,10 @@ interface ForeignContent {
   advice: string;
 }
 
-const GIVE_ARROW = 'give it with the ending .arrow or `format: arrow`';
-const UNPACK = 'unpack it first';
+const GIVE_ARROW = 'name it .arrow, or set format arrow';
+const UNPACK = 'decompress it first';
 const SAVE_AS = 'save it as CSV in UTF-8';
-const packed = (name: string): string => `say so: the ending .${name}, \`compression\`, or Content-Encoding`;
+const packed = (name: string): string => `name it .${name}, or set compression (Content-Encoding over HTTP)`;
 
 const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
 
@@ -109,17 +109,17 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
   [ascii('BZh91AY&SY'), 'compressed with bzip2', UNPACK],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', UNPACK],
   [[0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c], 'a 7-Zip archive', UNPACK],
-  [ascii('PK\x05\x06'), 'an empty ZIP archive', 'look at what wrote it'],
-  [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unpack it, or save the sheet as CSV in UTF-8'],
+  [ascii('PK\x05\x06'), 'an empty ZIP archive', 'check the program that wrote it'],
+  [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unzip it, or save the sheet as CSV in UTF-8'],
   [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook (.xls)', SAVE_AS],
-  [ascii('PAR1\x15'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
+  [ascii('PAR1\x15'), 'a Parquet file', 'name it .parquet, or set format parquet'],
   [ascii('ARROW1\0'), 'an Arrow file', GIVE_ARROW],
   [[0xff, 0xff, 0xff, 0xff], 'an Arrow stream', GIVE_ARROW],
   [ascii('FEA1\0'), 'a Feather file', 'save it as Parquet or CSV'],
   [ascii('ORC\x0a'), 'an ORC file', 'save it as Parquet or CSV'],
   [ascii('Obj\x01'), 'an Avro file', 'save it as NDJSON, Parquet or CSV'],
   [ascii('SQLite format 3\0'), 'an SQLite database', 'export its table as CSV'],
-  [ascii('%PDF-'), 'a PDF document', 'give the table it was made of'],
+  [ascii('%PDF-'), 'a PDF document', 'export the original table as CSV'],
 ];
 const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
 /** Bytes of an input that tell. */
@@ -152,7 +152,7 @@ function foreignContent(head: Uint8Array): ForeignContent | null {
     return { name: 'UTF-16 text', advice: `declare encoding: ${order}, or ${SAVE_AS}` };
   }
   if (MARKUP.test(Buffer.from(first).toString('latin1'))) {
-    return { name: 'an HTML or XML page', advice: 'look whether a download answered with an error page' };
+    return { name: 'an HTML or XML page', advice: 'check whether a download returned an error page' };
   }
   return null;
 }

@@ -163,7 +163,9 @@ export function saysOf(error: unknown): Word {
 export function faultFields(error: unknown): LogFields {
   if (error instanceof SluiceError && error.code !== 'internal_error') {
     const { cause } = error;
-    const known = cause === undefined || cause instanceof SluiceError;
+    // The stack of a missing file or a wrong setting explains nothing that the message does not.
+    const isPlain = error.entry.fault === 'usage' || error.entry.fault === 'input';
+    const known = cause === undefined || cause instanceof SluiceError || isPlain;
     return { code: error.code, ...(known ? {} : { cause: kindOf(cause), cause_stack: framesOf(cause) }) };
   }
   const { cause } = (error ?? {}) as { cause?: unknown };

@@ -339,7 +339,7 @@ export function missingSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swa
         subject: 'missing values of all columns',
         words: `missing ${someNames(names)} as ${words}`,
         given: 'what missing becomes as given',
-        mend: `say so of ${someNames(names)} in "missing" of --encoding`,
+        mend: `set ${someNames(names)} in "missing" of --encoding`,
         declared: changed.every(declared),
         apply: (m) => names.reduce((all, name) => withMissing(all, name, choices.get(name)!.get(words)!), m),
       },

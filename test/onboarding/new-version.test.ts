@@ -35,10 +35,7 @@ test.each([
   ['reason_max: 3', ':1:1 unknown key reason_max (did you mean reasons_max?)'],
   ['columns: []', ':1:1 unknown key columns'],
   ['reasons:\n  amonut: none', ':2:3 reasons: the model has no column amonut (did you mean amount?)'],
-  [
-    'decisions:\n  - { name: a, min_probability: 1 }\n  - { name: a, min_probability: 0 }',
-    'decisions: a occurs twice',
-  ],
+  ['decisions:\n  - { name: a, min_probability: 1 }\n  - { name: a, min_probability: 0 }', 'decisions: a occurs twice'],
   ['decisions: [', ':1:13 '],
 ])('a policy that does not fit says where: %s', async (text, says) => {
   const { manifest } = await BUNDLED.resolve('credit-default');

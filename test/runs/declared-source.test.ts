@@ -144,9 +144,7 @@ checkTest('contradictions are told by lint, with their place', async () => {
   expect(await of('columns: { names: [a, b] }')).toContain('names require header: false');
   expect(await of('columns: { ignore: "*" }', 'score: { passthrough: "*" }')).toContain('ignore: * leaves nothing');
   expect(await of('columns: { constants: { amuont: 1 } }')).toContain('constants: amuont is not a model column');
-  expect(await of('columns: { constants: { amount: viel } }')).toContain(
-    'the value for column amount is invalid',
-  );
+  expect(await of('columns: { constants: { amount: viel } }')).toContain('the value for column amount is invalid');
   expect(await of('columns: { rename: { amuont: X } }')).toContain('rename: amuont is neither a model column');
   expect(await problems(pipeline('{ type: file, path: in.parquet, encoding: latin1 }'))).toContain(
     'a Parquet file is no text',

@@ -115,7 +115,7 @@ checkTest('explain finds a row in every format, and says the same of it', async 
   const want = await of('p.csv');
   expect(want).toMatchObject({ row: 17, interpretation: { effects: expect.any(Array) } });
   for (const file of ['p.csv.zst', 'p.json', 'p.ndjson.gz']) expect(await of(file), file).toEqual(want);
-  expect(await of('p.json', '61')).toMatchObject({ code: 1, stderr: expect.stringContaining('has 60 rows') });
+  expect(await of('p.json', '61')).toMatchObject({ code: 2, stderr: expect.stringContaining('has 60 rows') });
 });
 
 describe('several inputs', () => {

@@ -35,6 +35,7 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
   if (verified.whole) return;
   const { findings } = verified;
   const code = findings.some((f) => f.file === 'manifest') ? 'manifest_invalid' : 'verification_failed';
+  if (predicate === null) throw new SluiceError(code, `${output} cannot be verified`);
   throw new SluiceError(
     code,
     `${output} does not match its manifest: ${count(findings.length)} ${findings.length === 1 ? 'finding' : 'findings'}`,

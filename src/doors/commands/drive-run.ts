@@ -95,7 +95,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
-    lines.ended(context.account.totals, result, seconds());
+    lines.ended(context.account.totals, result, seconds(), ended);
     await report?.leave({ name: options.name, findings, result, exitCode, error: ended?.message ?? null }, log);
     doing = 'stop the workers';
     await context.close();

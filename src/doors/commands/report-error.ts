@@ -1,6 +1,7 @@
 // Errors at the command line: the message on one line, the remedy on the next.
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
+import { headerAdvice, headline } from './header-advice.ts';
 
 const TOLD_ROWS = 5;
 
@@ -12,8 +13,9 @@ export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
   const e = asSluiceError(error, 'internal_error');
   const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
-  const says = e.code === 'gate_stopped' ? toldError(e) : `${e.message} [${e.code}]`;
-  process.stderr.write(`sluice: ${says}\n${rowsOf(e)}  ${action}\n`);
+  const says = e.code === 'gate_stopped' ? toldError(e) : `${headline(e)} [${e.code}]`;
+  const advice = headerAdvice(e, command);
+  process.stderr.write(`sluice: ${says}\n${rowsOf(e)}${advice === '' ? `  ${action}\n` : advice}`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
   return exitCodeOf(e);
 }

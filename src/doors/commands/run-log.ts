@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { onBackgroundFault } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
+import type { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
 import { parseTraceparent, type Tracer, traceFields } from '../../core/tracing.ts';
 import type { RunCounts } from '../../engine/counts.ts';
@@ -25,7 +26,8 @@ export interface RunLog {
   started(): void;
   /** Logs progress every ten seconds and at `stop`. */
   progress(running: RunningPipeline, seconds: () => number): { stop(): void };
-  ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number): void;
+  /** `failure`: what ended the run; null: it succeeded. */
+  ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number, failure: SluiceError | null): void;
   /** Survives uncaught errors until the returned function is called; `abort` stops the run gracefully. */
   survive(abort: (reason: Error) => void): () => void;
 }
@@ -77,11 +79,12 @@ export function runLog(
         },
       };
     },
-    ended(counts, result, seconds) {
+    ended(counts, result, seconds, failure) {
       const bytes = { bytes_read: result?.bytesRead, bytes_written: result?.bytesWritten };
-      const fields = { ...countsOf(counts), ...bytes, seconds: Math.round(seconds * 1000) / 1000 };
+      const code = failure === null ? {} : { code: failure.code };
+      const fields = { ...countsOf(counts), ...bytes, seconds: Math.round(seconds * 1000) / 1000, ...code };
       span?.end({ ...fixed, ...fields }, lost ?? undefined);
-      if (json) log('info', 'run_finished', named(equation(counts)), fields);
+      if (json) log(failure === null ? 'info' : 'error', 'run_finished', named(equation(counts)), fields);
     },
     survive(abort) {
       if (!logged) return () => {};

@@ -34,8 +34,8 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   const there = new Set(names);
   const passed = new Set(passthrough);
   const faults: ErrorDetail[] = [];
-  const add = (code: ErrorDetail['code'], column: string | null, message: string): void => {
-    faults.push({ code, message, ...(column === null ? {} : { column }) });
+  const add = (code: ErrorDetail['code'], column: string | null, message: string, suggestion?: string): void => {
+    faults.push({ code, message, ...(column === null ? {} : { column }), ...(suggestion ? { suggestion } : {}) });
   };
   const seen = new Set<string>();
   for (const [i, name] of names.entries()) {
@@ -52,7 +52,12 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     for (const name of missing) {
       const told = faults.length < MOST_TOLD;
       const like = alike.get(simplified(name)) ?? (told ? nearest(name, near, Math.floor(name.length / 4)) : null);
-      add('missing_column', name, `column ${name} is missing${like === null ? '' : likeness(name, like)}`);
+      add(
+        'missing_column',
+        name,
+        `column ${name} is missing${like === null ? '' : likeness(name, like)}`,
+        like ?? undefined,
+      );
     }
   }
   const told = new Set<string>();
@@ -70,7 +75,7 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     } else if (name === outcome && !passed.has(name)) {
       add('outcome_present', name, `column ${name} is the outcome the model predicts`);
     } else if (!passed.has(name)) {
-      const message = `column ${i + 1} of the header is not a model column; pass it through, or ignore it`;
+      const message = `column ${i + 1} of the header is not a model column`;
       add('unexpected_column', null, message);
     }
   }
@@ -90,8 +95,6 @@ const likeness = (name: string, like: string): string =>
 function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
   const told = faults.slice(0, MOST_TOLD).map((f) => f.message);
   const left = faults.length - told.length;
-  const advice = declarations(faults);
-  if (advice !== null) told.push(advice);
   if (left > 0) told.push(`and ${left} more`);
   return { message: told.join('; '), details: faults.slice(0, MOST_LISTED) };
 }
@@ -103,16 +106,6 @@ export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): v
   throw new SluiceError(code, message, { details });
 }
 
-/** What can be declared where names do not fit; null: nothing that helps. */
-function declarations(faults: readonly ErrorDetail[]): string | null {
-  const codes = new Set(faults.map((f) => f.code));
-  const may = [
-    ...(codes.has('missing_column') ? ['other names (rename)', 'missing columns (constants)'] : []),
-    ...(codes.has('unexpected_column') || codes.has('outcome_present') ? ['columns to ignore (ignore)'] : []),
-  ];
-  return may.length === 0 ? null : `if this is intended, declare: ${may.join(', ')}`;
-}
-
 /** What a first row is that has no column of the model and none like it; null if it may be a header with faults. */
 function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[]>): string | null {
   const simple = new Set(names.map(simplified));
@@ -120,16 +113,13 @@ function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[
   return `row 1 is not a header: 0 of ${count(wanted.length, 'column')} found; the file looks like ${look(names)}`;
 }
 
-const NO_HEADER = 'the names of its columns (header: false)';
-const UNNAMED = `add a header row, or declare ${NO_HEADER}`;
-
 function look(names: readonly string[]): string {
   const first = names[0] ?? '';
   if (first.startsWith('{')) return 'NDJSON: use format ndjson';
   if (first.startsWith('[')) return 'JSON: use format json';
-  if (names.some((n) => /^[+-]?\d/.test(n))) return `one without a header row: ${UNNAMED}`;
-  if (names.length === 1) return 'one with another delimiter, or not a table';
-  return `one with other columns or without a header row: declare rename, or ${NO_HEADER}`;
+  if (names.some((n) => /^[+-]?\d/.test(n))) return 'data without a header row';
+  if (names.length === 1) return 'a table with another delimiter, or not a table';
+  return 'a table with other columns or without a header row';
 }
 
 export const CONSTANT_GIVEN = 'the column is declared as a constant, but the input contains it';

@@ -119,7 +119,7 @@ export async function findRow({ source, row, signal }: Omit<ExplainRowOptions, '
     stop.abort();
     await blocks.return(undefined);
   }
-  throw new SluiceError('input_not_found', `row ${row} does not exist: the file has ${rows} rows`);
+  throw new SluiceError('usage', `--row ${row} does not exist: the file has ${rows} rows`);
 }
 
 const LF = Buffer.from('\n');

@@ -66,7 +66,7 @@ export async function readManifest(
   const text = await storedText(file).catch((cause) => {
     throw new SluiceError('manifest_invalid', `${file} cannot be read: ${fileFault(cause)}`, { cause });
   });
-  if (text === null) throw new SluiceError('manifest_invalid', `${file} does not exist`);
+  if (text === null) throw new SluiceError('manifest_invalid', `${output} has no manifest: ${file} does not exist`);
   const { statement, signedBy } = unseal(text, key);
   try {
     return { predicate: predicateOf(statement), signedBy };

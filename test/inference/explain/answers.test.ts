@@ -281,7 +281,7 @@ describe('doors', () => {
     const json = await sluiceHere(['explain', file, '--row', '17', '-m', 'credit-default', '--json']);
     expect(sum(JSON.parse(json.stdout))).toBeCloseTo(logit(answer.probability), 4);
     const none = await sluiceHere(['explain', file, '--row', '51', '-m', 'credit-default']);
-    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('the file has 50 rows')]);
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('the file has 50 rows')]);
     const usage = await sluiceHere(['score', file, '-m', 'credit-default', '--top', '5']);
     expect(usage.code).toBe(2);
   });

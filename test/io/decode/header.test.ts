@@ -23,9 +23,9 @@ const NONE = 'row 1 is not a header: 0 of 5 columns found; the file looks like';
 const utf16 = Buffer.from(COLUMNS.join(','), 'utf16le');
 
 test.each<[what: string, row: string | Uint8Array, code: string, message: string, options?: Partial<FitOptions>]>([
-  ['no header', '1200,44,car,3100,80331', 'header_mismatch', `${NONE} one without a header row: add a header row`],
-  ['words only', 'Jane Doe,car', 'header_mismatch', `${NONE} one with other columns or without a header row`],
-  ['one word', 'Jane Doe', 'header_mismatch', `${NONE} one with another delimiter, or not a table`],
+  ['no header', '1200,44,car,3100,80331', 'header_mismatch', `${NONE} data without a header row`],
+  ['words only', 'Jane Doe,car', 'header_mismatch', `${NONE} a table with other columns or without a header row`],
+  ['one word', 'Jane Doe', 'header_mismatch', `${NONE} a table with another delimiter, or not a table`],
   ['NDJSON', '{"amount":1,"age":2}', 'header_mismatch', `${NONE} NDJSON: use format ndjson`],
   ['JSON', '[{"amount":1}', 'header_mismatch', `${NONE} JSON: use format json`],
   ['another delimiter', COLUMNS.join(';'), 'wrong_delimiter', 'the header row is delimited by semicolon, not by comma'],
@@ -42,14 +42,13 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
     'header_mismatch',
     'column amount is missing (did you mean AMOUNT?); column age is missing (did you mean Age?); ' +
       'column monthly_income is missing (did you mean Monthly Income?); ' +
-      [1, 2, 4].map((i) => `column ${i} of the header is not a model column; pass it through, or ignore it`).join('; '),
+      [1, 2, 4].map((i) => `column ${i} of the header is not a model column`).join('; '),
   ],
   [
     'a slip',
     'amount,age,purpos,monthly_income,zip',
     'header_mismatch',
-    'column purpose is missing (did you mean purpos?); ' +
-      'column 3 of the header is not a model column; pass it through, or ignore it',
+    'column purpose is missing (did you mean purpos?); ' + 'column 3 of the header is not a model column',
   ],
   ['the outcome', `${COLUMNS.join(',')},ok`, 'header_mismatch', 'column ok is the outcome the model predicts'],
   ['a column twice', `${COLUMNS.join(',')},age`, 'header_mismatch', 'column age occurs twice'],
@@ -72,13 +71,13 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
     'gzip',
     Buffer.from([0x1f, 0x8b, 8, 0]),
     'foreign_content',
-    'the input is compressed with gzip: say so: the ending .gz',
+    'the input is compressed with gzip: name it .gz, or set compression',
   ],
   [
     'zstd',
     Buffer.from([0x28, 0xb5, 0x2f, 0xfd]),
     'foreign_content',
-    'the input is compressed with zstd: say so: the ending .zst',
+    'the input is compressed with zstd: name it .zst, or set compression',
   ],
   ['a workbook', 'PK\x03\x04\x14\0', 'foreign_content', 'the input is a ZIP archive or an Excel workbook (.xlsx)'],
   ['UTF-16, marked', Buffer.concat([Buffer.from([0xff, 0xfe]), utf16]), 'invalid_encoding', 'the input is UTF-16 text'],
@@ -94,8 +93,8 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
     'invalid_encoding',
     'the input is UTF-32',
   ],
-  ['Parquet', 'PAR1\x15\x04\x15', 'foreign_content', 'the input is a Parquet file: give it with the ending .parquet'],
-  ['a web page', '<!DOCTYPE html>', 'foreign_content', 'the input is an HTML or XML page: look whether a download'],
+  ['Parquet', 'PAR1\x15\x04\x15', 'foreign_content', 'the input is a Parquet file: name it .parquet'],
+  ['a web page', '<!DOCTYPE html>', 'foreign_content', 'the input is an HTML or XML page: check whether a download'],
   ['Latin-1', Buffer.from('amount,prénom', 'latin1'), 'invalid_encoding', 'the header row is not valid UTF-8'],
 ])('%s', (_, row, code, message, options) => {
   const fault = faultOf(row, options);

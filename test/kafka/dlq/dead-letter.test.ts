@@ -118,6 +118,8 @@ test('a record that only looks like a marker is a dead letter, and a marker that
     value({ action: 'retried' }),
     value({ offsets: 'all' }),
   ]) {
-    expect(() => markerIn({ ...record, value: broken })).toThrow(/^partition 0, offset 7 of letters: an? (?:unreadable )?marker/);
+    expect(() => markerIn({ ...record, value: broken })).toThrow(
+      /^partition 0, offset 7 of letters: an? (?:unreadable )?marker/,
+    );
   }
 });

@@ -21,6 +21,7 @@ const PROBLEM = {
           message: { type: 'string' },
           row: { type: 'integer' },
           column: { type: 'string' },
+          suggestion: { type: 'string', description: 'for a missing column: a similar name in the input' },
         },
       },
     },

@@ -1,0 +1,80 @@
+// What to declare about an input whose header does not match the model, in the terms of the command that read it.
+import type { SluiceError } from '../../core/errors.ts';
+
+/** Lines printed for the mistakes of a header row. */
+const MOST_SHOWN = 20;
+/** Commands whose input is declared in a pipeline file. */
+const OF_PIPELINES = /\b(?:run|lint|test)$/;
+
+/** One line per mistake, and how to accept the input as it is; '' for other errors. `command`: as in `reportError`. */
+export function headerAdvice({ code, message, details, extra }: SluiceError, command: string): string {
+  const delimiter = code === 'wrong_delimiter' ? extra.delimiter : undefined;
+  if (typeof delimiter === 'string')
+    return line(
+      OF_PIPELINES.test(command) ? `Add to the source: delimiter: ${delimiter}` : `Add: --delimiter ${delimiter}`,
+    );
+  if (code !== 'header_mismatch') return '';
+  if (details.length === 0) return isUnnamed(message) ? line(unnamed(command)) : '';
+  const shown = details.slice(0, MOST_SHOWN).map((detail) => line(detail.message));
+  if (details.length > MOST_SHOWN) shown.push(line(`and ${details.length - MOST_SHOWN} more`));
+  const declared = declarations(details, OF_PIPELINES.test(command));
+  if (declared !== '') shown.push(line(`To accept the input as it is, add: ${declared}`));
+  return shown.join('');
+}
+
+/** The first line of an error whose details follow on their own lines. */
+export const headline = ({ code, message, details }: SluiceError): string =>
+  code === 'header_mismatch' && details.length > 0 ? 'the header does not match the columns of the model' : message;
+
+const line = (text: string): string => `  ${text}\n`;
+const isUnnamed = (message: string): boolean => /without a header row$/.test(message);
+
+const unnamed = (command: string): string =>
+  OF_PIPELINES.test(command)
+    ? 'If the file has no header row, add to its source: header: false, columns: { names: [a, b, …] }'
+    : 'If the file has no header row, add: --columns a,b,…';
+
+function declarations(details: SluiceError['details'], inPipeline: boolean): string {
+  const renamed: [string, string][] = [];
+  const constants: string[] = [];
+  let [trim, ignore] = [false, false];
+  for (const { code, column, suggestion } of details) {
+    if (code === 'missing_column' && column !== undefined) {
+      if (suggestion === undefined) constants.push(column);
+      else if (suggestion.trim() === column) trim = true;
+      else renamed.push([column, suggestion]);
+    } else if (code === 'unexpected_column' || code === 'outcome_present') ignore = true;
+  }
+  return inPipeline ? asYaml({ renamed, constants, trim, ignore }) : asFlags({ renamed, constants, trim, ignore });
+}
+
+interface Declarations {
+  renamed: readonly (readonly [string, string])[];
+  constants: readonly string[];
+  trim: boolean;
+  ignore: boolean;
+}
+
+/** A word of a command line; one with special characters is quoted for POSIX shells. */
+const quoted = (word: string): string => (/^[\w.,=:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function asFlags({ renamed, constants, trim, ignore }: Declarations): string {
+  const flags = [
+    ...(trim ? ['--trim'] : []),
+    ...(renamed.length > 0 ? ['--rename', quoted(renamed.map((pair) => pair.join('=')).join(','))] : []),
+    ...(constants.length > 0 ? ['--constants', constants.map((name) => `${quoted(name)}=VALUE`).join(',')] : []),
+    ...(ignore ? ['--ignore', "'*'"] : []),
+  ];
+  return flags.join(' ');
+}
+
+function asYaml({ renamed, constants, trim, ignore }: Declarations): string {
+  const pairs = (of: readonly (readonly [string, string])[]) => `{ ${of.map(([a, b]) => `${a}: ${b}`).join(', ')} }`;
+  const columns = [
+    ...(renamed.length > 0 ? [`rename: ${pairs(renamed.map(([a, b]) => [a, JSON.stringify(b)]))}`] : []),
+    ...(constants.length > 0 ? [`constants: ${pairs(constants.map((name) => [name, 'VALUE']))}`] : []),
+    ...(ignore ? ['ignore: "*"'] : []),
+  ];
+  const keys = [...(trim ? ['trim: true'] : []), ...(columns.length > 0 ? [`columns: { ${columns.join(', ')} }`] : [])];
+  return keys.length === 0 ? '' : `source: { ${keys.join(', ')} }`;
+}
