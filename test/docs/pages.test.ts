@@ -19,8 +19,10 @@ import { manifestPage } from '../../tools/docs/manifest-page.ts';
 import { withPart } from '../../tools/docs/marked-part.ts';
 import { metricsPage } from '../../tools/docs/metrics-page.ts';
 import { pipelineJsonSchema, pipelinePage } from '../../tools/docs/pipeline-page.ts';
+import { readmePrediction } from '../../tools/docs/readme-prediction.ts';
 import { schemaTable } from '../../tools/docs/schema-table.ts';
 import { serverConfigJsonSchema, serverConfigPage } from '../../tools/docs/server-page.ts';
+import { speedTable } from '../../tools/docs/speed-table.ts';
 import { openApiDocument } from '../support/openapi-document.ts';
 
 const GENERATED: [string, () => string | Promise<string>][] = [
@@ -30,6 +32,8 @@ const GENERATED: [string, () => string | Promise<string>][] = [
   ['src/doors/commands/flag-tables.ts', flagTables],
   ['docs/code-index.md', codeIndex],
   ['docs/commands.md', commandsPage],
+  ['README.md', () => withPart('README.md', 'prediction', readmePrediction())],
+  ['README.md', () => withPart('README.md', 'speed', speedTable())],
   ['docs/score.md', () => withPart('docs/score.md', 'flags of score', flagsOf('score'))],
   ['docs/serve.md', () => withPart('docs/serve.md', 'query parameters', schemaTable(PREDICT_QUERY))],
   ['docs/errors.md', errorsPage],

@@ -28,6 +28,7 @@ export const SERVICE_COMMANDS = {
       log_format: { schema: LOGGING.format({ otherwise: '$SLUICE_LOG_FORMAT, else log.format' }), value: 'name' },
       log_level: { schema: LOGGING.level({ otherwise: '$SLUICE_LOG_LEVEL, else log.level' }), value: 'name' },
       dev: switchFlag('development mode: loopback only, with a temporary certificate and API key'),
+      cert_out: { schema: text('with --dev: write the certificate to this file, for clients to trust'), value: 'file' },
     },
   },
   'keys create': {

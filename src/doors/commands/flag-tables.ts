@@ -558,6 +558,7 @@ export const COMMAND_TABLES = {
       {"name":"log-format","value":"name","description":"lines of the log: json for machines, text for people; auto: text on a terminal, else json; default: $SLUICE_LOG_FORMAT, else log.format","choices":["auto","json","text"]},
       {"name":"log-level","value":"name","description":"minimum log level; default: $SLUICE_LOG_LEVEL, else log.level","choices":["debug","info","warn","error"]},
       {"name":"dev","description":"development mode: loopback only, with a temporary certificate and API key"},
+      {"name":"cert-out","value":"file","description":"with --dev: write the certificate to this file, for clients to trust"},
     ],
   },
   "keys create": {
@@ -1080,6 +1081,7 @@ export interface ServeFlags {
   logFormat?: 'auto' | 'json' | 'text';
   logLevel?: 'debug' | 'info' | 'warn' | 'error';
   dev?: boolean;
+  certOut?: string;
 }
 
 export interface KeysCreateFlags {

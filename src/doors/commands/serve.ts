@@ -1,7 +1,10 @@
 // `sluice serve`: the HTTP service.
+import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-system.ts';
 import { named, words } from '../../core/log.ts';
 import { openLog } from '../../monitor/open-log.ts';
 import { openTracer } from '../../monitor/otlp-tracer.ts';
@@ -29,6 +32,14 @@ function settingsOf(flags: ServeFlags): string[] {
   );
   const port = flags.port === undefined ? [] : [`listen.port=${flags.port}`];
   return [...environment!, ...flags.set, ...said!, ...port];
+}
+
+/** @throws SluiceError usage: there is no certificate of --dev, or the file cannot be written */
+async function writeCertificate(file: string, certificate: string | null): Promise<void> {
+  if (certificate === null) throw new SluiceError('usage', '--cert-out needs --dev');
+  await writeFile(file, certificate).catch((cause) => {
+    throw new SluiceError('usage', `--cert-out ${file} cannot be written: ${fileFault(cause)}`, { cause });
+  });
 }
 
 async function runService(flags: ServeFlags): Promise<void> {
@@ -64,6 +75,7 @@ async function runService(flags: ServeFlags): Promise<void> {
     log,
   });
   const service = await serve({ config, registry, lookups, faults, dev: flags.dev === true, log, tracer });
+  if (flags.certOut !== undefined) await writeCertificate(flags.certOut, service.certificate);
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
