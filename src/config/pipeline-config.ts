@@ -1,10 +1,10 @@
-// Reads pipelines/*.yaml. A file that is in order is read by generated checks; the schema library is loaded to explain one that is not.
+// Reads pipelines/*.yaml. The schema library is loaded only to explain a file that is not in order.
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
-import { PIPELINE_CHECKS } from './pipeline-check.ts';
 import { contradictions } from './pipeline-contradictions.ts';
-import { fillDefaults, withDependentDefaults } from './pipeline-from-flags.ts';
+import { END_SCHEMAS, fillPipeline, keysOfAllPipelines, withDependentDefaults } from './pipeline-from-flags.ts';
 import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
+import { fits, withoutDefaults } from './schema.ts';
 import { readYaml, type YamlDocument } from './yaml.ts';
 import { formatProblem, type Validated } from './yaml-problem.ts';
 
@@ -36,16 +36,15 @@ type Mapping = Record<string, unknown>;
 
 /** The document as a pipeline with its defaults, or null where the schema has something to say. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
-  if (!PIPELINE_CHECKS.common(value)) return null;
+  if (!fits(withoutDefaults(keysOfAllPipelines()), value)) return null;
   const pipeline = structuredClone(value) as Mapping;
-  for (const end of ['source', 'sink', 'dead_letter'] as const) {
+  for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
     const part = pipeline[end] as Mapping | undefined;
     if (part === undefined) continue;
-    // The common part has checked that the type is a known one.
-    const type = part.type as string;
-    if (!PIPELINE_CHECKS[end][type]!(part)) return null;
+    // The keys of all pipelines include a type that is known.
+    if (!fits(withoutDefaults(schemas[part.type as string]!), part)) return null;
   }
-  fillDefaults(pipeline);
+  fillPipeline(pipeline);
   return pipeline as unknown as PipelineFile;
 }
 

@@ -2,7 +2,7 @@
 import { Value } from 'typebox/value';
 import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
-import { withoutDefaults } from './schema-defaults.ts';
+import { withoutDefaults } from './schema.ts';
 import { readYaml } from './yaml.ts';
 import { checkYaml } from './yaml-document.ts';
 import type { Validated } from './yaml-problem.ts';

@@ -1,7 +1,8 @@
-// Completes a pipeline that flags describe. Loads neither checks nor YAML, so that commands start sooner.
-import { PIPELINE_DEFAULTS } from './pipeline-defaults.ts';
-import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
-import type { Defaults } from './schema-defaults.ts';
+// Completes a pipeline that flags describe. Does not load YAML, so that commands start sooner.
+import type { TSchema } from 'typebox';
+import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
+import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
+import { fillDefaults } from './schema.ts';
 
 type Mapping = Record<string, unknown>;
 
@@ -20,27 +21,27 @@ type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
 /** A pipeline that is in no file: `said` with the defaults of the schema. */
 export function pipelineOf(said: PipelineSaid): Pipeline {
   const value = structuredClone(said) as unknown as Mapping;
-  fillDefaults(value);
+  fillPipeline(value);
   return withDependentDefaults('', value as unknown as PipelineFile);
 }
 
-/** Puts the defaults of the schema in where nothing is said. */
-export function fillDefaults(pipeline: Record<string, unknown>): void {
-  for (const end of ['source', 'sink', 'dead_letter'] as const) {
-    const part = pipeline[end] as Mapping | undefined;
-    if (part) fill(part, PIPELINE_DEFAULTS[end][part.type as string]!);
-  }
-  fill(pipeline, PIPELINE_DEFAULTS.common);
-}
+/** The schemas of each end by its type. */
+export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Readonly<Record<string, TSchema>>>> = {
+  source: SOURCES,
+  sink: SINKS,
+  dead_letter: DEAD_LETTERS,
+};
 
-/** Puts in what is missing. */
-function fill(mapping: Mapping, defaults: Defaults): void {
-  for (const [path, value] of defaults) {
-    let at: Mapping | undefined = mapping;
-    for (const key of path.slice(0, -1)) at = at?.[key] as Mapping | undefined;
-    const key = path.at(-1)!;
-    if (at && at[key] === undefined) at[key] = structuredClone(value);
+/** The keys that do not depend on the types of source, sink and dead letters. */
+export const keysOfAllPipelines = () => pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS));
+
+/** Adds the defaults of the schema. */
+export function fillPipeline(pipeline: Record<string, unknown>): void {
+  for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
+    const part = pipeline[end] as Mapping | undefined;
+    if (part) fillDefaults(part, schemas[part.type as string]!);
   }
+  fillDefaults(pipeline, keysOfAllPipelines());
 }
 
 /** The defaults that depend on other keys. */

@@ -1,9 +1,10 @@
 // The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
-import { type Static, type TSchema, Type } from 'typebox';
+import type { Static, TSchema } from 'typebox';
 import { choice, closed, maybe, section, text, toggle, whole } from './options/describe-option.ts';
 import { GateSchema } from './options/gate-limits.ts';
 import { SCORING } from './options/scoring.ts';
 import type { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
+import { Type } from './schema.ts';
 
 // Connections to brokers and to the schema registry.
 

@@ -28,7 +28,15 @@ const PACKAGES: Record<string, string[]> = {
   'csv-parse': ['model/package', 'io/decode', 'onboarding'],
   commander: ['doors/commands', '.'],
   yaml: ['config', 'doors/http/access'],
-  typebox: ['config', 'model/package', 'model/registry', 'runs', 'doors/http/access', 'doors/http/wire'],
+  typebox: [
+    'config',
+    'model/package',
+    'model/registry',
+    'runs',
+    'doors/commands',
+    'doors/http/access',
+    'doors/http/wire',
+  ],
   fastify: [
     'doors/http',
     'doors/http/access',

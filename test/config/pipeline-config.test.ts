@@ -1,4 +1,4 @@
-// Pipeline files: the generated checks say what the schema says, and what the schema cannot say is told where it stands.
+// Pipeline files: the checks say what the schema says, and what the schema cannot say is told where it stands.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -155,7 +155,7 @@ const pipelines = fc
     return formatYaml(value);
   });
 
-test('generated checks accept and refuse what the schema does, and fill in the same defaults', () => {
+test('checks accept and refuse what the schema does, and fill in the same defaults', () => {
   const seen = { accepted: 0, refused: 0 };
   fc.assert(
     fc.property(pipelines, (text) => {

@@ -6,7 +6,7 @@ import YAML from 'yaml';
 import { readPipeline } from '../../src/config/pipeline-config.ts';
 import { SluiceError } from '../../src/core/errors.ts';
 import { driveRun } from '../../src/doors/commands/drive-run.ts';
-import type { ScoreFlags, ShardsFlags } from '../../src/doors/commands/flag-tables.ts';
+import type { ScoreFlags, ShardsFlags } from '../../src/doors/commands/flags/score-flags.ts';
 import { score } from '../../src/doors/commands/score.ts';
 import { shards } from '../../src/doors/commands/shards.ts';
 import { type Model, openModel, scoreStream } from '../../src/index.ts';

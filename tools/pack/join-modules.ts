@@ -27,7 +27,7 @@ const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
   ['early', ['inference/sandbox/kept-verdicts.js', 'engine/early-thread.js', 'io/decode/decoder-override.js']],
   ['worker', ['engine/worker-entry.js', 'engine/inline-scorer.js']],
   // Of every command.
-  ['cli', ['cli.js', 'doors/commands/flags.js', 'doors/commands/flag-tables.js']],
+  ['cli', ['cli.js', 'doors/commands/flags/command-spec.js']],
   // A run of files: its command, and what that imports on its way.
   ['score', ['doors/commands/score.js']],
   ['file-run', ['model/registry/trusted.js', 'model/registry/folder.js', 'runs/file-run.js']],

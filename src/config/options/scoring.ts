@@ -1,6 +1,7 @@
 // Options of scoring, each described once: pipeline files, command lines, query parameters and the configuration of the service take them from here.
-import { Type } from 'typebox';
+
 import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
+import { Type } from '../schema.ts';
 import { at, choice, type Door, MIB, text, whole } from './describe-option.ts';
 
 export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
@@ -41,7 +42,7 @@ export const SCORING = {
   record_bytes: (door: Door<number> = {}) =>
     whole('longest application; a longer one is rejected', [16, 64 * MIB], door),
   max_columns: (door: Door<number> = {}) => whole('columns of a header row, or keys of an object', [1, 100_000], door),
-  on_invalid: (door: Door<'report' | 'fail'> = {}) =>
+  on_invalid: <D extends Door<'report' | 'fail'>>(door?: D) =>
     choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
   deadline: () => text('when the run has to be over: 06:00 (its next occurrence, local time) or 2026-11-23T06:00'),
   checkpoint_every: (door: Door<number> = {}) =>

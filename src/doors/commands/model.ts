@@ -4,14 +4,8 @@ import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { versionOf } from '../../model/package/load-package.ts';
 import { type ModelEntry, parseReference, type Registry } from '../../model/registry/registry.ts';
-import {
-  COMMAND_GROUPS_TABLE,
-  COMMAND_TABLES,
-  type ModelAddFlags,
-  type ModelAliasFlags,
-  type ModelShowFlags,
-} from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
+import { MODEL_COMMANDS, type ModelAddFlags, type ModelAliasFlags, type ModelShowFlags } from './flags/model-flags.ts';
 import { showAudit } from './model-audit.ts';
 import { makeNewVersion, nextNumber } from './model-new-version.ts';
 import { packageOf, signatureFor, signPackage, verifySigned, writeLock } from './model-seals.ts';
@@ -28,10 +22,10 @@ const tell = (text: string): void => {
 };
 
 export function addModelCommand(program: Command): void {
-  const model = program.command('model').description(COMMAND_GROUPS_TABLE.model!);
-  addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
-  addFlags(model.command('new-version'), COMMAND_TABLES['model new-version']).action(makeNewVersion);
-  addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
+  const model = program.command('model').description(COMMAND_GROUPS.model);
+  addFlags(model.command('add'), MODEL_COMMANDS['model add']).action(add);
+  addFlags(model.command('new-version'), MODEL_COMMANDS['model new-version']).action(makeNewVersion);
+  addFlags(model.command('list'), MODEL_COMMANDS['model list']).action(
     async (flags: { registry?: string; json?: boolean }) => {
       const registry = await openRegistry(flags.registry, { inspects: true });
       const models = await registry.list();
@@ -42,17 +36,17 @@ export function addModelCommand(program: Command): void {
       }
     },
   );
-  addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
-  addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
-  addFlags(model.command('diff'), COMMAND_TABLES['model diff']).action(diff);
-  addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(writeLock);
-  addFlags(model.command('sign'), COMMAND_TABLES['model sign']).action(signPackage);
-  addFlags(model.command('verify-signature'), COMMAND_TABLES['model verify-signature']).action(verifySigned);
-  addFlags(model.command('history'), COMMAND_TABLES['model history']).action(showHistory);
-  addFlags(model.command('approve'), COMMAND_TABLES['model approve']).action(approveVersion);
-  addFlags(model.command('retire'), COMMAND_TABLES['model retire']).action(retireVersion);
-  addFlags(model.command('remove'), COMMAND_TABLES['model remove']).action(removeVersion);
-  addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
+  addFlags(model.command('show'), MODEL_COMMANDS['model show']).action(show);
+  addFlags(model.command('verify'), MODEL_COMMANDS['model verify']).action(verify);
+  addFlags(model.command('diff'), MODEL_COMMANDS['model diff']).action(diff);
+  addFlags(model.command('seal'), MODEL_COMMANDS['model seal']).action(writeLock);
+  addFlags(model.command('sign'), MODEL_COMMANDS['model sign']).action(signPackage);
+  addFlags(model.command('verify-signature'), MODEL_COMMANDS['model verify-signature']).action(verifySigned);
+  addFlags(model.command('history'), MODEL_COMMANDS['model history']).action(showHistory);
+  addFlags(model.command('approve'), MODEL_COMMANDS['model approve']).action(approveVersion);
+  addFlags(model.command('retire'), MODEL_COMMANDS['model retire']).action(retireVersion);
+  addFlags(model.command('remove'), MODEL_COMMANDS['model remove']).action(removeVersion);
+  addFlags(model.command('alias'), MODEL_COMMANDS['model alias']).action(moveAlias);
 }
 
 async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {

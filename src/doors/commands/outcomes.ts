@@ -14,13 +14,13 @@ import { tableRows } from '../../outcomes/table-rows.ts';
 import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
-import { COMMAND_TABLES, type OutcomesFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { OUTCOME_COMMANDS, type OutcomesFlags } from './flags/output-flags.ts';
 import { joinWords, outcomeTables } from './outcome-words.ts';
 import { signalled } from './signals.ts';
 
 export function addOutcomesCommand(program: Command): void {
-  addFlags(program.command('outcomes'), COMMAND_TABLES.outcomes).action(outcomes);
+  addFlags(program.command('outcomes'), OUTCOME_COMMANDS.outcomes).action(outcomes);
 }
 
 async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void> {

@@ -6,7 +6,7 @@ import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
-import type { ScoreFlags } from './flag-tables.ts';
+import type { ScoreFlags } from './flags/score-flags.ts';
 
 const SAID = (flag: string) => `the plan says what ${flag} says: give it to sluice plan`;
 const OF_WHOLE = (flag: string) => `${flag} is of the whole file, a shard is a part of it`;

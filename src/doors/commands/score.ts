@@ -11,13 +11,13 @@ import { STDIO } from '../../runs/endpoints.ts';
 import { type Resume, type RunSpec, refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';
 import { driveRun } from './drive-run.ts';
-import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { SCORE_COMMANDS, type ScoreFlags } from './flags/score-flags.ts';
 
 export type ScoreOptions = ScoreFlags;
 
 export function addScoreCommand(program: Command): void {
-  addFlags(program.command('score'), COMMAND_TABLES.score).action(
+  addFlags(program.command('score'), SCORE_COMMANDS.score).action(
     async (file: string | undefined, options: ScoreOptions) => {
       process.exitCode = await score(file, options);
     },
