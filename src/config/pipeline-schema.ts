@@ -137,11 +137,12 @@ export const ScoreSchema = section(
   'how applications are scored',
 );
 
-/** The keys of every pipeline, around the schemas of its ends. */
+/** The keys of every pipeline, around the schemas of its ends. `features`: options of run features. */
 export function pipelineSchema<A extends TSchema, B extends TSchema, C extends TSchema>(
   source: A,
   sink: B,
   deadLetter: C,
+  features: Readonly<Record<string, TSchema>> = {},
 ) {
   return Type.Object(
     {
@@ -159,7 +160,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       ),
       allow_empty: Type.Optional(SCORING.allow_empty()),
       deadline: Type.Optional(SCORING.deadline()),
-      checkpoint_every: SCORING.checkpoint_every({ default: 5 }),
+      ...(features as object),
       gate: Type.Optional(GateSchema),
       manifest: Type.Optional(SCORING.manifest({ otherwise: 'true' })),
       sign_key: Type.Optional(SCORING.sign_key({ otherwise: 'manifests are not signed' })),

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { parse, type Token } from 'acorn';
 import { isSafe } from 'redos-detector';
 import { expect, test } from 'vitest';
-import { END_SCHEMAS, keysOfAllPipelines } from '../../src/config/pipeline-from-flags.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import { END_SCHEMAS, keysOfAllPipelines } from '../../src/runs/complete-pipeline.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const SRC = path.resolve(import.meta.dirname, '../../src');

@@ -1,5 +1,5 @@
 // Building blocks of option descriptions. An entry point adds its own default to a shared option.
-import type { TInteger, TString, TUnsafe } from 'typebox';
+import type { TInteger, TNumber, TString, TUnsafe } from 'typebox';
 import { Type } from '../schema.ts';
 
 /** What one door says about an option that several doors have. */
@@ -29,14 +29,15 @@ export const text = <D extends Door<string>>(description: string, door?: D) =>
 export const maybe = (description: string, door: Door<string> = {}) => Type.Optional(text(description, door));
 export const toggle = (description: string, door: Door<boolean> = {}) => Type.Boolean(at(description, door));
 
+type Bounds = readonly [minimum: number, maximum?: number];
+const within = ([minimum, maximum]: Bounds) => ({ minimum, ...(maximum === undefined ? {} : { maximum }) });
+
+export const amount = <D extends Door<number>>(description: string, bounds: Bounds, door?: D) =>
+  Type.Number({ ...within(bounds), ...at(description, door) }) as TNumber & Defaulted<D>;
+
 /** A whole number within bounds. */
-export const whole = <D extends Door<number>>(
-  description: string,
-  [minimum, maximum]: readonly [minimum: number, maximum?: number],
-  door?: D,
-) =>
-  Type.Integer({ minimum, ...(maximum === undefined ? {} : { maximum }), ...at(description, door) }) as TInteger &
-    Defaulted<D>;
+export const whole = <D extends Door<number>>(description: string, bounds: Bounds, door?: D) =>
+  Type.Integer({ ...within(bounds), ...at(description, door) }) as TInteger & Defaulted<D>;
 
 /** One of some words. */
 export const choice = <V extends string, D extends Door<NoInfer<V>>>(

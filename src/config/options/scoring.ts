@@ -45,15 +45,6 @@ export const SCORING = {
   on_invalid: <D extends Door<'report' | 'fail'>>(door?: D) =>
     choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
   deadline: () => text('when the run has to be over: 06:00 (its next occurrence, local time) or 2026-11-23T06:00'),
-  checkpoint_every: (door: Door<number> = {}) =>
-    Type.Number({
-      minimum: 0,
-      maximum: 86_400,
-      ...at(
-        'between files: seconds from one checkpoint to the next, from which an interrupted run goes on; 0: none',
-        door,
-      ),
-    }),
   report: () => text('leave a report of the run there, one HTML page; compared with the report that is there'),
   allow_empty: () =>
     Type.Boolean({ description: 'an input all of whose rows are rejected gives an output too; default: it fails' }),

@@ -1,6 +1,5 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
 import type { Command } from 'commander';
-import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { sidecarKind } from '../../core/file-names.ts';
@@ -12,6 +11,7 @@ import { isModelName } from '../../outcomes/read-predictions.ts';
 import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
 import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
+import { readPipeline } from '../../runs/read-pipeline.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import { addFlags } from './flags/command-spec.ts';

@@ -13,7 +13,7 @@ import { PIPELINE_COMMANDS, type RunFlags } from './flags/pipeline-flags.ts';
 import { openRegistry } from './open-registry.ts';
 
 /** The YAML library is loaded for a file, not for help. */
-const readPipeline = async (file: string) => (await import('../../config/pipeline-config.ts')).readPipeline(file);
+const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);

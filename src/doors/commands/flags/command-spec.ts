@@ -4,6 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import { toggle } from '../../../config/options/describe-option.ts';
 import { registryAddress } from '../../../config/options/scoring.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
 
 /** What a shell may offer for a value besides the choices of its schema. */
@@ -54,6 +55,19 @@ export type FlagsOf<C extends { flags: object }> = {
 export const registryFlag = { schema: registryAddress(), value: 'address', complete: 'folder' } as const;
 
 export const switchFlag = (description: string) => ({ schema: toggle(description) });
+
+export const camelCase = (name: string): string =>
+  name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** Options of run features as flags. A default is a part of the description: the flag is absent unless it is given. */
+export function flagsOfFeatures<O extends Readonly<Record<string, RunOption>>>(options: O) {
+  const flags = Object.entries<RunOption>(options).map(([name, { schema, value, complete }]) => {
+    const { default: otherwise, description, ...node } = schema as Node;
+    const text = otherwise === undefined ? description : `${description}; default: ${otherwise}`;
+    return [name, { schema: { ...node, description: text }, ...(value && { value }), ...(complete && { complete }) }];
+  });
+  return Object.fromEntries(flags) as { [K in keyof O]: { schema: Omit<O[K]['schema'], 'default'> & TSchema } };
+}
 
 /** Words that only lead to further commands. */
 export const COMMAND_GROUPS = {

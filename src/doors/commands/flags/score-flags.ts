@@ -6,7 +6,15 @@ import { DECLARED, TOTALS } from '../../../config/options/input-declarations.ts'
 import { SCORING } from '../../../config/options/scoring.ts';
 import { Type } from '../../../config/schema.ts';
 import { FILE_FORMATS } from '../../../core/file-format.ts';
-import { type CommandSpecs, type FlagSpec, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
+import { RUN_OPTIONS } from '../../../runs/plugins/plugin-list.ts';
+import {
+  type CommandSpecs,
+  type FlagSpec,
+  type FlagsOf,
+  flagsOfFeatures,
+  registryFlag,
+  switchFlag,
+} from './command-spec.ts';
 
 const listed = (description: string) => Type.String({ minLength: 1, description });
 
@@ -137,7 +145,7 @@ export const SCORE_COMMANDS = {
       deadline: { schema: SCORING.deadline(), value: 'time' },
       resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),
-      checkpoint_every: { schema: SCORING.checkpoint_every({ otherwise: '5' }), value: 'seconds' },
+      ...flagsOfFeatures(RUN_OPTIONS),
       ...GATE_FLAGS,
       report: { schema: SCORING.report(), value: 'file', complete: 'file' },
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),

@@ -1,8 +1,10 @@
 // Completes a pipeline that flags describe. Does not load YAML, so that commands start sooner.
 import type { TSchema } from 'typebox';
-import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
-import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
-import { fillDefaults } from './schema.ts';
+import { DEAD_LETTERS, SINKS, SOURCES } from '../config/options/sources-and-sinks.ts';
+import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from '../config/pipeline-schema.ts';
+import { fillDefaults, Type } from '../config/schema.ts';
+import type { RunOption } from './plugin.ts';
+import { RUN_OPTIONS } from './plugins/plugin-list.ts';
 
 type Mapping = Record<string, unknown>;
 
@@ -13,7 +15,6 @@ type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   on_invalid?: Pipeline['on_invalid'];
   allow_empty?: boolean;
   deadline?: string;
-  checkpoint_every?: number;
   report?: string;
   gate?: NonNullable<PipelineFile['gate']>;
 };
@@ -32,8 +33,18 @@ export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Rea
   dead_letter: DEAD_LETTERS,
 };
 
+/** The options of run features as keys of pipelines: those without a default may be missing. */
+export const featureKeys = (): Record<string, TSchema> =>
+  Object.fromEntries(
+    Object.entries<RunOption>(RUN_OPTIONS).map(([name, { schema }]) => [
+      name,
+      'default' in schema ? schema : Type.Optional(schema),
+    ]),
+  );
+
 /** The keys that do not depend on the types of source, sink and dead letters. */
-export const keysOfAllPipelines = () => pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS));
+export const keysOfAllPipelines = () =>
+  pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS), featureKeys());
 
 /** Adds the defaults of the schema. */
 export function fillPipeline(pipeline: Record<string, unknown>): void {
