@@ -2,12 +2,12 @@
 
 import { named, words } from '../core/log.ts';
 import { warnUnlocked } from '../engine/host-events.ts';
-import { assertExplainable } from '../engine/score-chunks.ts';
+import { assertExplainable } from '../engine/stream-spec.ts';
 import { newResult, type RunContext } from './context.ts';
 import { inputsOf, isPattern, outputEndpoint } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { OpenStep, PlannedRun, RunOption } from './plugin.ts';
-import { signKeyOf } from './plugins/output-manifest.ts';
+import { signKeyOf } from './plugins/manifest-content.ts';
 import { FEATURES, RUN_OPTIONS } from './plugins/plugin-list.ts';
 import { rejectsOf } from './rejects-file.ts';
 import { filesRead, filesWritten, type RunStep, refuseSameFiles, shardInputs, sizeOfInputs } from './same-files.ts';

@@ -4,14 +4,14 @@ import { gateSaid } from '../../config/gate-flags.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';
-import { signKeyOf } from '../../runs/plugins/output-manifest.ts';
+import { signKeyOf } from '../../runs/plugins/manifest-content.ts';
 import type { FoundPart } from '../../runs/plugins/shard-part.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
+import { joinParts } from '../../runs/shards/join-parts.ts';
 import {
   filesMerged,
   filesOfParts,
   findParts,
-  joinParts,
   judgeMerged,
   mergedFiles,
   mergedSummary,

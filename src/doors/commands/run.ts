@@ -6,11 +6,12 @@ import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
-import { contextFor, driveRun, say } from './drive-run.ts';
+import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import { addFlags } from './flags/command-spec.ts';
 import { PIPELINE_COMMANDS, type RunFlags } from './flags/pipeline-flags.ts';
 import { openRegistry } from './open-registry.ts';
+import { contextFor } from './run-context.ts';
 
 /** The YAML library is loaded for a file, not for help. */
 const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);

@@ -12,7 +12,7 @@ import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';
 import type { FileRunSpec } from '../spec.ts';
 import { storedSize, storedText } from '../stored-bytes.ts';
-import { digestOf, isProven, optionsOf } from './output-manifest.ts';
+import { digestOf, isProven, optionsOf } from './manifest-content.ts';
 
 interface RunIntended {
   spec: FileRunSpec;

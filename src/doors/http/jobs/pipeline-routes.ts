@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
-import { assertExplainable } from '../../../engine/score-chunks.ts';
+import { assertExplainable } from '../../../engine/stream-spec.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import { readPipeline } from '../../../runs/read-pipeline.ts';
 import { checkDelivery, interpretationOf } from '../../../runs/spec.ts';
