@@ -1,4 +1,4 @@
-// Schemas of options as plain data, with the types of typebox: loading typebox takes 95 ms, building and checking with these functions 1 ms.
+// Schemas of options as plain data, with the types of typebox: loading typebox takes 95 ms, making and checking a pipeline with these functions 2 ms.
 import type { TSchema, Type as TypeBox } from 'typebox';
 
 type Builder = Pick<
