@@ -22,7 +22,7 @@ const campaigns = (): string[] =>
  * point in the files that stay. `npm run check` runs all of them.
  */
 const NOT_QUICK = [
-  'test/config/{pipeline-config,yaml-cost}.test.ts',
+  'test/config/yaml-cost.test.ts',
   'test/docs/examples.test.ts',
   'test/doors/commands/{explain-interactions,launcher,model}.test.ts',
   'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,content-coding,fairness,interactions,logs,model-uploads,models,openapi,proxies,resumable-uploads,security,sigterm,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
@@ -38,7 +38,7 @@ const NOT_QUICK = [
   'test/oracle/crossings-reference.test.ts',
   'test/project/init.test.ts',
   'test/proof/replay-outputs.test.ts',
-  'test/runs/{containers,interactions,pipelines,sealed-doors,shared-shards}.test.ts',
+  'test/runs/{containers,interactions,pipelines,read-pipeline,sealed-doors,shared-shards}.test.ts',
   'test/security/{amplification,fuzz,hostile-files}.test.ts',
   'test/wasm/planted-faults.test.ts',
 ];

@@ -6,7 +6,7 @@ import type { TextFormat } from './core/file-format.ts';
 import { SILENT } from './core/log.ts';
 import { openRegistry } from './doors/commands/open-registry.ts';
 import type { RunCounts } from './engine/counts.ts';
-import { assertExplainable } from './engine/score-chunks.ts';
+import { assertExplainable } from './engine/stream-spec.ts';
 import { WorkerPool } from './engine/worker-pool.ts';
 import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';
 import type { InterpretationSpec } from './inference/explain/interpretation.ts';

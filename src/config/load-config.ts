@@ -4,7 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { stringify } from 'yaml';
 import { SluiceError } from '../core/errors.ts';
-import { withoutDefaults } from './schema-defaults.ts';
+import { withoutDefaults } from './schema.ts';
 import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 

@@ -1,14 +1,22 @@
 // Reads a pipeline by its schema and says what is wrong with it, all at once. Loads the schema library: for faulty files only.
+import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
-import { withoutDefaults } from './schema-defaults.ts';
+import { withoutDefaults } from './schema.ts';
 import { readYaml } from './yaml.ts';
 import { checkYaml } from './yaml-document.ts';
 import type { Validated } from './yaml-problem.ts';
 
-/** The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. */
-export function parseBySchema(file: string, content: string): Validated<PipelineFile> {
+/**
+ * The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. `features`: options of run
+ * features.
+ */
+export function parseBySchema(
+  file: string,
+  content: string,
+  features: Readonly<Record<string, TSchema>>,
+): Validated<PipelineFile> {
   const read = readYaml(file, content);
   if (!read.ok) return read;
   const { source, sink, dead_letter } = (read.value ?? {}) as Record<string, unknown>;
@@ -17,6 +25,7 @@ export function parseBySchema(file: string, content: string): Validated<Pipeline
     byType(SINKS, sink),
     // Which dead letters are allowed is said by their own types only.
     byType(DEAD_LETTERS, dead_letter),
+    features,
   );
   // Defaults are no faults of the file: what may be left out is optional while the file is judged.
   const judged = checkYaml(read, withoutDefaults(schema));

@@ -1,9 +1,10 @@
 // The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
-import { type Static, type TSchema, Type } from 'typebox';
+import type { Static, TSchema } from 'typebox';
 import { choice, closed, maybe, section, text, toggle, whole } from './options/describe-option.ts';
 import { GateSchema } from './options/gate-limits.ts';
 import { SCORING } from './options/scoring.ts';
 import type { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
+import { Type } from './schema.ts';
 
 // Connections to brokers and to the schema registry.
 
@@ -136,11 +137,12 @@ export const ScoreSchema = section(
   'how applications are scored',
 );
 
-/** The keys of every pipeline, around the schemas of its ends. */
+/** The keys of every pipeline, around the schemas of its ends. `features`: options of run features. */
 export function pipelineSchema<A extends TSchema, B extends TSchema, C extends TSchema>(
   source: A,
   sink: B,
   deadLetter: C,
+  features: Readonly<Record<string, TSchema>> = {},
 ) {
   return Type.Object(
     {
@@ -158,7 +160,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       ),
       allow_empty: Type.Optional(SCORING.allow_empty()),
       deadline: Type.Optional(SCORING.deadline()),
-      checkpoint_every: SCORING.checkpoint_every({ default: 5 }),
+      ...(features as object),
       gate: Type.Optional(GateSchema),
       manifest: Type.Optional(SCORING.manifest({ otherwise: 'true' })),
       sign_key: Type.Optional(SCORING.sign_key({ otherwise: 'manifests are not signed' })),

@@ -1,12 +1,14 @@
 // Counts the rows that a scorer has scored by the bins of the package's baseline, a micro-batch at a time.
 import type { ColumnBatch } from '../core/batch.ts';
-import type { DirectEncoding } from '../inference/encode/encoder.ts';
+import type { ColumnReader } from '../inference/encode/column-reader.ts';
+import { type DirectEncoding, Encoder } from '../inference/encode/encoder.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { Manifest } from '../model/package/manifest.ts';
 import type { DriftCounts } from './drift-counts.ts';
 import { DriftKernel } from './drift-kernel.ts';
-import { type CountedLane, type DriftLane, DriftMatrix } from './drift-matrix.ts';
-import type { DriftPlan } from './drift-plan.ts';
+import { type CountedLane, columnsToKeep, type DriftLane, DriftMatrix } from './drift-matrix.ts';
+import { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 /** Rows with which the kernel is made: loops that count that many before they are compiled take as long. */
@@ -141,4 +143,17 @@ export class DriftCounter {
       if (this.#tables[place]!++ === 0) this.#touched.push(place);
     }
   }
+}
+
+/** The encoder of a model, which keeps the columns that drift is counted by, and the counter; null: the package has no baseline. */
+export function openDrift(
+  manifest: Manifest,
+  { kinds, ...options }: Omit<DriftCounterOptions, 'plan' | 'encoder'> & { kinds: ColumnReader['kind'][] },
+): { encoder: Encoder; drift: DriftCounter | null } {
+  const plan = DriftPlan.of(manifest);
+  const direct = new Encoder(manifest, kinds, options.capacity);
+  if (!plan) return { encoder: direct, drift: null };
+  const kept = columnsToKeep(plan, direct);
+  const encoder = kept.includes(true) ? new Encoder(manifest, kinds, options.capacity, kept) : direct;
+  return { encoder, drift: new DriftCounter({ plan, encoder, ...options }) };
 }

@@ -1,154 +1,22 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
-import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
-import { monotonicMs } from '../core/clock.ts';
-import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
+import { type ColumnBatch, type ColumnData, newColumns } from '../core/batch.ts';
+import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
-import { DRIFT_KERNEL_AFTER, DriftCounter } from '../drift/drift-counter.ts';
-import { columnsToKeep } from '../drift/drift-matrix.ts';
-import { DriftPlan } from '../drift/drift-plan.ts';
+import { DRIFT_KERNEL_AFTER, type DriftCounter, openDrift } from '../drift/drift-counter.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
-import { Encoder } from '../inference/encode/encoder.ts';
+import type { Encoder } from '../inference/encode/encoder.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { Evaluator, Scores } from '../inference/evaluate/evaluator.ts';
 import { openNative } from '../inference/evaluate/native/native-evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
-import type { BatchInterpretation, InterpretationSpec, Interpretations } from '../inference/explain/interpretation.ts';
-import { createDecoder } from '../io/decode/choose-decoder.ts';
-import { type Decoder, reject, rejectEmptyRows } from '../io/decode/decoder.ts';
+import type { BatchInterpretation, Interpretations } from '../inference/explain/interpretation.ts';
+import { reject } from '../io/decode/decoder.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { ByteWriter } from '../io/format/byte-writer.ts';
-import { createFormatter } from '../io/format/choose-formatter.ts';
-import { passthroughText } from '../io/format/delimited.ts';
-import type { Formatter } from '../io/format/formatter.ts';
-import { rejectLine } from '../io/format/rejects.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
-import type { ColumnRejects } from './counts.ts';
-import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
-
-/** Decoder and formatter, kept for all streams of a kind. */
-interface Kind {
-  decoder: Decoder;
-  formatter: Formatter;
-  batch: ColumnBatch;
-  interpretation: InterpretationSpec | null;
-  /** Report rejected rows one by one instead of as lines of the rejects file. */
-  records: boolean;
-  rejectLines: boolean;
-  /** Gives the texts of the passthrough columns that lines of the rejects file have, for a row of the batch. */
-  echoed: (row: number) => (string | null)[];
-  /** Whether a name is that of a column of the model. */
-  isColumn: (name: string) => boolean;
-}
-
-/** A job in progress, one micro-batch at a time: `next` decodes it, `write` formats it. */
-class JobRun {
-  readonly kind: Kind;
-  readonly #job: ScoreJob;
-  readonly #out: ByteWriter;
-  readonly #capacity: number;
-  readonly #drift: DriftCounter | null;
-  readonly #began = monotonicMs();
-  readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
-  readonly #details: ErrorDetail[] = [];
-  readonly #rejections: Rejection[] = [];
-  #from = 0;
-  #to = 0;
-  /** Lines of the rejects file, a piece for each micro-batch. */
-  readonly #rejects: Buffer[] = [];
-  #rejected = 0;
-  #interpreted = 0;
-  #inexact = 0;
-  #evaluations = 0;
-  /** Rows rejected because of a column of the model, by code and column; null: none. */
-  #byColumn: Map<string, ColumnRejects> | null = null;
-
-  constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number, drift: DriftCounter | null) {
-    this.kind = kind;
-    this.#job = job;
-    this.#out = out;
-    this.#capacity = capacity;
-    this.#drift = drift;
-    drift?.begin();
-  }
-
-  /** Decodes the next micro-batch of at most `limit` rows; false when there is none. */
-  next(limit = this.#capacity): boolean {
-    const rows = this.#job.faults.length;
-    if (this.#to >= rows) return false;
-    this.#from = this.#to;
-    this.#to = Math.min(rows, this.#from + Math.min(limit, this.#capacity));
-    this.kind.decoder.decode(this.#job, this.#from, this.#to, this.kind.batch);
-    rejectEmptyRows(this.kind.batch);
-    return true;
-  }
-
-  /** Whether any row of the micro-batch is valid. */
-  get hasRows(): boolean {
-    const { batch } = this.kind;
-    return batch.rejections.length < batch.rows;
-  }
-
-  write(scores: Scores | null, interpretation: BatchInterpretation | null): void {
-    const job = this.#job;
-    const { batch, formatter } = this.kind;
-    if (interpretation) {
-      this.#interpreted += interpretation.explained;
-      this.#inexact += interpretation.inexact;
-      this.#evaluations += interpretation.evaluations;
-    }
-    formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
-    let lines = '';
-    for (const r of batch.rejections) {
-      const i = this.#from + r.index;
-      const row = job.firstRow + i;
-      this.#rejected++;
-      this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
-      if (r.column !== null && this.kind.isColumn(r.column)) this.#countByColumn(r.column, r.code);
-      if (this.kind.records) this.#rejections.push({ ...r, index: i });
-      else if (this.kind.rejectLines) {
-        const byteOffset = job.firstByte + job.spans[i * 2]!;
-        lines += rejectLine({ row, line: job.lines[i]!, byteOffset, echoed: this.kind.echoed(r.index) }, r);
-      }
-      if (this.#details.length < MAX_DETAILS) {
-        const column = r.column === null ? {} : { column: r.column };
-        this.#details.push({ code: r.code, message: r.message, row, ...column });
-      }
-    }
-    // As bytes: a text of so many pieces takes a multiple of its memory until it is read.
-    if (lines !== '') this.#rejects.push(Buffer.from(lines));
-  }
-
-  #countByColumn(column: string, code: ErrorCode): void {
-    this.#byColumn ??= new Map();
-    const key = `${code} ${column}`;
-    const known = this.#byColumn.get(key);
-    if (known) known.rows++;
-    else this.#byColumn.set(key, { column, code, rows: 1 });
-  }
-
-  end(): ScoredPart {
-    const { buffer, length } = this.#out.detach();
-    const rows = this.#job.faults.length;
-    return {
-      rows,
-      scored: rows - this.#rejected,
-      rejected: this.#rejected,
-      output: buffer,
-      length,
-      rejects: this.#rejects.length === 0 ? '' : Buffer.concat(this.#rejects).toString(),
-      rejectedByCode: this.#rejectedByCode,
-      rejections: this.#rejections,
-      interpreted: this.#interpreted,
-      inexact: this.#inexact,
-      ...(this.#evaluations === 0 ? {} : { evaluations: this.#evaluations }),
-      details: this.#details,
-      drift: this.#drift?.end() ?? null,
-      workMs: monotonicMs() - this.#began,
-      ...(this.#byColumn === null ? {} : { rejectedByColumn: [...this.#byColumn.values()] }),
-    };
-  }
-}
+import { JobRun, type Kind, streamKind } from './job-run.ts';
+import type { ScoredPart, ScoreJob, StreamSpec } from './protocol.ts';
 
 /** What a job does before each micro-batch, and again and again while effects are computed. */
 type BatchStep = (explained: Explained) => void | Promise<void>;
@@ -194,18 +62,12 @@ export class Scorer {
     const kinds = this.#readers.map((r) => r.kind);
     this.#interpreter = new Interpreter(model.manifest);
     this.#columns = newColumns(kinds, batchRows);
-    const plan = DriftPlan.of(model.manifest);
-    const encoder = new Encoder(model.manifest, kinds, batchRows);
-    const kept = plan ? columnsToKeep(plan, encoder) : [];
-    this.#encoder = kept.includes(true) ? new Encoder(model.manifest, kinds, batchRows, kept) : encoder;
-    this.#drift = plan && this.#openDrift(plan, batchRows);
-  }
-
-  #openDrift(plan: DriftPlan, capacity: number): DriftCounter {
-    // Where the reference path is asked for there are no kernels.
+    // Where the reference path is requested there are no kernels.
     const kernelAfter = decoderOverride() === 'reference' ? Infinity : DRIFT_KERNEL_AFTER;
-    const [encoder, interpreter] = [this.#encoder, this.#interpreter];
-    return new DriftCounter({ plan, encoder, interpreter, capacity, kernelAfter });
+    const interpreter = this.#interpreter;
+    const opened = openDrift(model.manifest, { kinds, capacity: batchRows, interpreter, kernelAfter });
+    this.#encoder = opened.encoder;
+    this.#drift = opened.drift;
   }
 
   /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
@@ -365,31 +227,16 @@ export class Scorer {
     let kind = this.#kinds.get(id);
     if (!kind) {
       if (!spec) throw new Error(`kind ${id} was never described`);
-      kind = this.#makeKind(spec);
+      kind = streamKind(spec, {
+        manifest: this.model.manifest,
+        readers: this.#readers,
+        names: this.#names,
+        columns: this.#columns,
+        capacity: this.#capacity,
+        encoder: this.#encoder,
+      });
       this.#kinds.set(id, kind);
     }
     return kind;
-  }
-
-  #makeKind(spec: StreamSpec): Kind {
-    const { input, output, records = false, rejectLines = false, listed = [], large = false, decoder: asked } = spec;
-    const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
-    // The reference path uses no kernel, not even to write answers.
-    const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
-    // An interpretation lists the values of the columns, so the decoder has to keep them.
-    const direct = output.interpretation ? null : this.#encoder;
-    const batch = newBatch(this.#columns, this.#capacity, output.passthrough.length);
-    const at = listed.map((name) => output.passthrough.indexOf(name));
-    const readers = input.texts ? columnReaders(this.model.manifest, input.texts) : this.#readers;
-    return {
-      decoder: createDecoder(readers, input, decoder, direct),
-      formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
-      interpretation: output.interpretation,
-      records,
-      rejectLines,
-      isColumn: (name) => this.#names.has(name),
-      echoed: (row) => at.map((column) => passthroughText(batch, column, row, output.passthroughIsJson)),
-      batch,
-    };
   }
 }

@@ -12,7 +12,7 @@ import {
 } from '../core/file-format.ts';
 import { withoutSidecars } from '../core/file-names.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
-import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
+import type { InputFormat, RunOutput } from '../engine/stream-spec.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { GroupEnd } from '../io/columns/parquet-file.ts';
 import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';

@@ -2,13 +2,13 @@
 
 import { named, words } from '../core/log.ts';
 import { warnUnlocked } from '../engine/host-events.ts';
-import { assertExplainable } from '../engine/score-chunks.ts';
+import { assertExplainable } from '../engine/stream-spec.ts';
 import { newResult, type RunContext } from './context.ts';
 import { inputsOf, isPattern, outputEndpoint } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
-import type { OpenStep, PlannedRun } from './plugin.ts';
-import { signKeyOf } from './plugins/output-manifest.ts';
-import { PLUGINS } from './plugins/plugin-list.ts';
+import type { OpenStep, PlannedRun, RunOption } from './plugin.ts';
+import { signKeyOf } from './plugins/manifest-content.ts';
+import { FEATURES, RUN_OPTIONS } from './plugins/plugin-list.ts';
 import { rejectsOf } from './rejects-file.ts';
 import { filesRead, filesWritten, type RunStep, refuseSameFiles, shardInputs, sizeOfInputs } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf } from './spec.ts';
@@ -54,6 +54,8 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
   const evaluator = () => scorer.evaluator;
   const run: PlannedRun = {
     spec,
+    options: optionsIn(spec, () => true),
+    distinguishing: optionsIn(spec, ({ distinguishes }) => distinguishes === true),
     context,
     model,
     steps,
@@ -64,10 +66,17 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
     evaluator,
   };
   const openers: OpenStep[] = [];
-  for (const plugin of PLUGINS) {
+  for (const plugin of await Promise.all(FEATURES.map(({ load }) => load()))) {
     const open = await plugin.plan(run);
     if (open) openers.push(open);
   }
   const totalBytes = steps.length > 1 ? await sizeOfInputs(inputs) : null;
   return { run, openers, scorer, totalBytes };
+}
+
+/** The values that a spec has of some options of features. */
+function optionsIn(spec: FileRunSpec, some: (option: RunOption) => boolean): Record<string, unknown> {
+  const values = spec as unknown as Readonly<Record<string, unknown>>;
+  const names = Object.entries<RunOption>(RUN_OPTIONS).flatMap(([name, option]) => (some(option) ? [name] : []));
+  return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
 }

@@ -1,5 +1,6 @@
 // The lifecycle of a run as its features see it. A feature is a plugin; runs/plugins/plugin-list.ts lists them in the order in which hooks run.
 import type { KeyObject } from 'node:crypto';
+import type { Static, TSchema } from 'typebox';
 import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
@@ -13,9 +14,49 @@ import type { RejectsList, RejectsPart } from './rejects-file.ts';
 import type { RunStep } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
+/** An option of a run feature: a flag of `sluice score` and a key of pipelines, by its name in snake_case. */
+export interface RunOption {
+  schema: TSchema;
+  /** Word for the value in the help. */
+  value?: string;
+  complete?: 'file' | 'folder';
+  /** Why `score --plan` refuses the flag. */
+  notForShards?: string;
+  /** A run with another value is another run: it neither continues nor skips what that run wrote. */
+  distinguishes?: true;
+}
+
+type Options = Readonly<Record<string, RunOption>>;
+/** Values of options: those with a default are always present. */
+export type ValuesOf<O extends Options> = {
+  readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? K : never]: Static<O[K]['schema']>;
+} & {
+  readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? never : K]?: Static<O[K]['schema']>;
+};
+
+/** A feature of runs: its options, and its plugin, which is loaded when a run of files starts. */
+export interface RunFeature {
+  readonly options: Options;
+  readonly load: () => Promise<RunPlugin>;
+}
+
+/** The compiler compares the options with those that the plugin takes. */
+export const feature = <const O extends Options>(options: O, load: () => Promise<RunPlugin<ValuesOf<O>>>) => ({
+  options,
+  load: load as () => Promise<RunPlugin>,
+});
+
+type Intersection<U> = (U extends unknown ? (of: U) => void : never) extends (of: infer I) => void ? I : never;
+/** All options of a list of features. */
+export type OptionsOf<F extends readonly RunFeature[]> = Intersection<F[number]['options']>;
+
 /** A run that is about to start: its model is resolved, and nothing has been read or written. */
-export interface PlannedRun {
+export interface PlannedRun<V = unknown> {
   readonly spec: FileRunSpec;
+  /** Values of the options of all features. */
+  readonly options: V;
+  /** Those that distinguish this run from others. */
+  readonly distinguishing: Readonly<Record<string, unknown>>;
   readonly context: RunContext;
   readonly model: ModelPackage;
   readonly steps: readonly RunStep[];
@@ -34,8 +75,8 @@ export interface PlannedRun {
  * A feature of runs. `plan` may reject the run before any byte is read; null: this run does not use the feature. The state of a run
  * lives in the closure of the returned function.
  */
-export interface RunPlugin {
-  plan(run: PlannedRun): OpenStep | null | Promise<OpenStep | null>;
+export interface RunPlugin<V = unknown> {
+  plan(run: PlannedRun<V>): OpenStep | null | Promise<OpenStep | null>;
 }
 
 /** An input is about to be scored. 'skip': its output stays as it is, and no later plugin sees the step. */

@@ -1,7 +1,8 @@
 // One source, one scoring, one sink, one account: how every door runs an input.
 import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
-import { type InputFormat, type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
+import { type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
+import type { InputFormat } from '../engine/stream-spec.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
 import type { PiecePlace } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';

@@ -13,7 +13,7 @@ import type {
 import { SluiceError } from '../core/errors.ts';
 import type { FileFormat } from '../core/file-format.ts';
 import type { EncodingName, InputDeclaration } from '../core/input-declaration.ts';
-import type { StreamLimits } from '../engine/score-chunks.ts';
+import type { StreamLimits } from '../engine/stream-spec.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { ShardSpec } from './shards/shard-plan.ts';
 

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import { assertExplainable } from '../engine/score-chunks.ts';
+import { assertExplainable } from '../engine/stream-spec.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import { checkDelivery, interpretationOf, type RunSpec } from './spec.ts';

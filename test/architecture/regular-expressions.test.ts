@@ -5,6 +5,8 @@ import path from 'node:path';
 import { parse, type Token } from 'acorn';
 import { isSafe } from 'redos-detector';
 import { expect, test } from 'vitest';
+import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import { END_SCHEMAS, keysOfAllPipelines } from '../../src/runs/complete-pipeline.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const SRC = path.resolve(import.meta.dirname, '../../src');
@@ -38,6 +40,17 @@ const all = () =>
 const slow = ({ source, flags }: Pick<Literal, 'source' | 'flags'>): boolean =>
   !isSafe(new RegExp(source, flags), { timeout: Infinity }).safe;
 
+/** Patterns of the schemas that config/schema.ts compiles. */
+function patternsOf(at: string, schema: unknown): Literal[] {
+  if (typeof schema !== 'object' || schema === null) return [];
+  const { pattern, patternProperties = {} } = schema as { pattern?: unknown; patternProperties?: object };
+  const own = [...(typeof pattern === 'string' ? [pattern] : []), ...Object.keys(patternProperties)];
+  return [
+    ...own.map((source) => ({ at, source, flags: 'u' })),
+    ...Object.entries(schema).flatMap(([key, inner]) => patternsOf(`${at}.${key}`, inner)),
+  ];
+}
+
 test.each([
   ['nested repetition', '^(a+)+$'],
   ['a digit that two parts can take', '^[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][+-]?\\d+)?$'],
@@ -52,13 +65,15 @@ test('a regular expression in TypeScript is found, and one that is made of a str
   expect(expressionsOf('f', text)).toEqual({ literals: [{ at: 'f:1', source: 'x+', flags: 'i' }], made: ['f:2'] });
 });
 
-test('none is made of a string, which could not be checked, but that of an operator for topics', () => {
+test('none is made of a string but patterns of schemas and that of an operator for topics', () => {
   const made = all().flatMap((f) => f.made.map((at) => at.split(':')[0]));
-  expect(new Set(made)).toEqual(new Set(['config/pipeline-contradictions.ts']));
+  expect(new Set(made)).toEqual(new Set(['config/pipeline-contradictions.ts', 'config/schema.ts']));
 });
 
 checkTest('each is linear', () => {
-  const literals = all().flatMap((f) => f.literals);
+  const patterns = patternsOf('schema', [ManifestSchema, END_SCHEMAS, keysOfAllPipelines()]);
+  expect(patterns.length).toBeGreaterThan(10);
+  const literals = [...all().flatMap((f) => f.literals), ...patterns];
   expect(literals.length).toBeGreaterThan(80);
   expect(literals.filter(slow).map(({ at, source }) => `${at} /${source}/`)).toEqual([]);
 });

@@ -1,7 +1,7 @@
 // How long the interpretations of a run take, from what was done of them: with a clock of its own, so that no machine decides.
 import { expect, test } from 'vitest';
 import { ExplainedWork } from '../../src/core/explained-work.ts';
-import { estimateText } from '../../src/doors/commands/tell-estimate.ts';
+import { estimateText } from '../../src/doors/commands/run-progress.ts';
 import { progressLine } from '../../src/monitor/progress.ts';
 
 const work = (...done: [at: number, rows: number, evaluations: number][]): ExplainedWork => {

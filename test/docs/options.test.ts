@@ -9,7 +9,7 @@ import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-a
 import { ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { DELIMITER_NAMES, FILE_FORMATS, namedFormat } from '../../src/core/file-format.ts';
-import { COMMAND_TABLES } from '../../src/doors/commands/flag-tables.ts';
+import { COMMAND_TABLES } from '../../src/doors/commands/flags/all-commands.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import { DELIMITERS } from '../../src/io/decode/header.ts';
 import { outermost, PARTS } from '../../tools/docs/pipeline-page.ts';
@@ -19,7 +19,7 @@ import { openApiDocument } from '../support/openapi-document.ts';
 /** The command line, made by the very functions that make it for people. */
 async function program(): Promise<Command> {
   const made = new Command('sluice');
-  for (const file of readdirSync('src/doors/commands')) {
+  for (const file of readdirSync('src/doors/commands').filter((name) => name.endsWith('.ts'))) {
     const text = readFileSync(path.join('src/doors/commands', file), 'utf8');
     for (const [, name] of text.matchAll(/^export function (add\w+Commands?)\(program: Command\)/gm)) {
       const module = (await import(pathToFileURL(path.resolve('src/doors/commands', file)).href)) as Record<
@@ -144,7 +144,7 @@ function describe(schema: object, title: string): string[] {
 test('an option has the same bounds, choices and words at every door', async () => {
   const { parameters } = (await openApiDocument()).paths['/api/v1/scoring/predict.csv']!.post!;
   const query = Object.fromEntries(parameters!.map((p) => [p.name, { ...p.schema, description: p.description! }]));
-  const flags = Object.fromEntries(COMMAND_TABLES.score.flags.map((f) => [f.name, f as Described]));
+  const flags = Object.fromEntries(COMMAND_TABLES.score!.flags.map((f) => [f.name, f as Described]));
   const yaml = ScoreSchema.properties as unknown as Record<string, Described>;
   const limits = ServerConfigSchema.properties.limits.properties as unknown as Record<string, Described>;
   const same: [string, (Described | undefined)[]][] = [

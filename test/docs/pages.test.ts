@@ -9,11 +9,9 @@ import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { alertmanagerFile, prometheusRule, rulesFile } from '../../tools/alerts/rules-file.ts';
 import { DASHBOARDS, dashboardJson } from '../../tools/dashboards/dashboard.ts';
-import { manifestCheck, pipelineCheck, pipelineDefaults } from '../../tools/docs/check-code.ts';
 import { codeIndex } from '../../tools/docs/code-index.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
-import { flagTables } from '../../tools/docs/flag-tables.ts';
 import { eventsTable } from '../../tools/docs/logs-page.ts';
 import { manifestPage } from '../../tools/docs/manifest-page.ts';
 import { withPart } from '../../tools/docs/marked-part.ts';
@@ -26,10 +24,6 @@ import { speedTable } from '../../tools/docs/speed-table.ts';
 import { openApiDocument } from '../support/openapi-document.ts';
 
 const GENERATED: [string, () => string | Promise<string>][] = [
-  ['src/model/package/manifest-check.ts', manifestCheck],
-  ['src/config/pipeline-check.ts', pipelineCheck],
-  ['src/config/pipeline-defaults.ts', pipelineDefaults],
-  ['src/doors/commands/flag-tables.ts', flagTables],
   ['docs/code-index.md', codeIndex],
   ['docs/commands.md', commandsPage],
   ['README.md', () => withPart('README.md', 'prediction', readmePrediction())],

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EncodingName, InputDeclaration, TextRules } from '../../src/core/input-declaration.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { type InputFormat, scoreChunks } from '../../src/engine/score-chunks.ts';
+import { scoreChunks } from '../../src/engine/score-chunks.ts';
+import type { InputFormat } from '../../src/engine/stream-spec.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import type { Chunks } from '../../src/io/source/byte-source.ts';
 import { transcoded } from '../../src/io/source/transcoded.ts';

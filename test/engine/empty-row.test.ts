@@ -1,6 +1,7 @@
 // A row without any value is rejected, whatever reads it: a model that takes missing values would approve it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type InputFormat, scoreChunks } from '../../src/engine/score-chunks.ts';
+import { scoreChunks } from '../../src/engine/score-chunks.ts';
+import type { InputFormat } from '../../src/engine/stream-spec.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { ModelPackage } from '../../src/model/package/model-package.ts';

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { type InputFormat, type ScoreChunksOptions, scoreChunks } from '../../src/engine/score-chunks.ts';
+import { type ScoreChunksOptions, scoreChunks } from '../../src/engine/score-chunks.ts';
+import type { InputFormat } from '../../src/engine/stream-spec.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { ModelPackage } from '../../src/model/package/model-package.ts';

@@ -96,6 +96,6 @@ registerHooks({ load(url, of, next) {
     expect(joined!.equals(single!)).toBe(true);
     const loaded = readFileSync(env.LOADED, 'utf8').trimEnd().split('\n');
     expect(loaded).toEqual(expect.arrayContaining(['parts/score.js', 'engine/worker-entry.js']));
-    expect(loaded.length, loaded.join()).toBeLessThan(24);
+    expect(loaded.length, loaded.join()).toBeLessThan(30);
   },
 );

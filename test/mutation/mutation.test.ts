@@ -42,7 +42,7 @@ test('what Node cannot parse is recognised', () => {
   expect(canParse('x = a ?? b || c;')).toBe(false);
 });
 
-test('a seed decides a sample, which has no file that is generated', () => {
+test('a seed decides a sample', () => {
   const all = allMutants(/^src\/(?:io|config)\//);
   const chosen = sample(all, { each: 2, seed: 3 });
   expect(sample(all, { each: 2, seed: 3 })).toEqual(chosen);
@@ -51,7 +51,6 @@ test('a seed decides a sample, which has no file that is generated', () => {
   expect(folders).toEqual(
     ['config', 'io/columns', 'io/decode', 'io/format', 'io/sink', 'io/source'].flatMap((f) => [f, f]),
   );
-  expect(all.some(({ file }) => file === 'src/config/pipeline-check.ts')).toBe(false);
   for (const mutant of chosen) expect(canParse(mutated(readFileSync(mutant.file, 'utf8'), mutant))).toBe(true);
 });
 

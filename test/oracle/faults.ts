@@ -84,7 +84,7 @@ export const FAULTS: readonly Fault[] = [
     ['a null is the word for it', "if (token === null || token === 'null') return null;", 'if (token === null) return null;'],
     ['numbers are written as JavaScript does', "if (!token.startsWith('\"')) return token;", "if (!token.startsWith('\"')) return String(JSON.parse(token));"],
   ]),
-  ...inFile('src/engine/scorer.ts', [
+  ...inFile('src/engine/job-run.ts', [
     ['a micro-batch begins with the last row of the one before', 'this.#from = this.#to;', 'this.#from = Math.max(0, this.#to - 1);'],
     ['rejects are numbered from the micro-batch', 'const i = this.#from + r.index;', 'const i = r.index;'],
   ]),

@@ -4,11 +4,12 @@ import path from 'node:path';
 import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import { expect, test } from 'vitest';
-import { SCORE_COMMANDS, SHARD_COMMANDS } from '../../src/config/commands/score-flags.ts';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { pipelineSchema } from '../../src/config/pipeline-schema.ts';
+import { SCORE_COMMANDS, SHARD_COMMANDS } from '../../src/doors/commands/flags/score-flags.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
+import { featureKeys } from '../../src/runs/complete-pipeline.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';
 
@@ -164,7 +165,7 @@ const PIPELINE: Classified = {
   // Sinks.
   'sink.file.*': 'crossings',
   'sink.file.roll_rows': 'test/kafka/pipeline.test.ts',
-  'sink.file.roll_ms': 'test/config/pipeline-config.test.ts',
+  'sink.file.roll_ms': 'test/runs/read-pipeline.test.ts',
   'sink.stdio.*': 'processes',
   'sink.postgres.*': 'servers',
   'sink.postgres.key': 'test/postgres/table-sink.test.ts',
@@ -250,7 +251,7 @@ test('flags of shards', () => {
 test('keys of pipelines', () => {
   const ends = (name: string, types: Record<string, TSchema>) =>
     Object.entries(types).flatMap(([type, schema]) => pathsOf(schema, `${name}.${type}`));
-  const common = pathsOf(pipelineSchema(SOURCES.file, SINKS.file, DEAD_LETTERS.file), '').filter(
+  const common = pathsOf(pipelineSchema(SOURCES.file, SINKS.file, DEAD_LETTERS.file, featureKeys()), '').filter(
     (key) => !/^(source|sink|dead_letter)\./.test(key),
   );
   const paths = [...common, ...ends('source', SOURCES), ...ends('sink', SINKS), ...ends('dead_letter', DEAD_LETTERS)];

@@ -21,7 +21,7 @@ export const RUN_FAULTS: readonly Fault[] = [
     ['a rejects file has the line before', ',${at.line},', ',${at.line - 1},'],
     ['the columns of a rejects file are swapped', 'for (const text of at.echoed) echoed', 'for (const text of [...at.echoed].reverse()) echoed'],
   ]),
-  ...inFile('src/engine/scorer.ts', [
+  ...inFile('src/engine/job-run.ts', [
     ['bytes are counted from the block', 'const byteOffset = job.firstByte + job.spans[i * 2]!;', 'const byteOffset = job.spans[i * 2]!;'],
     ['lines are those of the first rows', 'line: job.lines[i]!', 'line: job.lines[0]!'],
   ]),
@@ -45,7 +45,7 @@ export const RUN_FAULTS: readonly Fault[] = [
   ...inFile('src/runs/endpoints.ts', [
     ['all inputs are written to one output', ": namedFormat(input.name).stem,", ": namedFormat(input.name).stem.slice(0, -1),"],
   ]),
-  ...inFile('src/runs/plugins/output-manifest.ts', [
+  ...inFile('src/runs/plugins/manifest-content.ts', [
     ['a manifest is left though none is wanted', 'spec.manifest !== false && !spec.shard', '!spec.shard'],
   ]),
 ]; // biome-ignore format: a table

@@ -8,7 +8,7 @@ import * as flechette from '@uwdata/flechette';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { EVALUATORS } from '../../src/config/options/scoring.ts';
-import type { ScoreFlags } from '../../src/doors/commands/flag-tables.ts';
+import type { ScoreFlags } from '../../src/doors/commands/flags/score-flags.ts';
 import { score } from '../../src/doors/commands/score.ts';
 import { capture } from '../support/captured-stream.ts';
 import { type Case, sometimes } from './combinations.ts';

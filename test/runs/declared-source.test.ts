@@ -3,10 +3,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { pipelineOf } from '../../src/config/pipeline-from-flags.ts';
 import type { FileSource } from '../../src/config/pipeline-schema.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
+import { pipelineOf } from '../../src/runs/complete-pipeline.ts';
 import { endpoint } from '../../src/runs/endpoints.ts';
 import { differencesOf, identityOf } from '../../src/runs/plugins/interrupted-run.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
@@ -176,6 +176,7 @@ test('whatever is declared is part of what a run that goes on has to be, also of
       input: endpoint(name, source, 'csv'),
       output: endpoint('o.csv', {}, 'csv'),
       list: null,
+      distinguishing: {},
     });
   };
   const plain = await identity({});

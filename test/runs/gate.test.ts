@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { gateSaid } from '../../src/config/gate-flags.ts';
-import { parsePipeline } from '../../src/config/pipeline-config.ts';
 import type { GateLimits } from '../../src/config/pipeline-schema.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { ColumnDrift, DriftReport } from '../../src/drift/drift-report.ts';
@@ -11,6 +10,7 @@ import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { newCounts } from '../../src/runs/accumulator.ts';
 import { gateFaults, judgeGate, refuseStopped } from '../../src/runs/gate.ts';
+import { parsePipeline } from '../../src/runs/read-pipeline.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { COLUMN_FAULTS, faultyPortfolio } from '../support/column-faults.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';

@@ -2,11 +2,11 @@
 import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { readPipeline } from '../../src/config/pipeline-config.ts';
 import { Random } from '../../src/core/random.ts';
 import { openModel } from '../../src/index.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { RunAccount } from '../../src/runs/account.ts';
+import { readPipeline } from '../../src/runs/read-pipeline.ts';
 import { startRun } from '../../src/runs/start-run.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { collectedLog } from '../support/collected-log.ts';

@@ -64,7 +64,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'the key before the path',
-    file: 'src/doors/http/server.ts',
+    file: 'src/doors/http/every-request.ts',
     find: 'if (scope === undefined && (health || !needsKey(request))) return;',
     replace: 'if (scope === undefined) return;',
     test: TENANTS,
@@ -183,7 +183,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'a coding that nobody undoes',
-    file: 'src/doors/http/server.ts',
+    file: 'src/doors/http/every-request.ts',
     find: "if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {",
     replace: "if (coding === 'none') {",
     test: 'test/doors/http/bodies.test.ts',

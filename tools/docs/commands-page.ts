@@ -1,15 +1,19 @@
 // Writes docs/commands.md and the table of flags in docs/score.md from the descriptions of the commands.
-import { COMMAND_GROUPS, COMMANDS } from '../../src/config/commands/all-commands.ts';
-import type { CommandSpec } from '../../src/config/commands/command-spec.ts';
-import type { CommandTable, Flag } from '../../src/doors/commands/flags.ts';
-import { commandTable } from './flag-tables.ts';
+import { COMMANDS } from '../../src/doors/commands/flags/all-commands.ts';
+import {
+  COMMAND_GROUPS,
+  type CommandSpec,
+  type CommandTable,
+  commandTable,
+  type Flag,
+} from '../../src/doors/commands/flags/command-spec.ts';
 
 /** The page as Markdown. */
 export function commandsPage(): string {
   const sections = Object.entries(COMMANDS).map(([words, spec]) => commandSection(words, spec));
   const groups = Object.entries(COMMAND_GROUPS).map(([word, description]) => `\`${word} …\` (${description})`);
   return `# Commands
-Generated from \`src/config/commands\` by \`npm run docs\`; \`sluice help COMMAND\` shows the same. Groups of commands:
+Generated from \`src/doors/commands/flags\` by \`npm run docs\`; \`sluice help COMMAND\` shows the same. Groups of commands:
 ${groups.join(', ')}.
 
 Options of the same name mean the same in pipeline files ([pipelines.md](pipelines.md)) and in the service

@@ -3,6 +3,7 @@
 import { type TSchema, Type } from 'typebox';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { featureKeys } from '../../src/runs/complete-pipeline.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
@@ -26,6 +27,7 @@ export function outermost(): TSchema {
     SOURCES.kafka,
     SINKS.kafka,
     DEAD_LETTERS.kafka,
+    featureKeys(),
   ).properties;
   return Type.Object(properties);
 }
@@ -33,7 +35,7 @@ export function outermost(): TSchema {
 /** The JSON Schema of a pipeline file, as text. */
 export function pipelineJsonSchema(): string {
   const any = (schemas: Readonly<Record<string, TSchema>>) => Type.Union(Object.values(schemas));
-  return editorSchema('sluice pipeline', pipelineSchema(any(SOURCES), any(SINKS), any(DEAD_LETTERS)));
+  return editorSchema('sluice pipeline', pipelineSchema(any(SOURCES), any(SINKS), any(DEAD_LETTERS), featureKeys()));
 }
 
 /** The page as Markdown. */

@@ -17,7 +17,7 @@ const ENTRIES = [
 ];
 
 /**
- * Parts, and the modules that each begins with: it has all that they import statically, but what is in a part above it. So no part waits
+ * Parts, and the modules (or folders of them) that each begins with: it has all that they import statically, but what is in a part above it. So no part waits
  * for one below. The rest is joined by who imports it. `cli.js` waits for imports when it is loaded: in a part it would wait for itself.
  */
 const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
@@ -27,10 +27,10 @@ const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
   ['early', ['inference/sandbox/kept-verdicts.js', 'engine/early-thread.js', 'io/decode/decoder-override.js']],
   ['worker', ['engine/worker-entry.js', 'engine/inline-scorer.js']],
   // Of every command.
-  ['cli', ['cli.js', 'doors/commands/flags.js', 'doors/commands/flag-tables.js']],
+  ['cli', ['cli.js', 'doors/commands/flags/command-spec.js']],
   // A run of files: its command, and what that imports on its way.
   ['score', ['doors/commands/score.js']],
-  ['file-run', ['model/registry/trusted.js', 'model/registry/folder.js', 'runs/file-run.js']],
+  ['file-run', ['model/registry/trusted.js', 'model/registry/folder.js', 'runs/file-run.js', 'runs/plugins/']],
 ];
 const APART = new Set([...ENTRIES, 'cli.js']);
 
@@ -87,13 +87,20 @@ export async function joinModules(dist: string): Promise<void> {
   }
 }
 
+/** A module, or all modules of a folder, by full paths. */
+function modulesOf(dist: string, root: string): string[] {
+  const file = path.join(dist, root);
+  if (!root.endsWith('/')) return [file];
+  return readdirSync(file).flatMap((name) => (name.endsWith('.js') ? [path.join(file, name)] : []));
+}
+
 /** Module → part. `importedBy`: what a module imports statically, by full paths; null: there is none of that path. */
 function partsOf(dist: string, importedBy: (module: string) => readonly string[] | null): Map<string, string> {
   const partOf = new Map<string, string>();
   const apart = new Set([...APART].map((file) => path.join(dist, file)));
   for (const [name, roots] of PARTS) {
     const seen = new Set<string>();
-    const left = roots.map((file) => path.join(dist, file));
+    const left = roots.flatMap((root) => modulesOf(dist, root));
     for (let module = left.pop(); module !== undefined; module = left.pop()) {
       if (seen.has(module) || !path.isAbsolute(module)) continue;
       seen.add(module);

@@ -1,7 +1,6 @@
 // Building blocks of option descriptions. An entry point adds its own default to a shared option.
-import { Type } from 'typebox';
-
-// The parts options are described with. What a door adds to a shared option (its default) is given where the door is described.
+import type { TInteger, TNumber, TString, TUnsafe } from 'typebox';
+import { Type } from '../schema.ts';
 
 /** What one door says about an option that several doors have. */
 export interface Door<T> {
@@ -22,21 +21,30 @@ export function at<T>(description: string, { default: value, otherwise }: Door<T
   };
 }
 
-export const text = (description: string, door: Door<string> = {}) =>
-  Type.String({ minLength: 1, ...at(description, door) });
+/** An option with a default has one in its type, too: its flag is always present. */
+type Defaulted<D> = D extends { default: infer V } ? { default: V } : unknown;
+
+export const text = <D extends Door<string>>(description: string, door?: D) =>
+  Type.String({ minLength: 1, ...at(description, door) }) as TString & Defaulted<D>;
 export const maybe = (description: string, door: Door<string> = {}) => Type.Optional(text(description, door));
 export const toggle = (description: string, door: Door<boolean> = {}) => Type.Boolean(at(description, door));
 
+type Bounds = readonly [minimum: number, maximum?: number];
+const within = ([minimum, maximum]: Bounds) => ({ minimum, ...(maximum === undefined ? {} : { maximum }) });
+
+export const amount = <D extends Door<number>>(description: string, bounds: Bounds, door?: D) =>
+  Type.Number({ ...within(bounds), ...at(description, door) }) as TNumber & Defaulted<D>;
+
 /** A whole number within bounds. */
-export const whole = (
-  description: string,
-  [minimum, maximum]: readonly [minimum: number, maximum?: number],
-  door: Door<number> = {},
-) => Type.Integer({ minimum, ...(maximum === undefined ? {} : { maximum }), ...at(description, door) });
+export const whole = <D extends Door<number>>(description: string, bounds: Bounds, door?: D) =>
+  Type.Integer({ ...within(bounds), ...at(description, door) }) as TInteger & Defaulted<D>;
 
 /** One of some words. */
-export const choice = <V extends string>(description: string, values: readonly V[], door: Door<NoInfer<V>> = {}) =>
-  Type.Unsafe<V>(Type.Enum([...values], at(description, door)));
+export const choice = <V extends string, D extends Door<NoInfer<V>>>(
+  description: string,
+  values: readonly V[],
+  door?: D,
+) => Type.Unsafe<V>(Type.Enum([...values], at(description, door))) as TUnsafe<V> & Defaulted<D>;
 
 /** The one word a `type` key has in this part of a schema. */
 export const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum([value]));

@@ -1,5 +1,5 @@
 // Limits of the gate: how far an input may be from the training before a run ends instead of publishing.
-import { Type } from 'typebox';
+import { Type } from '../schema.ts';
 import { closed, whole } from './describe-option.ts';
 
 const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });

@@ -1,6 +1,7 @@
 // What the owner of an input declares about it, and the totals that reveal a truncated file. Sluice guesses none of this.
-import { Type } from 'typebox';
+
 import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts';
+import { Type } from '../schema.ts';
 import { choice, closed, type Door, maybe, text, whole } from './describe-option.ts';
 
 const name = () => Type.String({ minLength: 1 });

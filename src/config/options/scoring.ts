@@ -1,6 +1,7 @@
 // Options of scoring, each described once: pipeline files, command lines, query parameters and the configuration of the service take them from here.
-import { Type } from 'typebox';
+
 import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
+import { Type } from '../schema.ts';
 import { at, choice, type Door, MIB, text, whole } from './describe-option.ts';
 
 export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
@@ -38,15 +39,9 @@ export const SCORING = {
     whole('maximum size of an application, bytes; larger ones are rejected', [16, 64 * MIB], door),
   max_columns: (door: Door<number> = {}) =>
     whole('maximum columns of a header row or keys of an object', [1, 100_000], door),
-  on_invalid: (door: Door<'report' | 'fail'> = {}) =>
+  on_invalid: <D extends Door<'report' | 'fail'>>(door?: D) =>
     choice('invalid applications: report rejects them and continues, fail ends the run', ['report', 'fail'], door),
   deadline: () => text('deadline of the run: 06:00 (its next occurrence, local time) or 2026-11-23T06:00'),
-  checkpoint_every: (door: Door<number> = {}) =>
-    Type.Number({
-      minimum: 0,
-      maximum: 86_400,
-      ...at('between files: seconds between checkpoints, from which an interrupted run resumes; 0: none', door),
-    }),
   report: () => text('write an HTML report of the run, compared with the report already in this file'),
   allow_empty: () =>
     Type.Boolean({ description: 'publish the output even if every row is rejected; default: the run fails' }),

@@ -1,7 +1,8 @@
 // Sources, sinks and dead letters of a pipeline, by type.
-import { Type } from 'typebox';
+
 import { ROW_CODES } from '../../core/errors.ts';
 import { FILE_FORMATS, RECORD_FORMATS, STREAM_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
+import { Type } from '../schema.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import {
   declaredOfBytes,

@@ -3,12 +3,12 @@ import type { Command } from 'commander';
 import { verifyChain } from '../../audit/verify-chain.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { count } from '../../monitor/progress.ts';
-import { type AuditVerifyFlags, COMMAND_GROUPS_TABLE, COMMAND_TABLES } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
+import { type AuditVerifyFlags, SERVICE_COMMANDS } from './flags/service-flags.ts';
 
 export function addAuditCommand(program: Command): void {
-  const audit = program.command('audit').description(COMMAND_GROUPS_TABLE.audit!);
-  addFlags(audit.command('verify'), COMMAND_TABLES['audit verify']).action(verifyAudit);
+  const audit = program.command('audit').description(COMMAND_GROUPS.audit);
+  addFlags(audit.command('verify'), SERVICE_COMMANDS['audit verify']).action(verifyAudit);
 }
 
 async function verifyAudit(files: string[], flags: AuditVerifyFlags): Promise<void> {

@@ -10,13 +10,13 @@ import { readKey } from '../../proof/envelope.ts';
 import type { Predicate } from '../../proof/statement.ts';
 import { type Replayed, replayRow } from '../../runs/checks/replay-row.ts';
 import { readManifest, type Verified, verifyOutput } from '../../runs/checks/verify-output.ts';
-import { COMMAND_TABLES, type ReplayFlags, type VerifyFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { PROOF_COMMANDS, type ReplayFlags, type VerifyFlags } from './flags/output-flags.ts';
 import { openRegistry } from './open-registry.ts';
 
 export function addVerifyCommands(program: Command): void {
-  addFlags(program.command('verify'), COMMAND_TABLES.verify).action(verify);
-  addFlags(program.command('replay'), COMMAND_TABLES.replay).action(replay);
+  addFlags(program.command('verify'), PROOF_COMMANDS.verify).action(verify);
+  addFlags(program.command('replay'), PROOF_COMMANDS.replay).action(replay);
 }
 
 async function verify(output: string, flags: VerifyFlags): Promise<void> {
@@ -91,7 +91,7 @@ async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedW
 async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
   if (flags.key !== undefined) throw new SluiceError('usage', '--key: tables have no signed manifest');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
-    import('../../config/pipeline-config.ts'),
+    import('../../runs/read-pipeline.ts'),
     import('../../runs/checks/replay-table-row.ts'),
   ]);
   const pipeline = await readPipeline(file);

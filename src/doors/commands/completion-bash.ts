@@ -1,6 +1,6 @@
 // The completion script of bash (3.2 and later, so that it runs on macOS).
 import { FIRST_WORDS, GROUPS, quoted, TABLES } from './completion-words.ts';
-import type { CommandArgument, CommandTable, Flag } from './flags.ts';
+import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 
 export function bashCompletion(): string {
   const names = (words: readonly (readonly [string, string])[]) => quoted(words.map(([word]) => word).join(' '));

@@ -1,6 +1,6 @@
 // The completion script of fish.
 import { FIRST_WORDS, GROUPS, TABLES } from './completion-words.ts';
-import type { CommandArgument, CommandTable, Flag } from './flags.ts';
+import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 
 export function fishCompletion(): string {
   const groups = GROUPS.map(([group]) => group).join(' ');

@@ -1,6 +1,6 @@
 // The completion script of zsh.
 import { FIRST_WORDS, GROUPS, quoted, TABLES } from './completion-words.ts';
-import type { CommandArgument, CommandTable, Flag } from './flags.ts';
+import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 
 export function zshCompletion(): string {
   const described = (words: readonly (readonly [string, string])[]) =>

@@ -5,13 +5,13 @@ import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { count } from '../../monitor/progress.ts';
-import { COMMAND_TABLES, type DemoFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type DemoFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { generate } from './generate.ts';
 import { score } from './score.ts';
 
 export function addDemoCommand(program: Command): void {
-  addFlags(program.command('demo'), COMMAND_TABLES.demo).action(demo);
+  addFlags(program.command('demo'), SCORE_COMMANDS.demo).action(demo);
 }
 
 async function demo({ rows, folder }: DemoFlags): Promise<void> {

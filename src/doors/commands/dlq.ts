@@ -1,25 +1,24 @@
 // `sluice dlq list`, `show`, `count`, `replay` and `drop`: the dead-letter queue.
 import type { Command } from 'commander';
-import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DeadLetterCounter, selects } from '../../kafka/dlq/dead-letter.ts';
 import { DeadLetterTopic } from '../../kafka/dlq/dead-letter-topic.ts';
 import { type SettleOptions, settleDeadLetters } from '../../kafka/dlq/settle-dead-letters.ts';
+import { readPipeline } from '../../runs/read-pipeline.ts';
 import { connectionOf } from '../../runs/topics/kafka-connection.ts';
 import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
+import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
 import {
-  COMMAND_GROUPS_TABLE,
-  COMMAND_TABLES,
+  DEAD_LETTER_COMMANDS,
   type DlqCountFlags,
   type DlqDropFlags,
   type DlqListFlags,
   type DlqReplayFlags,
   type DlqShowFlags,
-} from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+} from './flags/pipeline-flags.ts';
 import { type SelectionFlags, selectionOf } from './letter-selection.ts';
 import {
   bytesJson,
@@ -41,12 +40,12 @@ const out = (text: string): void => {
 };
 
 export function addDeadLetterCommands(program: Command): void {
-  const dlq = program.command('dlq').description(COMMAND_GROUPS_TABLE.dlq!);
-  addFlags(dlq.command('list'), COMMAND_TABLES['dlq list']).action(list);
-  addFlags(dlq.command('show'), COMMAND_TABLES['dlq show']).action(show);
-  addFlags(dlq.command('count'), COMMAND_TABLES['dlq count']).action(count);
-  addFlags(dlq.command('replay'), COMMAND_TABLES['dlq replay']).action(replay);
-  addFlags(dlq.command('drop'), COMMAND_TABLES['dlq drop']).action(drop);
+  const dlq = program.command('dlq').description(COMMAND_GROUPS.dlq);
+  addFlags(dlq.command('list'), DEAD_LETTER_COMMANDS['dlq list']).action(list);
+  addFlags(dlq.command('show'), DEAD_LETTER_COMMANDS['dlq show']).action(show);
+  addFlags(dlq.command('count'), DEAD_LETTER_COMMANDS['dlq count']).action(count);
+  addFlags(dlq.command('replay'), DEAD_LETTER_COMMANDS['dlq replay']).action(replay);
+  addFlags(dlq.command('drop'), DEAD_LETTER_COMMANDS['dlq drop']).action(drop);
 }
 
 async function list(file: string, flags: DlqListFlags): Promise<void> {

@@ -4,13 +4,13 @@ import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
-import { readPipeline } from '../../config/pipeline-config.ts';
 import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
 import { asSluiceError } from '../../core/errors.ts';
 import { OLDEST_NODE, VERSION } from '../../core/version.ts';
+import { readPipeline } from '../../runs/read-pipeline.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_TABLES, type DoctorFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type DoctorFlags, SERVICE_COMMANDS } from './flags/service-flags.ts';
 import { BUNDLED_MODELS, openRegistry } from './open-registry.ts';
 
 interface Finding {
@@ -22,7 +22,7 @@ interface Finding {
 const MIB = 1024 * 1024;
 
 export function addDoctorCommand(program: Command): void {
-  addFlags(program.command('doctor'), COMMAND_TABLES.doctor).action(async (flags: DoctorFlags) => {
+  addFlags(program.command('doctor'), SERVICE_COMMANDS.doctor).action(async (flags: DoctorFlags) => {
     const findings = await examine(flags);
     if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
     else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);

@@ -7,15 +7,15 @@ import { endpoint, openSource } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';
-import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type ExplainFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { signalled } from './signals.ts';
 import { waterfall } from './waterfall.ts';
 import { waterfallPage } from './waterfall-page.ts';
 
 export function addExplainCommand(program: Command): void {
-  addFlags(program.command('explain'), COMMAND_TABLES.explain).action(explain);
+  addFlags(program.command('explain'), SCORE_COMMANDS.explain).action(explain);
 }
 
 async function explain(file: string, flags: ExplainFlags): Promise<void> {

@@ -6,13 +6,13 @@ import { DELIMITERS } from '../../io/decode/header.ts';
 import { openFileSink, openStreamSink, putFile } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import { COMMAND_TABLES, type GenerateFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type GenerateFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { inputDelimiter } from './score.ts';
 import { signalled } from './signals.ts';
 
 export function addGenerateCommand(program: Command): void {
-  addFlags(program.command('generate'), COMMAND_TABLES.generate).action(async (flags: GenerateFlags) => {
+  addFlags(program.command('generate'), SCORE_COMMANDS.generate).action(async (flags: GenerateFlags) => {
     await generate(flags);
     if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
   });

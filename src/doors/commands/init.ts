@@ -4,15 +4,15 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
-import { COMMAND_TABLES } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { SERVICE_COMMANDS } from './flags/service-flags.ts';
 import { BUNDLED_MODELS } from './open-registry.ts';
 
 /** The launcher of a checkout; images have none. */
 const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
 
 export function addInitCommand(program: Command): void {
-  addFlags(program.command('init'), COMMAND_TABLES.init).action(async (folder: string = '.') => {
+  addFlags(program.command('init'), SERVICE_COMMANDS.init).action(async (folder: string = '.') => {
     const [{ writeProject }, { devCertificate }] = await Promise.all([
       import('../../project/write-project.ts'),
       import('../http/wire/listener.ts'),

@@ -3,15 +3,14 @@ import type { Command } from 'commander';
 import { SCOPES, type Scope } from '../../config/scopes.ts';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
 import {
-  COMMAND_GROUPS_TABLE,
-  COMMAND_TABLES,
   type KeysCreateFlags,
   type KeysListFlags,
   type KeysRevokeFlags,
   type KeysRotateFlags,
-} from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+  SERVICE_COMMANDS,
+} from './flags/service-flags.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -19,14 +18,14 @@ const DAY_MS = 24 * 3600 * 1000;
 const openKeys = () => import('../http/access/keys-file.ts');
 
 export function addKeysCommand(program: Command): void {
-  const keys = program.command('keys').description(COMMAND_GROUPS_TABLE.keys!);
-  addFlags(keys.command('create'), COMMAND_TABLES['keys create']).action(
+  const keys = program.command('keys').description(COMMAND_GROUPS.keys);
+  addFlags(keys.command('create'), SERVICE_COMMANDS['keys create']).action(
     async (name: string, flags: KeysCreateFlags) => {
       process.stdout.write(`${await createKey(name, flags)}\n`);
       process.stderr.write('This is the only time the token is shown.\n');
     },
   );
-  addFlags(keys.command('list'), COMMAND_TABLES['keys list']).action(async (flags: KeysListFlags) => {
+  addFlags(keys.command('list'), SERVICE_COMMANDS['keys list']).action(async (flags: KeysListFlags) => {
     const { readKeys } = await openKeys();
     for (const k of await readKeys(flags.file)) {
       const state =
@@ -38,7 +37,7 @@ export function addKeysCommand(program: Command): void {
       );
     }
   });
-  addFlags(keys.command('rotate'), COMMAND_TABLES['keys rotate']).action(
+  addFlags(keys.command('rotate'), SERVICE_COMMANDS['keys rotate']).action(
     async (name: string, flags: KeysRotateFlags) => {
       const { token, until } = await rotateKey(name, flags);
       process.stdout.write(`${token}\n`);
@@ -46,7 +45,7 @@ export function addKeysCommand(program: Command): void {
       process.stderr.write(`This is the only time the token is shown. ${old}\n`);
     },
   );
-  addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
+  addFlags(keys.command('revoke'), SERVICE_COMMANDS['keys revoke']).action(
     async (name: string, flags: KeysRevokeFlags) => {
       const { changeKeys } = await openKeys();
       await changeKeys(flags.file, (all) => {

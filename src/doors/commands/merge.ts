@@ -4,14 +4,14 @@ import { gateSaid } from '../../config/gate-flags.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';
-import { signKeyOf } from '../../runs/plugins/output-manifest.ts';
+import { signKeyOf } from '../../runs/plugins/manifest-content.ts';
 import type { FoundPart } from '../../runs/plugins/shard-part.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
+import { joinParts } from '../../runs/shards/join-parts.ts';
 import {
   filesMerged,
   filesOfParts,
   findParts,
-  joinParts,
   judgeMerged,
   mergedFiles,
   mergedSummary,
@@ -23,12 +23,12 @@ import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import { putStored } from '../../runs/stored-bytes.ts';
 import { equation } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_TABLES, type MergeFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type MergeFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { openRegistry } from './open-registry.ts';
 
 export function addMergeCommand(program: Command): void {
-  addFlags(program.command('merge'), COMMAND_TABLES.merge).action(async (plan: string, flags: MergeFlags) => {
+  addFlags(program.command('merge'), SCORE_COMMANDS.merge).action(async (plan: string, flags: MergeFlags) => {
     process.exitCode = await merge(plan, flags);
   });
 }

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 import type { Audit, AuditSection, AuditTrust } from '../../onboarding/audit.ts';
-import type { ModelShowFlags } from './flag-tables.ts';
+import type { ModelShowFlags } from './flags/model-flags.ts';
 import { readText } from './model-states.ts';
 import { openRegistry } from './open-registry.ts';
 

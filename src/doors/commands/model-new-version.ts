@@ -5,7 +5,7 @@ import path from 'node:path';
 import { SIGNATURE } from '../../model/package/package-hash.ts';
 import { writeBeside } from '../../model/package/package-lock.ts';
 import { nextVersion, type Registry } from '../../model/registry/registry.ts';
-import type { ModelNewVersionFlags } from './flag-tables.ts';
+import type { ModelNewVersionFlags } from './flags/model-flags.ts';
 import { signatureFor } from './model-seals.ts';
 import { moverOf } from './model-states.ts';
 import { openRegistry } from './open-registry.ts';

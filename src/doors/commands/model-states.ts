@@ -11,7 +11,7 @@ import {
   type StateChange,
 } from '../../model/registry/registry.ts';
 import type { StateEntry } from '../../model/registry/state-journal.ts';
-import type { ModelApproveFlags, ModelRetireFlags } from './flag-tables.ts';
+import type { ModelApproveFlags, ModelRetireFlags } from './flags/model-flags.ts';
 import { openRegistry } from './open-registry.ts';
 
 const out = (text: string): void => {

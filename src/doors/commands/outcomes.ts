@@ -1,26 +1,21 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
 import type { Command } from 'commander';
-import { readPipeline } from '../../config/pipeline-config.ts';
-import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { sidecarKind } from '../../core/file-names.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
 import type { OutcomeReport } from '../../outcomes/outcome-report.ts';
 import type { MonthColumn } from '../../outcomes/read-labels.ts';
 import { isModelName } from '../../outcomes/read-predictions.ts';
-import type { RowSource } from '../../outcomes/row-batch.ts';
-import { tableRows } from '../../outcomes/table-rows.ts';
-import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
-import { refuseSameFiles } from '../../runs/same-files.ts';
-import { say } from './drive-run.ts';
-import { COMMAND_TABLES, type OutcomesFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { endpoint } from '../../runs/endpoints.ts';
+import { readPipeline } from '../../runs/read-pipeline.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { OUTCOME_COMMANDS, type OutcomesFlags } from './flags/output-flags.ts';
+import { fileSource, labelTopic, predictionFiles, predictionTopics, refuseOverwriting } from './outcome-sources.ts';
 import { joinWords, outcomeTables } from './outcome-words.ts';
 import { signalled } from './signals.ts';
 
 export function addOutcomesCommand(program: Command): void {
-  addFlags(program.command('outcomes'), COMMAND_TABLES.outcomes).action(outcomes);
+  addFlags(program.command('outcomes'), OUTCOME_COMMANDS.outcomes).action(outcomes);
 }
 
 async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void> {
@@ -100,77 +95,3 @@ const labelFormat = ({ labelsFormat: format, labelsDelimiter: delimiter }: Outco
   format: format ?? (delimiter === undefined ? undefined : ('csv' as const)),
   delimiter,
 });
-
-/** The files that a name or a pattern means; sidecar files are left out of a pattern. @throws SluiceError input_not_found | usage */
-async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
-  if (name === STDIO) return [endpoint(STDIO, { format, delimiter }, 'csv')];
-  const said = format ?? (delimiter === undefined ? undefined : 'csv');
-  const from = { type: 'file', path: name, ...(said && { format: said }), ...(delimiter && { delimiter }) };
-  const kind = sidecarKind(name);
-  if (kind !== null && !isPattern(name))
-    throw new SluiceError('usage', `${name} contains no predictions: its name is that of a sidecar file (${kind})`);
-  return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
-}
-
-/** Without sidecar files, which are reported. @throws SluiceError usage: nothing else matches */
-function predictionsAmong(names: readonly string[], pattern: string): string[] {
-  const sidecars = names.filter((name) => sidecarKind(name) !== null);
-  const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
-  if (sidecars.length === names.length)
-    throw new SluiceError('usage', `${pattern} matches only sidecar files, which contain no predictions: ${listed}`);
-  if (sidecars.length > 0) say(`skipped ${sidecars.length} sidecar files of ${pattern}: ${listed}`);
-  return names.filter((name) => sidecarKind(name) === null);
-}
-
-async function refuseOverwriting(files: readonly Endpoint[], { output, metricsFile }: OutcomesFlags): Promise<void> {
-  const read = files.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'an input' }));
-  const written = [
-    ...(output === undefined ? [] : [{ name: output, role: 'the report' }]),
-    ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the metrics file' }]),
-  ];
-  await refuseSameFiles(read, written);
-}
-
-const fileSource = (from: Endpoint): RowSource => ({
-  name: from.name === STDIO ? 'standard input' : from.name,
-  rows: (columns, signal) => tableRows({ name: from.name, open: () => openSource(from) }, columns, signal),
-});
-
-/** @throws SluiceError usage: the pipeline writes to no topic */
-async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
-  const { sink } = pipeline;
-  if (sink.type !== 'kafka')
-    throw new SluiceError('usage', 'the pipeline writes to no topic: name files of predictions');
-  const { topicsOf } = await import('../../runs/topics/record-format.ts');
-  return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
-}
-
-const labelTopic = (pipeline: Pipeline, topic: string): Promise<RowSource> => topicSource(pipeline, topic, 'json');
-
-/** Kafka is loaded for those who read a topic. */
-async function topicSource(
-  pipeline: Pipeline,
-  topic: string,
-  format: 'json' | 'avro' | 'json_schema' | 'protobuf',
-): Promise<RowSource> {
-  const [{ topicRows }, { connectionOf }, { valueReader }] = await Promise.all([
-    import('../../outcomes/topic-rows.ts'),
-    import('../../runs/topics/kafka-connection.ts'),
-    import('../../runs/topics/record-format.ts'),
-  ]);
-  let told = false;
-  const table = {
-    topic,
-    connection: connectionOf(pipeline.kafka),
-    decode: await valueReader(format, pipeline.schema_registry),
-    onWait: (partition: number, ms: number) => {
-      if (told || ms < TOLD_AFTER_MS) return;
-      told = true;
-      say(`waiting for an open transaction in partition ${partition} of ${topic}`);
-    },
-  };
-  return { name: topic, rows: (columns, signal) => topicRows(table, columns, signal) };
-}
-
-/** A wait for an open transaction is reported after this time, ms. */
-const TOLD_AFTER_MS = 3_000;

@@ -1,18 +1,17 @@
-// All commands by their tables alone: enough for the help of the program and for words that are no command, without loading any of them.
+// All commands by their descriptions alone: enough for the help of the program and for words that are no command.
 import type { Command } from 'commander';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES } from './flag-tables.ts';
-import { addFlags, type CommandTable } from './flags.ts';
+import { COMMANDS } from './flags/all-commands.ts';
+import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
 
 /** Adds the commands of these names, in this order, and those below them. */
 export function addOutlines(program: Command, names: readonly string[]): void {
-  const tables: [string, CommandTable][] = Object.entries(COMMAND_TABLES);
   for (const name of names) {
     const command = program.command(name);
-    for (const [words, table] of tables) {
-      if (words === name) addFlags(command, table);
-      else if (words.startsWith(`${name} `)) addFlags(command.command(words.slice(name.length + 1)), table);
+    for (const [words, spec] of Object.entries(COMMANDS)) {
+      if (words === name) addFlags(command, spec);
+      else if (words.startsWith(`${name} `)) addFlags(command.command(words.slice(name.length + 1)), spec);
     }
-    const group = COMMAND_GROUPS_TABLE[name];
+    const group = (COMMAND_GROUPS as Readonly<Record<string, string>>)[name];
     if (group !== undefined) command.description(group);
   }
 }

@@ -13,8 +13,8 @@ import { type Estimate, estimate, MARGIN, type Measured, measureSample } from '.
 import { planShards } from '../../runs/shards/plan-shards.ts';
 import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import { putStored } from '../../runs/stored-bytes.ts';
-import { COMMAND_TABLES, type PlanFlags } from './flag-tables.ts';
-import { addFlags, given } from './flags.ts';
+import { addFlags, given } from './flags/command-spec.ts';
+import { type PlanFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
@@ -23,7 +23,7 @@ import { signalled } from './signals.ts';
 const SAMPLED_SHARDS = 16;
 
 export function addPlanCommand(program: Command): void {
-  addFlags(program.command('plan'), COMMAND_TABLES.plan).action(async (file: string, flags: PlanFlags) => {
+  addFlags(program.command('plan'), SCORE_COMMANDS.plan).action(async (file: string, flags: PlanFlags) => {
     await plan(file, flags);
   });
 }

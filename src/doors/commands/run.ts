@@ -6,22 +6,23 @@ import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
-import { contextFor, driveRun, say } from './drive-run.ts';
+import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { PIPELINE_COMMANDS, type RunFlags } from './flags/pipeline-flags.ts';
 import { openRegistry } from './open-registry.ts';
+import { contextFor } from './run-context.ts';
 
 /** The YAML library is loaded for a file, not for help. */
-const readPipeline = async (file: string) => (await import('../../config/pipeline-config.ts')).readPipeline(file);
+const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 export function addRunCommands(program: Command): void {
-  addFlags(program.command('run'), COMMAND_TABLES.run).action(run);
-  addFlags(program.command('lint'), COMMAND_TABLES.lint).action(lint);
-  addFlags(program.command('test'), COMMAND_TABLES.test).action(test);
+  addFlags(program.command('run'), PIPELINE_COMMANDS.run).action(run);
+  addFlags(program.command('lint'), PIPELINE_COMMANDS.lint).action(lint);
+  addFlags(program.command('test'), PIPELINE_COMMANDS.test).action(test);
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {

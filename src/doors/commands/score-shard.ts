@@ -4,9 +4,12 @@ import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
+import type { RunOption } from '../../runs/plugin.ts';
+import { RUN_OPTIONS } from '../../runs/plugins/plugin-list.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
-import type { ScoreFlags } from './flag-tables.ts';
+import { camelCase } from './flags/command-spec.ts';
+import type { ScoreFlags } from './flags/score-flags.ts';
 
 const SAID = (flag: string) => `${flag} is part of the plan: use it with sluice plan`;
 const OF_WHOLE = (flag: string) => `${flag} applies to whole files, not to shards`;
@@ -40,7 +43,11 @@ const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) =>
   ['nullValues', UNDECLARED],
   ['resume', AGAIN],
   ['restart', AGAIN],
-  ['checkpointEvery', AGAIN],
+  ...Object.entries<RunOption>(RUN_OPTIONS).flatMap(([name, { notForShards: why }]) =>
+    why === undefined
+      ? []
+      : [[camelCase(name) as keyof ScoreFlags, (flag: string) => `${flag} is not for shards: ${why}`] as const],
+  ),
 ];
 
 /** @throws SluiceError usage | input_not_found | plan_invalid */

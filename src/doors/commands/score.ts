@@ -1,23 +1,24 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
-import { pipelineOf } from '../../config/pipeline-from-flags.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
 import { passthroughNames } from '../../core/input-declaration.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
+import { pipelineOf } from '../../runs/complete-pipeline.ts';
 import { STDIO } from '../../runs/endpoints.ts';
+import { RUN_OPTIONS } from '../../runs/plugins/plugin-list.ts';
 import { type Resume, type RunSpec, refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';
 import { driveRun } from './drive-run.ts';
-import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags, camelCase } from './flags/command-spec.ts';
+import { SCORE_COMMANDS, type ScoreFlags } from './flags/score-flags.ts';
 
 export type ScoreOptions = ScoreFlags;
 
 export function addScoreCommand(program: Command): void {
-  addFlags(program.command('score'), COMMAND_TABLES.score).action(
+  addFlags(program.command('score'), SCORE_COMMANDS.score).action(
     async (file: string | undefined, options: ScoreOptions) => {
       process.exitCode = await score(file, options);
     },
@@ -87,7 +88,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.requireSigner === undefined ? {} : { require_signer: signersSaid(options.requireSigner) }),
       ...(options.requireApproval === undefined ? {} : { require_approval: options.requireApproval }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
-      ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
+      ...featuresIn(options),
       ...(gate === null ? {} : { gate }),
       ...(options.report === undefined ? {} : { report: options.report }),
       score: {
@@ -107,6 +108,13 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(readBytes === undefined ? {} : { readBytes }),
     },
   };
+}
+
+/** The options of run features, with the keys of a pipeline. */
+function featuresIn(options: ScoreOptions): Record<string, unknown> {
+  const flags = options as unknown as Readonly<Record<string, unknown>>;
+  const entries = Object.keys(RUN_OPTIONS).map((name) => [name, flags[camelCase(name)]] as const);
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
 /** @throws SluiceError usage */

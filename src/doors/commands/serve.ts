@@ -12,13 +12,13 @@ import { hearFaults } from '../../monitor/process-faults.ts';
 import type { ServeOptions } from '../http/service.ts';
 import { openCommandLog, orLogged, saidOfLog } from './command-log.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { SERVICE_COMMANDS, type ServeFlags } from './flags/service-flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { signalled } from './signals.ts';
 
 export function addServeCommand(program: Command): void {
-  addFlags(program.command('serve'), COMMAND_TABLES.serve).action(async (flags: ServeFlags) => {
+  addFlags(program.command('serve'), SERVICE_COMMANDS.serve).action(async (flags: ServeFlags) => {
     const early = await openCommandLog(flags, process.env);
     await orLogged(early, () => runService(flags));
   });

@@ -13,8 +13,8 @@ import { planText, readPlan } from '../../runs/shards/shard-plan.ts';
 import { putStored } from '../../runs/stored-bytes.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_TABLES, type ShardsFlags } from './flag-tables.ts';
-import { addFlags, given } from './flags.ts';
+import { addFlags, given } from './flags/command-spec.ts';
+import { SHARD_COMMANDS, type ShardsFlags } from './flags/score-flags.ts';
 import { mergeParts } from './merge.ts';
 import { openRegistry } from './open-registry.ts';
 import { type ScoreOptions, specOf } from './score.ts';
@@ -24,7 +24,7 @@ import { signalled } from './signals.ts';
 const LOOK_MS = 1000;
 
 export function addShardsCommand(program: Command): void {
-  addFlags(program.command('shards'), COMMAND_TABLES.shards).action(async (file: string, flags: ShardsFlags) => {
+  addFlags(program.command('shards'), SHARD_COMMANDS.shards).action(async (file: string, flags: ShardsFlags) => {
     process.exitCode = await shards(file, flags);
   });
 }

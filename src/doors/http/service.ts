@@ -1,37 +1,26 @@
 // Starts the whole service and stops it gracefully.
-import { isIPv6 } from 'node:net';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { onBackgroundFault } from '../../core/async.ts';
 import { epochMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { assertUsable } from '../../core/file-system.ts';
-import { faultFields, faultOf, type Log, SILENT, saysOf, words } from '../../core/log.ts';
+import { faultFields, faultOf, type Log, SILENT, words } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
-import { hostEvents, measureHost } from '../../engine/host-events.ts';
-import { keepLoaded, ModelHost } from '../../engine/model-host.ts';
+import { keepLoaded, type ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
-import { expiryOf, watchDisks } from '../../monitor/host-limits.ts';
+import { watchDisks } from '../../monitor/host-limits.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import { counted } from '../../monitor/open-log.ts';
 import type { FaultKind } from '../../monitor/process-faults.ts';
-import { tryPackage } from '../../onboarding/trial.ts';
 import { KeyRing } from './access/api-keys.ts';
-import { hashToken, newToken } from './access/keys-file.ts';
+import { newToken } from './access/keys-file.ts';
 import { type OpenedAudit, openAudit } from './access/open-audit.ts';
 import { openGate } from './access/open-gate.ts';
 import { buildServer, type SluiceServer } from './server.ts';
-import {
-  type Certificate,
-  createListener,
-  devCertificate,
-  followCertificate,
-  type Listener,
-  proxyCheck,
-  readCertificate,
-} from './wire/listener.ts';
+import { fillKeys, hostInUrl, listenerOf, openHost, useCertificate } from './service-parts.ts';
+import { devCertificate, type Listener, proxyCheck, readCertificate } from './wire/listener.ts';
 
 export interface ServeOptions {
   config: ServerConfig;
@@ -163,65 +152,6 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   };
 }
 
-/** Reports the expiry of the certificate and reloads its files, if any; returns a function that ends both. */
-function useCertificate(
-  certificate: Certificate,
-  { config: { tls }, dev = false, log = SILENT }: ServeOptions,
-  { metrics, listener }: { metrics: Metrics; listener: Listener },
-): () => void {
-  const measure = ({ cert, ca }: Certificate) => {
-    metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
-    if (ca !== undefined) metrics.certificateExpiry.set({ use: 'client_ca' }, expiryOf(ca) / 1000);
-  };
-  measure(certificate);
-  if (dev || !tls) return () => {};
-  const onCertificate = (next: Certificate) => {
-    listener.replaceCertificate(next);
-    measure(next);
-  };
-  return followCertificate(tls, onCertificate, (e) => {
-    log('error', 'certificate_kept', words`keeping the previous certificate: ${saysOf(e)}`, faultFields(e));
-  });
-}
-
-function openHost(
-  config: ServerConfig,
-  registry: Registry,
-  { metrics, log }: { metrics: Metrics; log: Log },
-): ModelHost {
-  const host = new ModelHost({
-    registry,
-    workers: config.workers ?? Math.max(1, availableParallelism()),
-    engine: config.evaluator,
-    max: config.models_max,
-    keep: config.preload,
-    tryOut: tryPackage,
-    ...hostEvents(metrics, log),
-  });
-  measureHost(metrics, host);
-  return host;
-}
-
-/** `from`: the file of keys; with --dev the token of the only one. @throws SluiceError usage */
-async function fillKeys(
-  keys: KeyRing,
-  from: { file: string } | { token: string },
-  { metrics, log, audit: { trail } }: { metrics: Metrics; log: Log; audit: OpenedAudit },
-): Promise<void> {
-  if ('token' in from) keys.replace([{ name: 'dev', sha256: hashToken(from.token), scopes: [...SCOPES] }]);
-  else {
-    await keys.follow(
-      from.file,
-      (error) => log('error', 'keys_kept', words`keeping the previous keys: ${saysOf(error)}`, faultFields(error)),
-      (before, after) => trail?.keysChanged(before, after),
-    );
-  }
-  metrics.onScrape(() => {
-    metrics.keyExpiry.reset();
-    for (const [key, at] of keys.expiries) metrics.keyExpiry.set({ key }, at / 1000);
-  });
-}
-
 /** Folders that the service writes to. */
 const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
@@ -229,24 +159,6 @@ const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readon
   ...(audit === undefined ? {} : { audit: path.dirname(path.resolve(audit.file)) }),
   ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
 });
-
-/** A host as an address has it (RFC 3986). */
-export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
-
-function listenerOf(
-  { tls, timeouts, limits }: ServerConfig,
-  certificate: Certificate | null,
-  metrics: Metrics,
-): Listener {
-  return createListener({
-    ...(certificate ? { certificate } : {}),
-    requireClient: tls?.client_certificates === 'require',
-    onRefused: (code) => metrics.httpErrors.inc({ code }),
-    headersTimeoutMs: timeouts.head_ms,
-    keepAliveMs: timeouts.keep_alive_ms,
-    headerBytes: limits.header_bytes,
-  });
-}
 
 async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;

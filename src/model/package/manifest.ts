@@ -1,5 +1,6 @@
 // The schema of model.yaml: the type, the validation and the reference page come from this one place.
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
+import { Type } from '../../config/schema.ts';
 
 const closed = { additionalProperties: false };
 const literals = <V extends string>(...values: V[]) => Type.Unsafe<V>(Type.Enum(values));

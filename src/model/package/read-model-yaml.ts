@@ -1,10 +1,10 @@
 // Reads model.yaml against its schema. A long one is read on a thread of its own, so that it delays nothing else of a service.
 import { Worker } from 'node:worker_threads';
+import { fits } from '../../config/schema.ts';
 import type { Validated } from '../../config/yaml-problem.ts';
 import { keptYamlValue, readYamlValue } from '../../config/yaml-value.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { Manifest } from './manifest.ts';
-import { isManifest } from './manifest-check.ts';
+import { type Manifest, ManifestSchema } from './manifest.ts';
 
 /** Up to this length reading takes about as long as the start of a thread. */
 const SHORT = 64 * 1024;
@@ -17,6 +17,8 @@ export interface ModelYamlText {
   text: string;
 }
 
+const isManifest = (value: unknown): value is Manifest => fits(ManifestSchema, value);
+
 /** `file` is what problems are reported in. @throws SluiceError model_invalid: reading it takes too much memory */
 export async function readModelYaml(file: string, text: string): Promise<Validated<Manifest>> {
   if (text.length <= SHORT) return readModelYamlHere({ file, text });
@@ -24,15 +26,12 @@ export async function readModelYaml(file: string, text: string): Promise<Validat
   return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });
 }
 
-/** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
+/** The validator costs 30 MB and 100 ms: it is loaded only to explain what is invalid. */
 export async function readModelYamlHere({ file, text }: ModelYamlText): Promise<Validated<Manifest>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) return read;
   if (isManifest(read.value)) return { ok: true, value: read.value };
-  const [{ parseYaml }, { ManifestSchema }] = await Promise.all([
-    import('../../config/yaml-document.ts'),
-    import('./manifest.ts'),
-  ]);
+  const { parseYaml } = await import('../../config/yaml-document.ts');
   return parseYaml(file, text, ManifestSchema);
 }
 

@@ -1,7 +1,7 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
 import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { assertExplainable } from '../../engine/score-chunks.ts';
+import { assertExplainable } from '../../engine/stream-spec.ts';
 import { kafkaClient } from '../../kafka/choose-client.ts';
 import type { KafkaConnection } from '../../kafka/client/connection.ts';
 import type { PartitionScanner } from '../../kafka/client/kafka-client.ts';

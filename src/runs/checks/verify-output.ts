@@ -15,7 +15,7 @@ import { type BlockRange, type ChangedBlocks, type Located, locateChanges } from
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenName, predicateOf } from '../../proof/statement.ts';
 import { type Endpoint, endpoint, openSource, plainOf } from '../endpoints.ts';
-import { digestOf } from '../plugins/output-manifest.ts';
+import { digestOf } from '../plugins/manifest-content.ts';
 import { besideStored, storedBytes, storedText } from '../stored-bytes.ts';
 
 interface VerifyOptions {

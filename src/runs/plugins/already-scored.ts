@@ -12,7 +12,7 @@ import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';
 import type { FileRunSpec } from '../spec.ts';
 import { storedSize, storedText } from '../stored-bytes.ts';
-import { digestOf, isProven, optionsOf } from './output-manifest.ts';
+import { digestOf, isProven, optionsOf } from './manifest-content.ts';
 
 interface RunIntended {
   spec: FileRunSpec;
@@ -60,10 +60,12 @@ const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =
 
 /** Skips inputs of a pattern that an earlier run scored. */
 export const alreadyScoredPlugin: RunPlugin = {
-  plan({ spec, context, model, several, rejects, signKey: key, result }) {
+  plan({ spec, context, model, several, rejects, signKey: key, result, distinguishing }) {
     const mayResume = spec.resume === 'always' || spec.resume === 'asked';
     // A rejects file of all inputs is written by one run.
     if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
+    // A manifest does not say what else an earlier run left.
+    if (Object.keys(distinguishing).length > 0) return null;
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
       result.inputsDoneBefore++;

@@ -54,6 +54,8 @@ interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
   shared: boolean;
   set: CommitSet;
   log: Log;
+  /** From one checkpoint to the next; 0: none. */
+  everyMs: number;
 }
 
 /**
@@ -62,7 +64,7 @@ interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
  * @throws SluiceError usage: `--resume` is not possible; checkpoint_mismatch; output_unwritable
  */
 async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
-  const { spec, output, list, set, log } = options;
+  const { spec, output, list, set, log, everyMs } = options;
   const resume: Resume = spec.resume ?? 'no';
   const obstacle = await obstacleOf(options);
   if (obstacle === null && !(await isThere(options.input))) return null;
@@ -74,11 +76,8 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
   if (obstacle !== null || output === null) return null;
   const identity = await identityOf({ ...options, output });
   const found = await findInterrupted({ set, output: output.name, list, identity, resume, log });
-  if (found === null && spec.checkpoint_every === 0) return null;
-  return new FileCheckpoints(
-    { set, log, output: output.name, identity, everyMs: spec.checkpoint_every * 1000, model: options.model },
-    found,
-  );
+  if (found === null && everyMs === 0) return null;
+  return new FileCheckpoints({ set, log, output: output.name, identity, everyMs, model: options.model }, found);
 }
 
 /** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
@@ -272,9 +271,9 @@ function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof:
 }
 
 /** Saves the state of a step every few seconds, and finds the interrupted run that a step continues. */
-export const checkpointsPlugin: RunPlugin = {
+export const checkpointsPlugin: RunPlugin<{ checkpoint_every: number }> = {
   // An interrupted shard is scored again: it is short, and the description of its part comes from one process.
-  plan: ({ spec, context, model, rejects }) =>
+  plan: ({ spec, options, distinguishing, context, model, rejects }) =>
     spec.shard
       ? null
       : ({ input, output, set }) =>
@@ -282,5 +281,7 @@ export const checkpointsPlugin: RunPlugin = {
             ...{ spec, model, input, output, set, log: context.log },
             list: rejects.pathFor(input),
             shared: rejects.ofAll,
+            distinguishing,
+            everyMs: options.checkpoint_every * 1000,
           }),
 };

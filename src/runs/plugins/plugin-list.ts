@@ -1,26 +1,37 @@
-// The features of a run, in the order in which their hooks run. A new feature is a plugin and a line here.
-import type { RunPlugin } from '../plugin.ts';
-import { alreadyScoredPlugin } from './already-scored.ts';
-import { checkpointsPlugin } from './checkpoints.ts';
-import { gatePlugin } from './input-gate.ts';
-import { manifestPlugin } from './output-manifest.ts';
-import { requireScoredRowsPlugin } from './require-scored-rows.ts';
-import { shardPartPlugin } from './shard-part.ts';
+// The features of a run with their options, in the order in which their hooks run. Flags, keys of pipelines, checks and help follow from it.
+import { amount } from '../../config/options/describe-option.ts';
+import { feature, type OptionsOf, type RunPlugin } from '../plugin.ts';
 
 /** Compares the rows read with the totals that the sender of the input states. */
 const controlTotalsPlugin: RunPlugin = {
   plan: () => () => ({ beforeCommit: ({ rows }, { source }) => source.checkTotals?.(rows) }),
 };
 
-export const PLUGINS: readonly RunPlugin[] = [
+export const FEATURES = [
   // May skip the step: nothing else is opened then.
-  alreadyScoredPlugin,
+  feature({}, async () => (await import('./already-scored.ts')).alreadyScoredPlugin),
   // Finds the interrupted run that the plugins below continue.
-  checkpointsPlugin,
-  manifestPlugin,
-  shardPartPlugin,
+  feature(
+    {
+      checkpoint_every: {
+        schema: amount(
+          'between files: seconds between checkpoints, from which an interrupted run resumes; 0: none',
+          [0, 86_400],
+          { default: 5 },
+        ),
+        value: 'seconds',
+        notForShards: 'one that was interrupted is scored again as a whole',
+      },
+    },
+    async () => (await import('./checkpoints.ts')).checkpointsPlugin,
+  ),
+  feature({}, async () => (await import('./output-manifest.ts')).manifestPlugin),
+  feature({}, async () => (await import('./shard-part.ts')).shardPartPlugin),
   // These may prevent publication, the plainest reason first.
-  controlTotalsPlugin,
-  requireScoredRowsPlugin,
-  gatePlugin,
-];
+  feature({}, async () => controlTotalsPlugin),
+  feature({}, async () => (await import('./require-scored-rows.ts')).requireScoredRowsPlugin),
+  feature({}, async () => (await import('./input-gate.ts')).gatePlugin),
+] as const;
+
+/** The options of all features. */
+export const RUN_OPTIONS = Object.assign({}, ...FEATURES.map(({ options }) => options)) as OptionsOf<typeof FEATURES>;

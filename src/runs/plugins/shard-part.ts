@@ -12,7 +12,8 @@ import { type SavedTally, TallyAccumulator } from '../accumulator.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { ShardPlan, ShardSpec } from '../shards/shard-plan.ts';
 import { namedText } from '../stored-bytes.ts';
-import { modelOf, type ObservedStep, optionsOf, ProofObserver, RUNTIME } from './output-manifest.ts';
+import { modelOf, optionsOf, RUNTIME } from './manifest-content.ts';
+import { type ObservedStep, ProofObserver } from './output-manifest.ts';
 
 /** A stored file of the part. */
 export interface StoredFile {

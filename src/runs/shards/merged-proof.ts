@@ -8,7 +8,7 @@ import { seal } from '../../proof/envelope.ts';
 import { finishedNow, type ProvenBlocks, statementOf } from '../../proof/statement.ts';
 import { addTo, newCounts, tallyOfSaved } from '../accumulator.ts';
 import { endpoint } from '../endpoints.ts';
-import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plugins/output-manifest.ts';
+import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plugins/manifest-content.ts';
 import type { FoundPart } from '../plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
-import { blockBytesOf, hasHeader, scannerFor } from '../../engine/score-chunks.ts';
+import { blockBytesOf } from '../../engine/score-chunks.ts';
+import { hasHeader, scannerFor } from '../../engine/stream-spec.ts';
 import {
   findMarks,
   hashesBetween,

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
+import { COMMAND_TABLES } from '../../../src/doors/commands/flags/all-commands.ts';
 import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
 import { testNeeding } from '../../support/tools.ts';
 
@@ -63,7 +63,7 @@ describe('bash', () => {
     const words = Object.keys(COMMAND_TABLES);
     const offered = bash(words.map((w) => `sluice ${w} --`));
     words.forEach((w, i) => {
-      const flags = COMMAND_TABLES[w as keyof typeof COMMAND_TABLES].flags.map((f) => `--${f.name}`);
+      const flags = COMMAND_TABLES[w]!.flags.map((f) => `--${f.name}`);
       expect([w, offered[i]]).toEqual([w, [...flags, '--help'].sort()]);
     });
     const [first, group, second] = bash(['sluice ', 'sluice mo', 'sluice model ']);

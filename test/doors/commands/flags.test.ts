@@ -2,23 +2,23 @@
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { asSluiceError } from '../../../src/core/errors.ts';
-import { COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
-import { addFlags, type CommandTable, type Flag } from '../../../src/doors/commands/flags.ts';
+import { COMMAND_TABLES, COMMANDS } from '../../../src/doors/commands/flags/all-commands.ts';
+import { addFlags, type Flag } from '../../../src/doors/commands/flags/command-spec.ts';
 import { sluiceHere } from '../../support/cli.ts';
 
-const FLAGS: [string, CommandTable, Flag][] = Object.entries(COMMAND_TABLES as Record<string, CommandTable>).flatMap(
-  ([words, table]) => table.flags.map((flag): [string, CommandTable, Flag] => [words, table, flag]),
+const FLAGS: [string, Flag][] = Object.entries(COMMAND_TABLES).flatMap(([words, { flags }]) =>
+  flags.map((flag): [string, Flag] => [words, flag]),
 );
 
 /** What commander makes of one flag of a command; a fault as its code and message. */
-function parsed(table: CommandTable, flag: Flag, text: string): unknown {
+function parsed(words: string, flag: Flag, text: string): unknown {
   const program = new Command('sluice').exitOverride().configureOutput({ writeErr: () => {} });
   let options: Record<string, unknown> = {};
+  const key = flag.name.replaceAll('-', '_');
   // The others are not asked for here.
   addFlags(program.command('x').exitOverride(), {
-    ...table,
-    arguments: [],
-    flags: [{ ...flag, required: true }],
+    description: words,
+    flags: { [key]: { ...COMMANDS[words]!.flags[key]!, required: true } },
   }).action((o: Record<string, unknown>) => {
     options = o;
   });
@@ -33,32 +33,32 @@ function parsed(table: CommandTable, flag: Flag, text: string): unknown {
 
 describe('every flag', () => {
   test('with bounds takes numbers within them', () => {
-    const numbers = FLAGS.filter(([, , f]) => f.number?.whole);
+    const numbers = FLAGS.filter(([, f]) => f.number?.whole);
     expect(numbers.length).toBeGreaterThan(12);
-    for (const [words, table, flag] of numbers) {
+    for (const [words, flag] of numbers) {
       const { min, max } = flag.number as { min: number; max: number };
       const refusal = `usage --${flag.name} takes a whole number from ${min} to ${max}`;
-      const got = [min, max, min - 1, max + 1, 'many', '1.5'].map((v) => parsed(table, flag, String(v)));
+      const got = [min, max, min - 1, max + 1, 'many', '1.5'].map((v) => parsed(words, flag, String(v)));
       expect([words, flag.name, ...got]).toEqual([words, flag.name, min, max, refusal, refusal, refusal, refusal]);
     }
   });
 
   test('with choices takes these only', () => {
-    const chosen = FLAGS.filter(([, , f]) => f.choices);
+    const chosen = FLAGS.filter(([, f]) => f.choices);
     expect(chosen.length).toBeGreaterThan(8);
-    for (const [, table, flag] of chosen) {
-      for (const choice of flag.choices!) expect(parsed(table, flag, choice)).toBe(choice);
-      expect(parsed(table, flag, 'colon')).toBe(
+    for (const [words, flag] of chosen) {
+      for (const choice of flag.choices!) expect(parsed(words, flag, choice)).toBe(choice);
+      expect(parsed(words, flag, 'colon')).toBe(
         `usage --${flag.name} takes ${flag.choices!.slice(0, -1).join(', ')} or ${flag.choices!.at(-1)}`,
       );
     }
   });
 
   test('that is another number is told what it takes', () => {
-    const flagOf = (words: keyof typeof COMMAND_TABLES, name: string): [CommandTable, Flag] => {
-      const table: CommandTable = COMMAND_TABLES[words];
-      return [table, table.flags.find((f) => f.name === name)!];
-    };
+    const flagOf = (words: string, name: string): [string, Flag] => [
+      words,
+      COMMAND_TABLES[words]!.flags.find((f) => f.name === name)!,
+    ];
     expect(parsed(...flagOf('score', 'interpret-below'), 'half')).toBe('usage --interpret-below takes a number');
     expect(parsed(...flagOf('score', 'interpret-below'), '-0.5')).toBe(-0.5);
     expect(parsed(...flagOf('model add', 'tolerance'), '-1')).toBe('usage --tolerance takes a number from 0');

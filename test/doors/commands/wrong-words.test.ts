@@ -1,8 +1,8 @@
 // Wrong command lines by the hundred, made of the tables of all commands: each ends with 2 and a sentence, never with a stack.
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
-import type { CommandTable, Flag } from '../../../src/doors/commands/flags.ts';
+import { COMMAND_TABLES } from '../../../src/doors/commands/flags/all-commands.ts';
+import { COMMAND_GROUPS, type CommandTable, type Flag } from '../../../src/doors/commands/flags/command-spec.ts';
 import { scratch, sluice, sluiceHere } from '../../support/cli.ts';
 import { testOfMany, times } from '../../support/tiers.ts';
 
@@ -63,7 +63,7 @@ const ALL: Wrong[] = [
   { args: [NONSENSE], names: "unknown command 'nonsense'" },
   { args: ['--nonsense'], names: "unknown option '--nonsense'" },
   { args: ['socre', 'x.csv'], names: 'did you mean score' },
-  ...Object.keys(COMMAND_GROUPS_TABLE).map((group) => ({
+  ...Object.keys(COMMAND_GROUPS).map((group) => ({
     args: [group, NONSENSE],
     names: "unknown command 'nonsense'",
   })),

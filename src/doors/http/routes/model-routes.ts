@@ -1,8 +1,8 @@
 // Operations on models: which there are, their drift, uploading packages and moving aliases.
 import { mkdtemp, open, rm } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
@@ -17,13 +17,12 @@ import { assertMayUse } from '../access/permissions.ts';
 import { jsonContent, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 import { type COMPONENTS, DRIFT_WINDOW } from '../openapi/schemas.ts';
 import type { Admitted } from '../wire/admission.ts';
-import { KeyTurns } from '../wire/key-turns.ts';
 import { systemFault } from '../wire/problem.ts';
 import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import { sendJson } from '../wire/response-coding.ts';
-import { withRetryAfter } from '../wire/retry-after.ts';
-import { admit, bodyOptions, type ServiceContext } from '../wire/scoring-request.ts';
+import { bodyOptions, type ServiceContext } from '../wire/scoring-request.ts';
+import { Trials } from './package-trials.ts';
 
 const MAX_FILES = 20;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -235,61 +234,6 @@ function assertMayUseAll({ identity }: FastifyRequest): void {
     'bad_request',
     'modelId is missing: a key restricted to some models must name the model that it registers',
   );
-}
-
-/** Runs the trial of a package when it is the turn of its key. */
-type InTurn = <T>(trial: () => Promise<T>) => Promise<T>;
-
-/** Admits what ends with the trial of a package: within the shares of its key, one trial of each key at a time. */
-class Trials {
-  readonly #services: ServiceContext;
-  readonly #turns = new KeyTurns(availableParallelism());
-  /** Requests under way, by key. */
-  readonly #underWay = new Map<string, number>();
-
-  constructor(services: ServiceContext) {
-    this.#services = services;
-  }
-
-  async admit<T>(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    use: (place: Admitted, signal: AbortSignal, inTurn: InTurn) => Promise<T>,
-  ): Promise<T> {
-    const { config } = this.#services;
-    const key = request.identity!.name;
-    const limit = 'concurrent_model_uploads_per_key';
-    const underWay = this.#underWay.get(key) ?? 0;
-    if (underWay >= config.limits[limit])
-      throw withRetryAfter(tooMany(limit, config.limits[limit], 'packages at once'), limit);
-    return admit(this.#services, request, reply, async (place, signal) => {
-      this.#underWay.set(key, underWay + 1);
-      try {
-        await place.begin(signal);
-        return await use(place, signal, (trial) => this.#inTurn(key, { place, signal }, trial));
-      } finally {
-        const left = this.#underWay.get(key)! - 1;
-        if (left === 0) this.#underWay.delete(key);
-        else this.#underWay.set(key, left);
-      }
-    });
-  }
-
-  /** While a package waits for the one before, its slot is anybody's. */
-  async #inTurn<T>(
-    key: string,
-    { place, signal }: { place: Admitted; signal: AbortSignal },
-    trial: () => Promise<T>,
-  ): Promise<T> {
-    const turn = Promise.withResolvers<void>();
-    const tried = this.#turns.run(key, signal, () => {
-      turn.resolve();
-      return trial();
-    });
-    tried.catch(turn.reject);
-    await place.idle(() => turn.promise);
-    return tried;
-  }
 }
 
 /** Writes the files of a form into the folder, under their own names. */

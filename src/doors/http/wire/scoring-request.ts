@@ -10,7 +10,7 @@ import type { Log } from '../../../core/log.ts';
 import type { Tracer } from '../../../core/tracing.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { ModelHost } from '../../../engine/model-host.ts';
-import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
+import type { InputFormat, StreamLimits } from '../../../engine/stream-spec.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';

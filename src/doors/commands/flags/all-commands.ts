@@ -1,5 +1,5 @@
 // All commands of the command line, in the order of the help.
-import type { CommandSpecs } from './command-spec.ts';
+import { type CommandSpecs, type CommandTable, commandTable } from './command-spec.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { OUTCOME_COMMANDS, PROOF_COMMANDS } from './output-flags.ts';
 import { DEAD_LETTER_COMMANDS, PIPELINE_COMMANDS } from './pipeline-flags.ts';
@@ -17,10 +17,7 @@ export const COMMANDS: CommandSpecs = {
   ...SERVICE_COMMANDS,
 };
 
-/** Words that only lead to further commands. */
-export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
-  dlq: 'list, show, count, replay and drop dead letters',
-  model: 'register, list, verify models and move aliases',
-  audit: 'check audit logs',
-  keys: 'create, list, rotate and revoke API keys',
-};
+/** All commands by the words that call them. */
+export const COMMAND_TABLES: Readonly<Record<string, CommandTable>> = Object.fromEntries(
+  Object.entries(COMMANDS).map(([words, spec]) => [words, commandTable(spec)]),
+);

@@ -1,12 +1,19 @@
-// Reads pipelines/*.yaml. A file that is in order is read by generated checks; the schema library is loaded to explain one that is not.
+// Reads pipelines/*.yaml. The schema library is loaded only to explain a file that is not in order.
 import { readFile } from 'node:fs/promises';
+import { contradictions } from '../config/pipeline-contradictions.ts';
+import type { Pipeline, PipelineFile } from '../config/pipeline-schema.ts';
+import { fits, withoutDefaults } from '../config/schema.ts';
+import { readYaml, type YamlDocument } from '../config/yaml.ts';
+import { formatProblem, type Validated, type YamlProblem } from '../config/yaml-problem.ts';
 import { SluiceError } from '../core/errors.ts';
-import { PIPELINE_CHECKS } from './pipeline-check.ts';
-import { contradictions } from './pipeline-contradictions.ts';
-import { fillDefaults, withDependentDefaults } from './pipeline-from-flags.ts';
-import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
-import { readYaml, type YamlDocument } from './yaml.ts';
-import { formatProblem, type Validated } from './yaml-problem.ts';
+import {
+  END_SCHEMAS,
+  featureKeys,
+  fillPipeline,
+  keysOfAllPipelines,
+  withDependentDefaults,
+} from './complete-pipeline.ts';
+import { RUN_OPTIONS } from './plugins/plugin-list.ts';
 
 /** Parses and checks the text of a pipeline; every fault at once, each with its place. */
 export async function parsePipeline(file: string, content: string): Promise<Validated<Pipeline>> {
@@ -14,8 +21,8 @@ export async function parsePipeline(file: string, content: string): Promise<Vali
   if (!read.ok) return read;
   const value = parseByChecks(read);
   if (value) return complete(file, value, read);
-  const { parseBySchema } = await import('./pipeline-explain.ts');
-  const parsed = parseBySchema(file, content);
+  const { parseBySchema } = await import('../config/pipeline-explain.ts');
+  const parsed = parseBySchema(file, content, featureKeys());
   return parsed.ok ? complete(file, parsed.value, read) : parsed;
 }
 
@@ -36,22 +43,28 @@ type Mapping = Record<string, unknown>;
 
 /** The document as a pipeline with its defaults, or null where the schema has something to say. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
-  if (!PIPELINE_CHECKS.common(value)) return null;
+  if (!fits(withoutDefaults(keysOfAllPipelines()), value)) return null;
   const pipeline = structuredClone(value) as Mapping;
-  for (const end of ['source', 'sink', 'dead_letter'] as const) {
+  for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
     const part = pipeline[end] as Mapping | undefined;
     if (part === undefined) continue;
-    // The common part has checked that the type is a known one.
-    const type = part.type as string;
-    if (!PIPELINE_CHECKS[end][type]!(part)) return null;
+    // The keys of all pipelines include a type that is known.
+    if (!fits(withoutDefaults(schemas[part.type as string]!), part)) return null;
   }
-  fillDefaults(pipeline);
+  fillPipeline(pipeline);
   return pipeline as unknown as PipelineFile;
 }
 
 /** Adds the defaults that depend on other keys, and looks for contradictions. */
 function complete(file: string, value: PipelineFile, document: YamlDocument): Validated<Pipeline> {
   const pipeline = withDependentDefaults(file, value);
-  const problems = contradictions(pipeline, document);
+  const problems = [...contradictions(pipeline, document), ...misplacedFeatures(pipeline, document)];
   return problems.length > 0 ? { ok: false, problems } : { ok: true, value: pipeline };
+}
+
+/** Features observe runs of files. An option with a default is present in every pipeline. */
+function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlProblem[] {
+  if (['file', 'stdio', 'postgres'].includes(pipeline.source.type)) return [];
+  const names = Object.keys(RUN_OPTIONS).filter((name) => !('default' in featureKeys()[name]!) && name in pipeline);
+  return names.map((name) => atPath([name], `${name}: is for files, queries and standard input`, true));
 }

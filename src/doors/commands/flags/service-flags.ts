@@ -1,8 +1,9 @@
 // Flags of `serve` and of what goes with it: `keys …`, `init`, `doctor`, `completion`.
-import { Type } from 'typebox';
-import { LOGGING, text, toggle, whole } from '../options/describe-option.ts';
-import { SCOPES } from '../scopes.ts';
-import { type CommandSpecs, registryFlag, SHELLS, switchFlag } from './command-spec.ts';
+import type { TArray, TString } from 'typebox';
+import { LOGGING, text, toggle, whole } from '../../../config/options/describe-option.ts';
+import { Type } from '../../../config/schema.ts';
+import { SCOPES } from '../../../config/scopes.ts';
+import { type CommandSpecs, type FlagsOf, registryFlag, SHELLS, switchFlag } from './command-spec.ts';
 
 const config = { short: 'c', value: 'file', complete: 'file' } as const;
 const keysFile = {
@@ -20,7 +21,7 @@ export const SERVICE_COMMANDS = {
         schema: Type.Array(Type.String(), {
           default: [],
           description: 'override a setting of the file, such as limits.rows=1000',
-        }),
+        }) as TArray<TString> & { default: string[] },
         value: 'name=value',
       },
       port: { schema: whole('short for --set listen.port=n', [0, 65_535]) },
@@ -105,3 +106,11 @@ export const SERVICE_COMMANDS = {
     flags: {},
   },
 } as const satisfies CommandSpecs;
+
+export type AuditVerifyFlags = FlagsOf<(typeof SERVICE_COMMANDS)['audit verify']>;
+export type DoctorFlags = FlagsOf<(typeof SERVICE_COMMANDS)['doctor']>;
+export type ServeFlags = FlagsOf<(typeof SERVICE_COMMANDS)['serve']>;
+export type KeysCreateFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys create']>;
+export type KeysListFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys list']>;
+export type KeysRevokeFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys revoke']>;
+export type KeysRotateFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys rotate']>;

@@ -1,7 +1,7 @@
 // Flags of the commands that take pipeline files: `run`, `lint`, `test` and `dlq …`.
-import { choice, LOGGING, text, whole } from '../options/describe-option.ts';
-import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, type FlagSpec, registryFlag, switchFlag } from './command-spec.ts';
+import { choice, LOGGING, text, whole } from '../../../config/options/describe-option.ts';
+import { SCORING } from '../../../config/options/scoring.ts';
+import { type CommandSpecs, type FlagSpec, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
 
@@ -136,3 +136,10 @@ export const DEAD_LETTER_COMMANDS = {
     flags: { ...SELECTION, all: switchFlag('all that are open'), ...SETTLING },
   },
 } as const satisfies CommandSpecs;
+
+export type RunFlags = FlagsOf<(typeof PIPELINE_COMMANDS)['run']>;
+export type DlqCountFlags = FlagsOf<(typeof DEAD_LETTER_COMMANDS)['dlq count']>;
+export type DlqDropFlags = FlagsOf<(typeof DEAD_LETTER_COMMANDS)['dlq drop']>;
+export type DlqListFlags = FlagsOf<(typeof DEAD_LETTER_COMMANDS)['dlq list']>;
+export type DlqReplayFlags = FlagsOf<(typeof DEAD_LETTER_COMMANDS)['dlq replay']>;
+export type DlqShowFlags = FlagsOf<(typeof DEAD_LETTER_COMMANDS)['dlq show']>;

@@ -1,8 +1,9 @@
 // Flags of `model …`: registering, listing and verifying models.
-import { Type } from 'typebox';
-import { choice, text, toggle, whole } from '../options/describe-option.ts';
-import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+import { choice, text, toggle, whole } from '../../../config/options/describe-option.ts';
+import { SCORING } from '../../../config/options/scoring.ts';
+import { Type } from '../../../config/schema.ts';
+import { type CommandSpecs, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
 
 const found = { otherwise: 'detected' };
 const file = (description: string) => ({ schema: text(description), value: 'file', complete: 'file' }) as const;
@@ -178,3 +179,10 @@ export const MODEL_COMMANDS = {
     },
   },
 } as const satisfies CommandSpecs;
+
+export type ModelShowFlags = FlagsOf<(typeof MODEL_COMMANDS)['model show']>;
+export type ModelAddFlags = FlagsOf<(typeof MODEL_COMMANDS)['model add']>;
+export type ModelAliasFlags = FlagsOf<(typeof MODEL_COMMANDS)['model alias']>;
+export type ModelApproveFlags = FlagsOf<(typeof MODEL_COMMANDS)['model approve']>;
+export type ModelRetireFlags = FlagsOf<(typeof MODEL_COMMANDS)['model retire']>;
+export type ModelNewVersionFlags = FlagsOf<(typeof MODEL_COMMANDS)['model new-version']>;

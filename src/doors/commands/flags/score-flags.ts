@@ -1,11 +1,20 @@
 // Flags of `score`, `explain` and `shards`, and of `generate` and `demo`, which create files to score.
-import { Type } from 'typebox';
-import { FILE_FORMATS } from '../../core/file-format.ts';
-import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
-import { GATE_FLAGS } from '../options/gate-limits.ts';
-import { DECLARED, TOTALS } from '../options/input-declarations.ts';
-import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, type FlagSpec, registryFlag, switchFlag } from './command-spec.ts';
+
+import { choice, MIB, maybe, text, whole } from '../../../config/options/describe-option.ts';
+import { GATE_FLAGS } from '../../../config/options/gate-limits.ts';
+import { DECLARED, TOTALS } from '../../../config/options/input-declarations.ts';
+import { SCORING } from '../../../config/options/scoring.ts';
+import { Type } from '../../../config/schema.ts';
+import { FILE_FORMATS } from '../../../core/file-format.ts';
+import { RUN_OPTIONS } from '../../../runs/plugins/plugin-list.ts';
+import {
+  type CommandSpecs,
+  type FlagSpec,
+  type FlagsOf,
+  flagsOfFeatures,
+  registryFlag,
+  switchFlag,
+} from './command-spec.ts';
 
 const listed = (description: string) => Type.String({ minLength: 1, description });
 
@@ -134,7 +143,7 @@ export const SCORE_COMMANDS = {
       deadline: { schema: SCORING.deadline(), value: 'time' },
       resume: switchFlag('resume the interrupted run with the same input and options, or start if there is none'),
       restart: switchFlag('start from the beginning and remove the files of an interrupted run'),
-      checkpoint_every: { schema: SCORING.checkpoint_every({ otherwise: '5' }), value: 'seconds' },
+      ...flagsOfFeatures(RUN_OPTIONS),
       ...GATE_FLAGS,
       report: { schema: SCORING.report(), value: 'file', complete: 'file' },
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
@@ -265,7 +274,7 @@ export const SCORE_COMMANDS = {
     flags: {
       rows: { schema: whole('applications', [1, 1e9], { default: 50_000 }) },
       folder: {
-        schema: Type.String(at('where the files go', { default: 'demo' })),
+        schema: text('where the files go', { default: 'demo' }),
         value: 'path',
         complete: 'folder',
       },
@@ -296,10 +305,10 @@ const OF_SCORING = [
   'deadline',
   'metrics_file',
   'push_gateway',
-];
+] as const;
 /** What decides where records end. */
-const OF_PLANNING = ['input_format', 'input_compression', 'delimiter', 'max_row_bytes', 'block_bytes'];
-const OF_MERGING = ['rejects', 'allow_empty', 'no_manifest', 'sign_key', 'json', 'quiet'];
+const OF_PLANNING = ['input_format', 'input_compression', 'delimiter', 'max_row_bytes', 'block_bytes'] as const;
+const OF_MERGING = ['rejects', 'allow_empty', 'no_manifest', 'sign_key', 'json', 'quiet'] as const;
 const OF_GATE = [
   'max_rejects',
   'max_missing',
@@ -308,16 +317,15 @@ const OF_GATE = [
   'max_psi',
   'max_score_psi',
   'min_rows',
-];
+] as const;
 
 const { score, plan, merge } = SCORE_COMMANDS;
 
-function flagsOf(command: { flags: object } | undefined, names: readonly string[]): Record<string, FlagSpec> {
-  const flags = (command?.flags ?? {}) as Record<string, FlagSpec>;
-  return Object.fromEntries(names.map((name) => [name, flags[name]!]));
+function flagsOf<F extends object, K extends keyof F>({ flags }: { flags: F }, names: readonly K[]): Pick<F, K> {
+  return Object.fromEntries(names.map((name) => [name, flags[name]])) as Pick<F, K>;
 }
 
-export const SHARD_COMMANDS: CommandSpecs = {
+export const SHARD_COMMANDS = {
   shards: {
     description: 'score files in shards, of which this process is one: the first plans, the last that is done merges',
     arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
@@ -347,4 +355,12 @@ export const SHARD_COMMANDS: CommandSpecs = {
       ...flagsOf(merge, OF_GATE),
     },
   },
-};
+} as const satisfies CommandSpecs;
+
+export type ExplainFlags = FlagsOf<(typeof SCORE_COMMANDS)['explain']>;
+export type GenerateFlags = FlagsOf<(typeof SCORE_COMMANDS)['generate']>;
+export type DemoFlags = FlagsOf<(typeof SCORE_COMMANDS)['demo']>;
+export type ScoreFlags = FlagsOf<(typeof SCORE_COMMANDS)['score']>;
+export type MergeFlags = FlagsOf<(typeof SCORE_COMMANDS)['merge']>;
+export type ShardsFlags = FlagsOf<(typeof SHARD_COMMANDS)['shards']>;
+export type PlanFlags = FlagsOf<(typeof SCORE_COMMANDS)['plan']>;

@@ -1,9 +1,9 @@
 // Flags of the commands that read outputs: `verify`, `replay`, and `outcomes`, which compares predictions with outcomes.
 
-import { FILE_FORMATS } from '../../core/file-format.ts';
-import { choice, maybe, text, whole } from '../options/describe-option.ts';
-import { SCORING } from '../options/scoring.ts';
-import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+import { choice, maybe, text, whole } from '../../../config/options/describe-option.ts';
+import { SCORING } from '../../../config/options/scoring.ts';
+import { FILE_FORMATS } from '../../../core/file-format.ts';
+import { type CommandSpecs, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
 
 const output = { name: 'output', description: 'an output that has a manifest beside it', complete: 'file' } as const;
 const input = { schema: text('the input it was made of'), value: 'file', complete: 'file' } as const;
@@ -132,3 +132,7 @@ export const OUTCOME_COMMANDS = {
     },
   },
 } as const satisfies CommandSpecs;
+
+export type ReplayFlags = FlagsOf<(typeof PROOF_COMMANDS)['replay']>;
+export type VerifyFlags = FlagsOf<(typeof PROOF_COMMANDS)['verify']>;
+export type OutcomesFlags = FlagsOf<(typeof OUTCOME_COMMANDS)['outcomes']>;

@@ -1,4 +1,4 @@
-// Pipeline files: the generated checks say what the schema says, and what the schema cannot say is told where it stands.
+// Pipeline files: the checks say what the schema says, and what the schema cannot say is told where it stands.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,10 +7,11 @@ import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { parseByChecks, parsePipeline } from '../../src/config/pipeline-config.ts';
 import { parseBySchema } from '../../src/config/pipeline-explain.ts';
 import { formatYaml, readYaml } from '../../src/config/yaml.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { featureKeys } from '../../src/runs/complete-pipeline.ts';
+import { parseByChecks, parsePipeline } from '../../src/runs/read-pipeline.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 
 type Mapping = Record<string, unknown>;
@@ -155,13 +156,13 @@ const pipelines = fc
     return formatYaml(value);
   });
 
-test('generated checks accept and refuse what the schema does, and fill in the same defaults', () => {
+test('checks accept and refuse what the schema does, and fill in the same defaults', () => {
   const seen = { accepted: 0, refused: 0 };
   fc.assert(
     fc.property(pipelines, (text) => {
       const read = readYaml('p.yaml', text);
       if (!read.ok) throw new Error(read.problems[0]!.message);
-      const bySchema = parseBySchema('p.yaml', text);
+      const bySchema = parseBySchema('p.yaml', text, featureKeys());
       const byChecks = parseByChecks(read);
       seen[bySchema.ok ? 'accepted' : 'refused']++;
       expect(byChecks !== null).toBe(bySchema.ok);

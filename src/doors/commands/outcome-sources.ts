@@ -1,0 +1,88 @@
+// Where `sluice outcomes` reads predictions and outcomes: files, or topics of a pipeline.
+import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { sidecarKind } from '../../core/file-names.ts';
+import type { RowSource } from '../../outcomes/row-batch.ts';
+import { tableRows } from '../../outcomes/table-rows.ts';
+import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
+import { refuseSameFiles } from '../../runs/same-files.ts';
+import { say } from './drive-run.ts';
+import type { OutcomesFlags } from './flags/output-flags.ts';
+
+/** A wait for an open transaction is reported after this time, ms. */
+const TOLD_AFTER_MS = 3_000;
+
+/** The files that a name or a pattern means; sidecar files are left out of a pattern. @throws SluiceError input_not_found | usage */
+export async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
+  if (name === STDIO) return [endpoint(STDIO, { format, delimiter }, 'csv')];
+  const said = format ?? (delimiter === undefined ? undefined : 'csv');
+  const from = { type: 'file', path: name, ...(said && { format: said }), ...(delimiter && { delimiter }) };
+  const kind = sidecarKind(name);
+  if (kind !== null && !isPattern(name))
+    throw new SluiceError('usage', `${name} contains no predictions: its name is that of a sidecar file (${kind})`);
+  return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
+}
+
+/** Without sidecar files, which are reported. @throws SluiceError usage: nothing else matches */
+function predictionsAmong(names: readonly string[], pattern: string): string[] {
+  const sidecars = names.filter((name) => sidecarKind(name) !== null);
+  const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
+  if (sidecars.length === names.length)
+    throw new SluiceError('usage', `${pattern} matches only sidecar files, which contain no predictions: ${listed}`);
+  if (sidecars.length > 0) say(`skipped ${sidecars.length} sidecar files of ${pattern}: ${listed}`);
+  return names.filter((name) => sidecarKind(name) === null);
+}
+
+export async function refuseOverwriting(
+  files: readonly Endpoint[],
+  { output, metricsFile }: OutcomesFlags,
+): Promise<void> {
+  const read = files.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'an input' }));
+  const written = [
+    ...(output === undefined ? [] : [{ name: output, role: 'the report' }]),
+    ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the metrics file' }]),
+  ];
+  await refuseSameFiles(read, written);
+}
+
+export const fileSource = (from: Endpoint): RowSource => ({
+  name: from.name === STDIO ? 'standard input' : from.name,
+  rows: (columns, signal) => tableRows({ name: from.name, open: () => openSource(from) }, columns, signal),
+});
+
+/** @throws SluiceError usage: the pipeline writes to no topic */
+export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
+  const { sink } = pipeline;
+  if (sink.type !== 'kafka')
+    throw new SluiceError('usage', 'the pipeline writes to no topic: name files of predictions');
+  const { topicsOf } = await import('../../runs/topics/record-format.ts');
+  return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
+}
+
+export const labelTopic = (pipeline: Pipeline, topic: string): Promise<RowSource> =>
+  topicSource(pipeline, topic, 'json');
+
+/** Kafka is loaded for those who read a topic. */
+async function topicSource(
+  pipeline: Pipeline,
+  topic: string,
+  format: 'json' | 'avro' | 'json_schema' | 'protobuf',
+): Promise<RowSource> {
+  const [{ topicRows }, { connectionOf }, { valueReader }] = await Promise.all([
+    import('../../outcomes/topic-rows.ts'),
+    import('../../runs/topics/kafka-connection.ts'),
+    import('../../runs/topics/record-format.ts'),
+  ]);
+  let told = false;
+  const table = {
+    topic,
+    connection: connectionOf(pipeline.kafka),
+    decode: await valueReader(format, pipeline.schema_registry),
+    onWait: (partition: number, ms: number) => {
+      if (told || ms < TOLD_AFTER_MS) return;
+      told = true;
+      say(`waiting for an open transaction in partition ${partition} of ${topic}`);
+    },
+  };
+  return { name: topic, rows: (columns, signal) => topicRows(table, columns, signal) };
+}

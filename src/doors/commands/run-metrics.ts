@@ -1,0 +1,51 @@
+// Metrics of a run from the command line: served at a port, written to a file or a push gateway. Loaded only where they are requested.
+import { type Log, named, words } from '../../core/log.ts';
+import type { RunEnd } from '../../monitor/left-metrics.ts';
+import type { Metrics } from '../../monitor/metrics.ts';
+import type { MetricsServer } from '../../monitor/metrics-server.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+
+export interface MetricsOptions {
+  metricsPort?: number | undefined;
+  metricsHost?: string | undefined;
+  /** File for the metrics after the run, in the text format of Prometheus. */
+  metricsFile?: string | undefined;
+  /** Push gateway at which they are left. */
+  pushGateway?: string | undefined;
+}
+
+export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promise<Metrics | null> {
+  const { metricsPort, metricsFile, pushGateway } = options;
+  // An error in it must be reported before the run.
+  if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
+  const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
+  const wanted = asked || spec.source.type === 'kafka';
+  // Loaded only if metrics are served, because a run of files must not pay for them.
+  if (!wanted) return null;
+  const { Metrics } = await import('../../monitor/metrics.ts');
+  return new Metrics(spec.source.type === 'kafka' ? 'topic_run' : 'batch_run');
+}
+
+export async function openMetrics(
+  metrics: Metrics | null,
+  { metricsPort, metricsHost = '127.0.0.1', log }: MetricsOptions & { log: Log },
+  ready: () => boolean,
+): Promise<MetricsServer | null> {
+  if (!metrics || metricsPort === undefined) return null;
+  const { serveMetrics } = await import('../../monitor/metrics-server.ts');
+  const server = await serveMetrics(metrics, metricsHost, metricsPort, ready);
+  const address = named(`http://${metricsHost}:${server.port}/metrics`);
+  log('info', 'metrics_served', words`metrics on ${address}`, { address });
+  return server;
+}
+
+export async function writeRunMetrics(
+  metrics: Metrics,
+  end: RunEnd,
+  { metricsFile: file, pushGateway: gateway, log }: MetricsOptions & { log: Log },
+  begun: boolean,
+): Promise<void> {
+  if (file === undefined && gateway === undefined) return;
+  const { leaveMetrics } = await import('./leave-metrics.ts');
+  await leaveMetrics(metrics, end, { file, gateway, begun, log });
+}

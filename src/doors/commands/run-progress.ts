@@ -1,0 +1,88 @@
+// Follows a run to its end: progress, an estimate of its duration, and what a signal does.
+import { inBackground } from '../../core/async.ts';
+import { startInterval, stopTimer } from '../../core/clock.ts';
+import type { SluiceError } from '../../core/errors.ts';
+import type { ExplainedProgress } from '../../core/explained-work.ts';
+import { type Log, named, words } from '../../core/log.ts';
+import { clock, count, Progress } from '../../monitor/progress.ts';
+import type { RunningPipeline, RunResult } from '../../runs/context.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+import type { RunLog } from './run-log.ts';
+
+const LOOK_MS = 500;
+/** Shorter runs need no estimate. */
+const LONG_SECONDS = 10;
+
+/**
+ * Logs the estimated duration of a run with interpretation once its first rows were measured, so that users can cancel it
+ * early. `out`: where a person reads it; null: the estimate goes to the log alone.
+ */
+export function tellEstimate(
+  running: RunningPipeline,
+  { out, log }: { out: NodeJS.WriteStream | null; log: Log | null },
+): { stop(): void } {
+  const timer = startInterval(() => {
+    const explained = running.progress().explained;
+    if (!explained || explained.seconds === null) return;
+    stopTimer(timer);
+    if (explained.seconds < LONG_SECONDS) return;
+    const said = estimateText(explained);
+    out?.write(`${out.isTTY ? '\r\x1b[K' : ''}sluice: ${said}\n`);
+    const { totalRows: rows, seconds } = explained;
+    const fields = { rows, evaluations_per_row: evaluationsPerRow(explained), seconds: Math.round(seconds) };
+    log?.('info', 'interpretation_estimated', words`${named(said)}`, fields);
+  }, LOOK_MS);
+  timer.unref();
+  return { stop: () => stopTimer(timer) };
+}
+
+const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>
+  rows > 0 ? Math.round(evaluations / rows) : 0;
+
+/** `interpretation of 5,000 rows takes about 3:20 (25,501 evaluations a row; --max-evaluations bounds them)` */
+export function estimateText(explained: ExplainedProgress): string {
+  const asked = evaluationsPerRow(explained);
+  const why = asked === 0 ? '' : ` (${count(asked)} evaluations per row, limited by max_evaluations)`;
+  return `interpreting ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
+}
+
+/** Waits for the end. A signal asks the run to stop: a topic is left in order, anything else is cancelled. */
+export async function awaitEnd(
+  spec: RunSpec,
+  running: RunningPipeline,
+  options: { stopMs?: number | undefined; quiet?: boolean | undefined },
+  { signal, seconds, lines }: { signal: AbortSignal; seconds: () => number; lines: RunLog },
+): Promise<RunResult | null> {
+  const topic = spec.source.type === 'kafka';
+  const stop = () => {
+    if (topic) {
+      const says = words`stopping: work in progress may finish within ${options.stopMs ?? 0} ms`;
+      lines.log('info', 'run_stopping', says);
+    }
+    inBackground('stopping a run', () => running.stop(options.stopMs ?? 0));
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  const told = options.quiet ? null : topic || lines.json ? lines.progress(running, seconds) : fileProgress(running);
+  const long = spec.score.interpretation !== 'none' && !topic && !options.quiet;
+  const estimate = long
+    ? tellEstimate(running, lines.json ? { out: null, log: lines.log } : { out: process.stderr, log: null })
+    : null;
+  try {
+    return await running.done;
+  } catch (error) {
+    if (!signal.aborted || (error as Partial<SluiceError>).code !== 'cancelled') throw error;
+    if (!topic) throw signal.reason;
+    return null;
+  } finally {
+    estimate?.stop();
+    told?.stop();
+  }
+}
+
+function fileProgress(running: RunningPipeline): { stop(): void } {
+  return new Progress(process.stderr, () => {
+    const { counts, bytesRead, totalBytes, explained } = running.progress();
+    return { rows: counts.rows, rejected: counts.rejected, bytesRead, totalBytes, explained };
+  });
+}

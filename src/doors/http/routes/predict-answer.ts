@@ -1,0 +1,170 @@
+// Answers one predict request: its body is scored while it arrives, and answered while it is scored.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { VERSION } from '../../../core/version.ts';
+import type { HostedModel } from '../../../engine/model-host.ts';
+import { refuseOtherColumns } from '../../../io/decode/column-types.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
+import type { Chunks } from '../../../io/source/byte-source.ts';
+import type { Manifest } from '../../../model/package/manifest.ts';
+import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
+import { runOnce } from '../../../runs/run-once.ts';
+import type { Scoring } from '../../../runs/spec.ts';
+import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
+import { AnswerDigest } from '../wire/content-digest.ts';
+import { systemFault } from '../wire/problem.ts';
+import type { RequestBody } from '../wire/request-body.ts';
+import { agreedCoding, varyWith } from '../wire/response-coding.ts';
+import {
+  type AnswerFormat,
+  CONTENT_TYPES,
+  type PredictQuery,
+  refuseEmptyBody,
+  refuseOutcome,
+  runSettings,
+  type ServiceContext,
+  type Turn,
+} from '../wire/scoring-request.ts';
+import { mustBeWhole, takesTrailers } from '../wire/streaming-support.ts';
+
+const NO_CHUNKS: Chunks = (async function* () {})();
+/** A record batch of Arrow is held whole. */
+const MOST_BATCH_BYTES = 64 * 1024 * 1024;
+/** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
+const IDLE_MS = 20;
+
+interface Asking extends Turn {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  format: AnswerFormat;
+  hosted: HostedModel;
+}
+
+/** Errors before the head are thrown; after it the connection is cut. @throws SluiceError */
+export async function answerBody(services: ServiceContext, asking: Asking): Promise<void> {
+  const { request, reply, format, body, place } = asking;
+  const { model, pool } = asking.hosted;
+  const held = new Answer(reply.raw, answerOptions(services, asking));
+  // What lines of JSON say, without their text.
+  const settings = runSettings(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
+  const { input, scoring } = settings;
+  const output = format === 'arrow' ? { ...settings.output, format: 'columns' as const } : settings.output;
+  const whole = format === 'arrow' ? null : body.takeWhole();
+  const unit = services.account.unit({ live: true });
+  /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
+  let rows = 0;
+  const answer: ByteSink = {
+    revocable: true,
+    get bytesWritten() {
+      return request.story.bytesOut;
+    },
+    write: async (bytes) => {
+      await held.write(bytes);
+      if (rows >= HOLD_ROWS && !held.started) await held.release();
+    },
+    async commit() {
+      reply.hijack();
+      // Requests of one turn of the event loop are answered together: waking clients one by one costs twice as much.
+      if (whole) await nextTurn();
+      place.finish();
+      await held.end();
+    },
+    abort: async () => held.discard(),
+  };
+  try {
+    const chunks: Chunks = whole
+      ? NO_CHUNKS
+      : format === 'arrow'
+        ? await arrowBody(body, services.config)
+        : body.chunks();
+    if (chunks.columns) refuseOtherColumns(chunks.columns, model.manifest, scoring.passthrough);
+    const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
+    await runOnce({
+      model,
+      pool,
+      source: { input, idleMs: IDLE_MS, chunks, ...(whole ? { whole } : {}) },
+      scoring,
+      account: unit,
+      blockBytes: blockBytes(request),
+      signal: asking.signal,
+      onPart: (part) => {
+        refuseOutcome(part);
+        rows = unit.counts.rows;
+      },
+      sink: { output, write: (b) => sink.write(b), commit: () => sink.commit(), abort: () => sink.abort() },
+      beforeCommit: (counts) => {
+        if (held.started) return;
+        refuseNothingScored(counts);
+        refuseEmptyBody(counts, format, request.headers);
+      },
+    });
+  } catch (error) {
+    if (!held.started) throw error;
+    request.story.fault = systemFault(error);
+    services.metrics.httpErrors.inc({ code: asSluiceError(request.story.fault, 'internal_error').code });
+    services.metrics.cutAnswers.inc();
+    reply.hijack();
+    held.destroy();
+  } finally {
+    const { rows, scored, rejected } = unit.counts;
+    Object.assign(request.story, { rows, scored, rejected });
+  }
+}
+
+async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<Chunks> {
+  const { arrowChunks } = await import('../../../runs/table-chunks.ts');
+  return arrowChunks(body.chunks(), {
+    batchBytes: MOST_BATCH_BYTES,
+    limits: {
+      rows: limits.rows,
+      columns: limits.columns,
+      recordBytes: limits.row_bytes,
+      expandedBytes: limits.expanded_bytes,
+    },
+  });
+}
+
+/** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
+async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
+  const { passthrough, interpretation } = scoring;
+  if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: list the column names for Arrow');
+  const { arrowSink } = await import('../../../io/sink/arrow-sink.ts');
+  return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
+}
+
+/** How the answer of a request is held and sent. */
+function answerOptions({ config, metrics }: ServiceContext, { request, reply, ...asking }: Asking): AnswerOptions {
+  const { level } = config.compression;
+  return {
+    headers: {
+      ...(reply.getHeaders() as Record<string, string>),
+      ...(level > 0 ? { vary: varyWith(reply.getHeader('vary')) } : {}),
+      'content-type': CONTENT_TYPES[asking.format],
+      'sluice-model': asking.hosted.model.ref,
+      'sluice-package-sha256': asking.hosted.model.sha256,
+      'sluice-version': VERSION,
+    },
+    spillBytes: config.spill.max_bytes,
+    spillFolder: config.spill.folder,
+    idleMs: config.timeouts.answer_idle_ms,
+    bodyEnded: asking.body.ended,
+    whole: mustBeWhole(request.raw, config),
+    digest: AnswerDigest.wantedBy(request.headers),
+    encoding: agreedCoding(request.headers['accept-encoding'], level),
+    trailers: takesTrailers(request.raw),
+    whileIdle: asking.place.idle,
+    onSpill: (n) => metrics.spilled.inc(n),
+    onWritten: (n) => {
+      metrics.bytesOut.inc(n);
+      request.story.bytesOut += n;
+    },
+  };
+}
+
+/** Small bodies get small slabs: a single application must not pay for the room of a portfolio. */
+function blockBytes(request: FastifyRequest): number {
+  const length = Number(request.headers['content-length'] ?? Number.NaN);
+  return length < 128 * 1024 ? Math.max(1024, length + 16) : 256 * 1024;
+}

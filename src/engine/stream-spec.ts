@@ -1,0 +1,209 @@
+// How an input is read and its answers are written: what a stream of blocks needs to know before the first one.
+import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import { SluiceError, tooMany } from '../core/errors.ts';
+import type { InputDeclaration } from '../core/input-declaration.ts';
+import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
+import { pairsRefused } from '../inference/explain/explainer.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { DEFAULT_RECORD_BYTES } from '../io/columns/table-limits.ts';
+import { columnsBeside, fitTable } from '../io/decode/column-types.ts';
+import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
+import { decoderOverride } from '../io/decode/decoder-override.ts';
+import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
+import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
+import { ANSWER_KEYS, outputColumns, refuseHidden } from '../io/format/prediction-fields.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
+import { JsonScanner } from '../io/source/json-scanner.ts';
+import type { RecordScanner } from '../io/source/record-scanner.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import type { StreamSpec } from './protocol.ts';
+
+const DEFAULT_MAX_COLUMNS = 2000;
+const DEFAULT_MAX_DEPTH = 16;
+
+export type InputFormat =
+  /** `tokens`: what is passed through are tokens of JSON, which tell a value that is not there from an empty text. */
+  (
+    | { format: 'delimited'; delimiter: string; tokens?: boolean }
+    | { format: 'json' }
+    /** `table`: the lines were made of columns, so that they lie nowhere in the input. */
+    | { format: 'ndjson'; table?: boolean }
+  ) & {
+    /** What its owner declared of it. Default: nothing. */
+    declared?: InputDeclaration;
+  };
+
+/** Whether the first record names the fields. */
+export const hasHeader = ({ format, declared }: InputFormat): boolean =>
+  format === 'delimited' && (declared?.columns?.names ?? null) === null;
+
+/** How predictions are written; `copy` as in `OutputSpec`. */
+export interface RunOutput {
+  format: OutputFormat;
+  delimiter: string;
+  copy?: boolean;
+  cells?: boolean;
+}
+
+export interface StreamLimits {
+  /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
+  maxRecordBytes?: number;
+  /** More records than this end the input. */
+  maxRows?: number;
+  maxColumns?: number;
+  /** Deepest nesting of a JSON record. */
+  maxDepth?: number;
+}
+
+/** A stream, as far as it decides how records are found, read and answered. */
+export interface StreamOptions {
+  model: ModelPackage;
+  chunks: Chunks;
+  input: InputFormat;
+  output: RunOutput;
+  passthrough: readonly string[] | '*';
+  /** Lines of the rejects file have no passthrough columns. Default: they have all that are named. */
+  listsNone?: boolean;
+  /** Add effects and reasons to the predictions. */
+  interpretation?: InterpretationSpec | null;
+  limits?: StreamLimits;
+  writeRejects?: (lines: string) => Promise<void>;
+}
+
+/**
+ * Fits a table to the model, and names the columns that `*` passes through where the output needs their names before the first row.
+ * @throws SluiceError bad_type | usage: the names are not known before all records were read
+ */
+export function withNamedColumns<O extends StreamOptions>(options: O): O {
+  const { input, chunks, output, model, passthrough } = options;
+  const declared = input.declared?.columns;
+  const { columns } = chunks;
+  if (columns) fitTable(columns, model.manifest, passthrough, declared);
+  else if (input.format === 'ndjson' && input.table) throw new Error('the columns of a table are missing');
+  if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
+    return options;
+  }
+  if (!columns) {
+    throw new SluiceError(
+      'usage',
+      `passthrough: * is not possible from JSON to ${output.format}, whose header lists all columns: list the columns to pass through`,
+    );
+  }
+  return { ...options, passthrough: columnsBeside(columns.names, model.manifest, declared), listsNone: true };
+}
+
+/** Consumes the header row of delimited text, or does with names that were declared instead. */
+export class HeaderTaker {
+  fitted: FittedHeader | null = null;
+  readonly #options: StreamOptions;
+
+  /** @throws SluiceError usage | header_mismatch for declarations that do not fit the model */
+  constructor(options: StreamOptions) {
+    this.#options = options;
+    const { input, model, passthrough } = options;
+    if (!input.declared) return;
+    checkDeclaration(input.declared, model.manifest, passthrough);
+    const names = input.declared.columns?.names ?? null;
+    if (input.format === 'delimited' && names !== null) this.fitted = fitNames(names, this.#fit(input.delimiter));
+  }
+
+  #fit(delimiter: string): FitOptions {
+    const { input, limits, model, passthrough } = this.#options;
+    const maxColumns = limits?.maxColumns ?? DEFAULT_MAX_COLUMNS;
+    return { manifest: model.manifest, delimiter, passthrough, maxColumns, declared: input.declared };
+  }
+
+  /** @throws SluiceError limit_exceeded | header_mismatch | wrong_delimiter */
+  readonly take = ({ bytes, fault }: { bytes: Buffer; fault: number }): void => {
+    const { input, limits } = this.#options;
+    if (input.format !== 'delimited') return;
+    if (fault === RECORD_TOO_LONG) {
+      throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_RECORD_BYTES, 'bytes');
+    }
+    if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
+    this.fitted = fitHeader(bytes, this.#fit(input.delimiter));
+  };
+}
+
+/**
+ * @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with, or pairs of
+ *   columns are asked for and its method tells none | interpretation_over_budget when its model has to be asked, and more often than the limits allow
+ */
+export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
+  const { background, method, max_evaluations } = manifest.explain ?? {};
+  if (background === undefined)
+    throw new SluiceError('interpretation_unavailable', `${ref} has no background sample (explain.background)`);
+  const limit = tighter(spec?.maxEvaluations ?? null, max_evaluations ?? null);
+  const least = leastEvaluations(manifest.columns.length);
+  const isAsked = method === 'exact' || method === 'sampling';
+  const refused = pairsRefused(manifest, spec?.interactions);
+  if (refused) throw refused;
+  if (isAsked && limit !== null && limit < least) throw overBudget(limit, least);
+}
+
+export const maxRecordBytes = (limits: StreamLimits | undefined): number =>
+  limits?.maxRecordBytes ?? DEFAULT_RECORD_BYTES;
+
+/** What finds the ends of records in an input of this format. */
+export function scannerFor({ input, limits }: Pick<StreamOptions, 'input' | 'limits'>): RecordScanner {
+  const most = maxRecordBytes(limits);
+  switch (input.format) {
+    case 'delimited':
+      return new DelimitedScanner(input.delimiter.charCodeAt(0), most);
+    case 'ndjson':
+      return new DelimitedScanner(-1, most, -1);
+    case 'json':
+      return new JsonScanner(
+        most,
+        limits?.maxDepth ?? DEFAULT_MAX_DEPTH,
+        decoderOverride() === null ? undefined : Infinity,
+      );
+  }
+}
+
+export function streamSpec(options: StreamOptions, header: FittedHeader | null): StreamSpec {
+  const { input, output, model } = options;
+  const interpretation = options.interpretation ?? null;
+  const ids = options.passthrough === '*' || options.listsNone ? [] : options.passthrough;
+  const listed = options.writeRejects ? { rejectLines: true, ...(ids.length > 0 ? { listed: ids } : {}) } : {};
+  if (input.format === 'delimited') {
+    if (!header) throw new SluiceError('empty_input', 'the input has no header row');
+    const spec: OutputSpec = {
+      ...output,
+      passthrough: header.passthrough,
+      passthroughIsJson: input.tokens === true,
+      interpretation,
+    };
+    refuseHiddenKeys(spec, model.manifest);
+    const layout = header.layout;
+    return { input: { format: 'delimited', layout, ...declaredParts(input.declared) }, output: spec, ...listed };
+  }
+  const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
+  const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
+  refuseHiddenKeys(spec, model.manifest);
+  return {
+    input: {
+      format: 'json',
+      layout: {
+        passthrough: options.passthrough,
+        reserved: ANSWER_KEYS,
+        outcome: model.manifest.outcome ?? null,
+        maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+        ...(input.declared?.columns ? { declared: input.declared.columns } : {}),
+        ...(input.declared?.encoding ? { encoding: input.declared.encoding } : {}),
+      },
+      ...declaredParts(input.declared),
+    },
+    output: spec,
+    ...listed,
+  };
+}
+
+/** In JSON a passthrough column named like a field of a prediction would hide it, and a table would have two columns of a name. */
+function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
+  const isJson = spec.format === 'json' || spec.format === 'ndjson';
+  const own = isJson ? ANSWER_KEYS : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);
+  refuseHidden(spec.passthrough, own);
+}

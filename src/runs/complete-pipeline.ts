@@ -1,0 +1,68 @@
+// Completes a pipeline that flags describe. Does not load YAML, so that commands start sooner.
+import type { TSchema } from 'typebox';
+import { DEAD_LETTERS, SINKS, SOURCES } from '../config/options/sources-and-sinks.ts';
+import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from '../config/pipeline-schema.ts';
+import { fillDefaults, Type } from '../config/schema.ts';
+import type { RunOption } from './plugin.ts';
+import { RUN_OPTIONS } from './plugins/plugin-list.ts';
+
+type Mapping = Record<string, unknown>;
+
+/** What a pipeline says, without what has a default. */
+type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
+  score?: Partial<PipelineFile['score']>;
+  dead_letter?: NonNullable<PipelineFile['dead_letter']>;
+  on_invalid?: Pipeline['on_invalid'];
+  allow_empty?: boolean;
+  deadline?: string;
+  report?: string;
+  gate?: NonNullable<PipelineFile['gate']>;
+};
+
+/** A pipeline that is in no file: `said` with the defaults of the schema. */
+export function pipelineOf(said: PipelineSaid): Pipeline {
+  const value = structuredClone(said) as unknown as Mapping;
+  fillPipeline(value);
+  return withDependentDefaults('', value as unknown as PipelineFile);
+}
+
+/** The schemas of each end by its type. */
+export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Readonly<Record<string, TSchema>>>> = {
+  source: SOURCES,
+  sink: SINKS,
+  dead_letter: DEAD_LETTERS,
+};
+
+/** The options of run features as keys of pipelines: those without a default may be missing. */
+export const featureKeys = (): Record<string, TSchema> =>
+  Object.fromEntries(
+    Object.entries<RunOption>(RUN_OPTIONS).map(([name, { schema }]) => [
+      name,
+      'default' in schema ? schema : Type.Optional(schema),
+    ]),
+  );
+
+/** The keys that do not depend on the types of source, sink and dead letters. */
+export const keysOfAllPipelines = () =>
+  pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS), featureKeys());
+
+/** Adds the defaults of the schema. */
+export function fillPipeline(pipeline: Record<string, unknown>): void {
+  for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
+    const part = pipeline[end] as Mapping | undefined;
+    if (part) fillDefaults(part, schemas[part.type as string]!);
+  }
+  fillDefaults(pipeline, keysOfAllPipelines());
+}
+
+/** The defaults that depend on other keys. */
+export function withDependentDefaults(file: string, value: PipelineFile): Pipeline {
+  const transactional = value.sink.type === 'kafka' || value.sink.type === 'postgres';
+  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && transactional);
+  return {
+    ...value,
+    file,
+    on_invalid: value.on_invalid ?? (value.dead_letter ? 'dead_letter' : 'report'),
+    delivery: value.delivery ?? (exactly ? 'exactly_once' : 'at_least_once'),
+  };
+}

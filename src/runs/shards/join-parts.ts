@@ -1,0 +1,135 @@
+// Joins the outputs and rejects files of shards, and digests them for the manifest while they are read.
+import type { KeyObject } from 'node:crypto';
+import { SluiceError } from '../../core/errors.ts';
+import { type Compression, namedFormat } from '../../core/file-format.ts';
+import { manifestNameOf } from '../../core/file-names.ts';
+import { rejectsHeader } from '../../io/format/rejects.ts';
+import type { ByteSink } from '../../io/sink/byte-sink.ts';
+import type { CommitSet } from '../../io/sink/commit-set.ts';
+import type { Chunks } from '../../io/source/byte-source.ts';
+import { checked } from '../../io/source/byte-taps.ts';
+import { FileDigest } from '../../proof/block-digests.ts';
+import { packedSink, plainOf, seenSink } from '../endpoints.ts';
+import { addManifest } from '../plugins/manifest-content.ts';
+import type { FoundPart, StoredFile } from '../plugins/shard-part.ts';
+import { besideStored, openStored } from '../stored-bytes.ts';
+import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest } from './merged-proof.ts';
+import type { ShardPlan } from './shard-plan.ts';
+
+interface JoinOptions {
+  plan: ShardPlan;
+  set: CommitSet;
+  /** The rejects file exists even without a rejected row. */
+  always: boolean;
+  allowEmpty: boolean;
+  /** Whether manifests are left; `key` null: they are not signed. */
+  manifest: { key: KeyObject | null } | null;
+}
+
+/** Writes the outputs, lists and manifests of all inputs into a set. @throws SluiceError parts_mismatch: a part was changed | output_* */
+export async function joinParts(files: readonly MergedFile[], options: JoinOptions): Promise<void> {
+  const { plan, set, allowEmpty, manifest } = options;
+  const outputs = new Map<MergedFile, JoinedOutput>();
+  for (const file of files) outputs.set(file, await joinOutput(file, set));
+  const lists = new Map<string, MergedFile[]>();
+  for (const file of files) lists.set(file.list, [...(lists.get(file.list) ?? []), file]);
+  for (const [name, of] of lists) {
+    const seen = await joinLists(name, of, options);
+    const list = seen && { name, seen, stored: seen.end() };
+    for (const merged of of) {
+      // The one that may lie there is of an earlier run.
+      if (manifest === null) await set.remove(manifestNameOf(merged.output));
+      else {
+        const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, key: manifest.key };
+        await addManifest(set, merged.output, await mergedManifest(proof));
+      }
+    }
+  }
+}
+
+async function joinOutput({ output, parts }: MergedFile, set: CommitSet): Promise<JoinedOutput> {
+  const { compression } = namedFormat(output);
+  const [stored, content] = [new FileDigest(), new FileDigest()];
+  const file = await set.open(output);
+  const sink = await packedSink(
+    compression === 'none' ? file : seenSink(file, (bytes) => stored.add(bytes)),
+    compression,
+  );
+  const before: number[] = [];
+  for (const part of parts) {
+    before.push(content.digest.bytes);
+    for await (const chunk of await plainOf(openPart(part, part.output), compressionOf(part))) {
+      content.add(chunk);
+      await sink.write(chunk);
+    }
+  }
+  await sink.commit();
+  return { stored: (compression === 'none' ? content : stored).digest, before };
+}
+
+/** null: there is none. */
+async function joinLists(
+  list: string,
+  files: readonly MergedFile[],
+  { set, always }: JoinOptions,
+): Promise<JoinedList | null> {
+  const any = files.some(({ parts }) => parts.some(({ rejects }) => rejects !== null));
+  if (!any && !always) {
+    await set.remove(list);
+    return null;
+  }
+  const columns = files[0]!.parts[0]!.made_by.options.score.passthrough;
+  const header = Buffer.from(rejectsHeader(Array.isArray(columns) ? columns : []));
+  const seen = new JoinedList(header);
+  const sink = await set.open(list, { beside: true });
+  await sink.write(header);
+  for (const { parts } of files) {
+    for (const part of parts) {
+      if (part.rejects === null) continue;
+      const lines = withoutHeader(openPart(part, part.rejects), header, part.path);
+      await seen.add(part, written(lines, sink));
+    }
+  }
+  await sink.commit();
+  return seen;
+}
+
+/** The same chunks, written. */
+async function* written(chunks: AsyncIterable<Uint8Array>, sink: ByteSink): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await sink.write(chunk);
+    yield chunk;
+  }
+}
+
+const compressionOf = ({ made_by, output }: FoundPart): Compression =>
+  (made_by.options.sink.compression as Compression | undefined) ?? namedFormat(output.name).compression;
+
+/** The bytes of a part as stored, which have to be those that were described. */
+export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
+  const file = besideStored(path, name);
+  const changed = () => new SluiceError('parts_mismatch', `${file} was changed since its shard ended`);
+  return {
+    async *[Symbol.asyncIterator]() {
+      const source = await openStored(file);
+      try {
+        yield* checked(source.chunks, [{ bytes, sha256 }], changed);
+      } finally {
+        await source.close();
+      }
+    },
+  };
+}
+
+/** @throws SluiceError parts_mismatch: it begins with something else */
+async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): AsyncGenerator<Uint8Array> {
+  let due = header;
+  for await (const chunk of chunks) {
+    const n = Math.min(due.length, chunk.length);
+    if (Buffer.compare(chunk.subarray(0, n), due.subarray(0, n)) !== 0) {
+      throw new SluiceError('parts_mismatch', `the list of ${name} has other columns than it should`);
+    }
+    due = due.subarray(n);
+    if (chunk.length > n) yield chunk.subarray(n);
+  }
+}
