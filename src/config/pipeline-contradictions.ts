@@ -48,7 +48,7 @@ const OF_A_RECORD = ['topic', 'partition', 'offset'];
 function judgeTable(sink: PostgresSink, { source, score }: Pipeline, say: Say): void {
   judgeAddress(sink, 'sink', say);
   const { mode, key } = sink;
-  if (score.passthrough === '*') say('score', 'passthrough: a table needs the names of its columns');
+  if (score.passthrough === '*') say('score', 'passthrough: a table needs a list of columns');
   if (source.type === 'upload') say('sink', 'an upload goes to a file or a topic');
   if (mode === 'replace') {
     if (source.type === 'kafka')
@@ -189,7 +189,7 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
     if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
   } else if (score.passthrough === '*') {
     const format = formatOf(sink);
-    if (format === 'parquet') say('score', 'passthrough: a Parquet file needs the names of its columns');
+    if (format === 'parquet') say('score', 'passthrough: a Parquet file needs a list of columns');
     if (format === 'arrow') say('score', 'passthrough: list the column names for Arrow');
   }
 }

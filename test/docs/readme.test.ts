@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { masked, RECORDED, Session } from '../../tools/readme/session.ts';
+import { masked, RECORDED, Session, withoutProgress } from '../../tools/readme/session.ts';
 import { linesOfSvg } from '../../tools/readme/terminal-svg.ts';
 import { startService } from '../support/service.ts';
 import { checkTestNeeding, testNeeding } from '../support/tools.ts';
@@ -35,7 +35,9 @@ checkTestNeeding(['bash'], 'the picture shows what these commands print', async 
   onTestFinished(() => session.close());
   const shown = linesOfSvg(readFileSync('docs/terminal.svg', 'utf8'));
   for (const command of RECORDED) {
-    const printed = (await session.runAsync(command)).trimEnd().split('\n');
+    const printed = withoutProgress(await session.runAsync(command))
+      .trimEnd()
+      .split('\n');
     expect(shown.shift()).toBe(`$ ${command}`);
     for (const line of printed.filter((text) => text !== '')) {
       const inPicture = shown.shift()!;

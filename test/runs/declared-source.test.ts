@@ -112,8 +112,8 @@ checkTest('what is not declared is refused with the declaration that helps', asy
   }
   expect(await said(encoded(CLEAN, 'utf-16'))).toContain('declare encoding: utf-16');
   expect(await said(encoded(CLEAN, 'latin1'))).toContain('declare encoding: latin1 or windows-1252');
-  expect(await said(LINES.join('\n'))).toContain('declare the names of its columns (header: false)');
-  expect(await said(CLEAN.replace('amount', 'BETRAG'))).toContain('other names (rename)');
+  expect(await said(LINES.join('\n'))).toContain('add: --columns a,b');
+  expect(await said(CLEAN.replace('amount', 'BETRAG'))).toContain('--constants amount=VALUE');
   expect(await said(CLEAN.replace('amount', 'BETRAG'), '--rename', 'amount=BETRAG', '--constants', 'term=12')).toContain('column term: the column is declared as a constant'); // biome-ignore format: one line
 });
 

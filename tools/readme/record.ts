@@ -1,6 +1,6 @@
 // `node tools/readme/record.ts` records the session in the picture of the README.
 import { writeFileSync } from 'node:fs';
-import { RECORDED, Session } from './session.ts';
+import { RECORDED, Session, withoutProgress } from './session.ts';
 import { terminalSvg } from './terminal-svg.ts';
 
 /** Longer lines of output are cut in the picture. */
@@ -9,7 +9,7 @@ const MOST_COLUMNS = 108;
 const session = new Session();
 try {
   const lines = RECORDED.flatMap((command) => {
-    const output = session.run(command).trimEnd().split('\n');
+    const output = withoutProgress(session.run(command)).trimEnd().split('\n');
     const shown = output.map((line) => (line.length > MOST_COLUMNS ? `${line.slice(0, MOST_COLUMNS - 1)}…` : line));
     return [`$ ${command}`, ...shown, ''];
   });

@@ -49,9 +49,12 @@ export class Session {
   }
 }
 
+/** Slow runs print lines of progress. */
+export const withoutProgress = (text: string): string => text.replaceAll(/^[\d,]+ rows, .*\n/gm, '');
+
 /** What differs between two runs of one command: times, rates, memory. */
 export const masked = (text: string): string =>
-  text
+  withoutProgress(text)
     .replaceAll(/[\d,.]+ (s|rows\/s|ms)\b/g, '# $1')
     .replaceAll(/peak memory \d+ MB/g, 'peak memory # MB')
     .replaceAll(/\d+ workers?/g, '# workers')

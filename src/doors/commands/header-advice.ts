@@ -23,7 +23,7 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
 }
 
 /** The first line of an error whose details follow on their own lines. */
-export const headline = ({ code, message, details }: SluiceError): string =>
+export const headerHeadline = ({ code, message, details }: SluiceError): string =>
   code === 'header_mismatch' && details.length > 0 ? 'the header does not match the columns of the model' : message;
 
 const line = (text: string): string => `  ${text}\n`;

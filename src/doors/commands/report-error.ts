@@ -1,7 +1,7 @@
 // Errors at the command line: the message on one line, the remedy on the next.
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
-import { headerAdvice, headline } from './header-advice.ts';
+import { headerAdvice, headerHeadline } from './header-advice.ts';
 
 const TOLD_ROWS = 5;
 
@@ -13,7 +13,7 @@ export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
   const e = asSluiceError(error, 'internal_error');
   const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
-  const says = e.code === 'gate_stopped' ? toldError(e) : `${headline(e)} [${e.code}]`;
+  const says = e.code === 'gate_stopped' ? toldError(e) : `${headerHeadline(e)} [${e.code}]`;
   const advice = headerAdvice(e, command);
   process.stderr.write(`sluice: ${says}\n${rowsOf(e)}${advice === '' ? `  ${action}\n` : advice}`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
