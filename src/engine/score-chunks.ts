@@ -4,17 +4,17 @@ import { SluiceError, tooMany } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
+import { frameOf } from '../formats/choose-formatter.ts';
+import { DEFAULT_RECORD_BYTES } from '../formats/columns/table-limits.ts';
+import { checkDeclaration, declaredParts } from '../formats/declared-parts.ts';
+import { decoderOverride } from '../formats/decode/decoder-override.ts';
+import { columnsBeside, fitTable } from '../formats/delimited/column-types.ts';
+import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../formats/delimited/header.ts';
+import type { OutputFormat, OutputSpec } from '../formats/write/formatter.ts';
+import { ANSWER_KEYS, outputColumns, refuseHidden } from '../formats/write/prediction-fields.ts';
 import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
 import { pairsRefused } from '../inference/explain/explainer.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { DEFAULT_RECORD_BYTES } from '../io/columns/table-limits.ts';
-import { columnsBeside, fitTable } from '../io/decode/column-types.ts';
-import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
-import { decoderOverride } from '../io/decode/decoder-override.ts';
-import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
-import { frameOf } from '../io/format/choose-formatter.ts';
-import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
-import { ANSWER_KEYS, outputColumns, refuseHidden } from '../io/format/prediction-fields.ts';
 import {
   type CutOptions,
   cutBlocks,

@@ -1,11 +1,11 @@
 // PostgreSQL as source (a query) and sink (a table) of a run of files. The client is loaded on demand.
 import { createHash } from 'node:crypto';
-import type { PostgresSink, PostgresSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, words } from '../core/log.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { seenChunks } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import type { PostgresSink, PostgresSource } from '../pipeline/pipeline-schema.ts';
 import { type OpenSink, type OpenSource, withOutput } from './endpoints.ts';
 
 interface QueryInput {
@@ -15,7 +15,7 @@ interface QueryInput {
 
 /** @throws SluiceError database_* | usage */
 export async function openQuerySource(source: PostgresSource, input: QueryInput): Promise<OpenSource> {
-  const { openQuery } = await import('../postgres/query-source.ts');
+  const { openQuery } = await import('../connectors/postgres/query-source.ts');
   const { chunks, bytesRead, close } = await openQuery(source, input);
   return {
     chunks,
@@ -43,8 +43,8 @@ export async function openTable(sink: PostgresSink, output: TableOutput): Promis
   if (passthrough === '*')
     throw new SluiceError('usage', 'a table needs the names of its columns: name those passed through');
   const [{ openTableSink }, { predictionLayout }] = await Promise.all([
-    import('../postgres/table-sink.ts'),
-    import('../postgres/table-layout.ts'),
+    import('../connectors/postgres/table-sink.ts'),
+    import('../connectors/postgres/table-layout.ts'),
   ]);
   const columns = predictionLayout(manifest, passthrough, interpretation);
   const onRepeated = () => log('warn', 'run_repeated', words`this run was appended before: nothing is added`);

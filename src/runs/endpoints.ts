@@ -1,6 +1,5 @@
 // Opens any source and any sink of files from its spec: the one place that knows formats, compressions and names of files.
 import { glob, stat } from 'node:fs/promises';
-import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import {
   type Compression,
@@ -13,11 +12,13 @@ import {
 import { withoutSidecars } from '../core/file-names.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
+import { arrowChunks } from '../formats/arrow/arrow-chunks.ts';
+import { rowsOf, tableChunks } from '../formats/columns/table-chunks.ts';
+import { TableBudget, type TableLimits } from '../formats/columns/table-limits.ts';
+import { decoderOverride } from '../formats/decode/decoder-override.ts';
+import { DELIMITERS } from '../formats/delimited/header.ts';
+import type { GroupEnd } from '../formats/parquet/parquet-file.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import type { GroupEnd } from '../io/columns/parquet-file.ts';
-import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
-import { decoderOverride } from '../io/decode/decoder-override.ts';
-import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
@@ -25,12 +26,12 @@ import type { PiecePlace } from '../io/source/block-cutter.ts';
 import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-source.ts';
 import { seenChunks } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../pipeline/pipeline-schema.ts';
 import { isObject } from '../storage/providers.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import type { PlannedInput } from './shards/shard-plan.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';
 import { openStored, slicedAccess } from './stored-bytes.ts';
-import { arrowChunks, rowsOf, tableChunks } from './table-chunks.ts';
 
 /** The name of standard input and standard output. */
 export const STDIO = '-';
@@ -278,7 +279,7 @@ async function parquetOf(
   if (totalBytes === null)
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
-  const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
+  const { openRandomAccess, openParquet } = await import('../formats/parquet/parquet-file.ts');
   // A shard reads some of the bytes, at their places in the whole.
   const near = slice ? null : await openRandomAccess(name);
   const file = near ?? slicedAccess(name, planned?.file.bytes ?? totalBytes, slice!);
@@ -351,10 +352,10 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   const table = { ...options, passthrough: options.passthrough as readonly string[], lines };
   const output: RunOutput = lines ? { format: 'ndjson', delimiter, cells: true } : { format: 'columns', delimiter };
   if (format === 'arrow') {
-    const { arrowSink } = await import('../io/sink/arrow-sink.ts');
+    const { arrowSink } = await import('../formats/arrow/arrow-sink.ts');
     return withOutput(arrowSink(packed, table, isArrowFile(name)), output);
   }
-  const { parquetSink } = await import('../io/sink/parquet-sink.ts');
+  const { parquetSink } = await import('../formats/parquet/parquet-sink.ts');
   return withOutput(parquetSink(bytes, table), output);
 }
 

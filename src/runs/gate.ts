@@ -1,5 +1,6 @@
 // The gate: limits on how far an input may be from the training, judged when all of it is scored and nothing of it is visible.
-import type { GateLimits } from '../config/pipeline-schema.ts';
+
+import type { GateLimits } from '../config/options/gate-limits.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';

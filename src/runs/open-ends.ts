@@ -1,7 +1,8 @@
 // Opens the source and the sink of a step. A topic is opened once for all steps.
-import type { PostgresSink } from '../config/pipeline-schema.ts';
+
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { PostgresSink } from '../pipeline/pipeline-schema.ts';
 import type { RunContext } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
 import { type OpenSink, type OpenSource, openSink, openSource } from './endpoints.ts';

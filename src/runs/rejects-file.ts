@@ -1,7 +1,7 @@
 // The rejects file of a run: one for all inputs, or one for each input if its path has `{name}`.
 
-import { neutralField } from '../io/format/delimited.ts';
-import { rejectsHeader } from '../io/format/rejects.ts';
+import { neutralField } from '../formats/delimited/delimited-formatter.ts';
+import { rejectsHeader } from '../formats/delimited/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';

@@ -1,5 +1,11 @@
 // The spec of a run: one source, one scoring, one sink, whether from a pipeline file, from flags, or from the pipeline of an upload.
-import { declaredContradictions } from '../config/declaration-contradictions.ts';
+
+import { SluiceError } from '../core/errors.ts';
+import type { FileFormat } from '../core/file-format.ts';
+import type { EncodingName, InputDeclaration } from '../core/input-declaration.ts';
+import type { StreamLimits } from '../engine/score-chunks.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { declaredContradictions } from '../pipeline/declaration-contradictions.ts';
 import type {
   FileSink,
   FileSource,
@@ -9,12 +15,7 @@ import type {
   StdioSink,
   StdioSource,
   UploadSource,
-} from '../config/pipeline-schema.ts';
-import { SluiceError } from '../core/errors.ts';
-import type { FileFormat } from '../core/file-format.ts';
-import type { EncodingName, InputDeclaration } from '../core/input-declaration.ts';
-import type { StreamLimits } from '../engine/score-chunks.ts';
-import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+} from '../pipeline/pipeline-schema.ts';
 import type { ShardSpec } from './shards/shard-plan.ts';
 
 /** How applications are scored, for a command, a pipeline, a request and a job alike. */
@@ -67,7 +68,7 @@ export interface FilesOnlySpec extends FileRunSpec {
  */
 export async function checkDelivery({ sink, delivery }: Pick<Pipeline, 'sink' | 'delivery'>): Promise<void> {
   if (sink.type !== 'kafka' || delivery !== 'exactly_once') return;
-  (await import('../kafka/choose-client.ts')).requireTransactions('delivery');
+  (await import('../connectors/kafka/choose-client.ts')).requireTransactions('delivery');
 }
 
 export function interpretationOf({ score }: Pick<Pipeline, 'score'>): InterpretationSpec | null {

@@ -1,9 +1,9 @@
 // Starts a run of any source and sink. Each kind is imported on demand: a run of files must not load the Kafka client.
 import { setFlagsFromString } from 'node:v8';
-import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import type { Metrics } from '../monitor/metrics.ts';
+import type { FileSource, PostgresSource, StdioSource } from '../pipeline/pipeline-schema.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import { checkDelivery, interpretationOf, type RunSpec } from './spec.ts';
 import type { TopicSpec } from './topics/answer-records.ts';

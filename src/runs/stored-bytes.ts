@@ -6,7 +6,7 @@ import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/file-names.ts';
 import { fileFault } from '../core/file-system.ts';
-import type { RandomAccess } from '../io/columns/parquet-pages.ts';
+import type { RandomAccess } from '../formats/parquet/parquet-pages.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { writeError } from '../io/sink/file-target.ts';
@@ -166,7 +166,7 @@ export async function withRandomAccess<T>(name: string, use: (file: RandomAccess
       await source.close();
     }
   }
-  const { openRandomAccess } = await import('../io/columns/parquet-file.ts');
+  const { openRandomAccess } = await import('../formats/parquet/parquet-file.ts');
   const file = await openRandomAccess(name);
   try {
     return await use(file);

@@ -1,10 +1,11 @@
 // The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
-import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
+
 import { type DriftMonitor, driftDigests } from '../drift/drift-monitor.ts';
 import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/worker-link.ts';
 import { count } from '../monitor/progress.ts';
+import type { KafkaSink, KafkaSource } from '../pipeline/pipeline-schema.ts';
 import type { RunResult } from './context.ts';
 import { STDIO } from './endpoints.ts';
 import type { InputFinding } from './gate.ts';

@@ -3,13 +3,13 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { TRACE_HEADER } from '../core/tracing.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
+import type { FileSink, UploadSource } from '../pipeline/pipeline-schema.ts';
 import type { UnitAccount } from './account.ts';
 import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
 import { rejectsOf } from './rejects-file.ts';

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from 'node:path';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import YAML from 'yaml';
-import { readPipeline } from '../../src/config/pipeline-config.ts';
 import { SluiceError } from '../../src/core/errors.ts';
 import { driveRun } from '../../src/doors/commands/drive-run.ts';
 import type { ScoreFlags, ShardsFlags } from '../../src/doors/commands/flag-tables.ts';
@@ -11,6 +10,7 @@ import { score } from '../../src/doors/commands/score.ts';
 import { shards } from '../../src/doors/commands/shards.ts';
 import { type Model, openModel, scoreStream } from '../../src/index.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import { readPipeline } from '../../src/pipeline/pipeline-config.ts';
 import { type Service, startService } from '../support/service.ts';
 import type { Case, ModelName } from './combinations.ts';
 import { delimiterOf, type StoredInput } from './stored-input.ts';

@@ -3,12 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { gateSaid } from '../../src/config/gate-flags.ts';
-import { parsePipeline } from '../../src/config/pipeline-config.ts';
-import type { GateLimits } from '../../src/config/pipeline-schema.ts';
+import type { GateLimits } from '../../src/config/options/gate-limits.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { ColumnDrift, DriftReport } from '../../src/drift/drift-report.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
+import { parsePipeline } from '../../src/pipeline/pipeline-config.ts';
 import { newCounts } from '../../src/runs/accumulator.ts';
 import { gateFaults, judgeGate, refuseStopped } from '../../src/runs/gate.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';

@@ -6,10 +6,10 @@ import { gzipSync, zstdDecompressSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { parquetWriteFile } from 'hyparquet-writer';
 import { describe, expect, test } from 'vitest';
-import { parsePipeline } from '../../src/config/pipeline-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { serveMetrics } from '../../src/monitor/metrics-server.ts';
+import { parsePipeline } from '../../src/pipeline/pipeline-config.ts';
 import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 

@@ -2,10 +2,10 @@
 import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { readPipeline } from '../../src/config/pipeline-config.ts';
 import { Random } from '../../src/core/random.ts';
 import { openModel } from '../../src/index.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import { readPipeline } from '../../src/pipeline/pipeline-config.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { startRun } from '../../src/runs/start-run.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';

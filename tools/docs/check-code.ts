@@ -2,9 +2,9 @@
 import type { TSchema } from 'typebox';
 import { Code } from 'typebox/compile';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { pipelineSchema, typeOnly } from '../../src/config/pipeline-schema.ts';
 import { defaultsOf, withoutDefaults } from '../../src/config/schema-defaults.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import { pipelineSchema, typeOnly } from '../../src/pipeline/pipeline-schema.ts';
 
 /** The body of typebox's check, and the patterns it refers to. */
 function checkBody(schema: TSchema): string {

@@ -2,7 +2,7 @@
 
 import { type TSchema, Type } from 'typebox';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
@@ -40,7 +40,7 @@ export function pipelineJsonSchema(): string {
 export function pipelinePage(): string {
   return `# Pipelines
 A pipeline is a YAML file: a source of applications, how they are scored, a sink for the predictions. The tables are generated from
-\`src/config/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
+\`src/pipeline/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
 [pipeline.schema.json](pipeline.schema.json).
 
 \`\`\`yaml
@@ -74,7 +74,7 @@ adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-s
 
 Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
 \`isolation.level=read_committed\`. It holds under kill -9, SIGSTOP beyond the session time, rebalances and restarts of brokers;
-\`src/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A member has one transaction at a
+\`src/connectors/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A member has one transaction at a
 time, for all its partitions, of up to \`transaction_rows\` records. \`commit_interval_ms\` says how long after the beginning of one transaction the
 next one may begin, \`score.batch_wait_ms\` how long records may wait for others: with 20 and 20 an answer takes some 25 ms (\`npm run
 kafka:latency\`); 100 and 50 take less CPU. Who is killed without an \`instance_id\` may hold up readers for \`transaction_timeout_ms\`.

@@ -1,5 +1,5 @@
 // Limits of the gate: how far an input may be from the training before a run ends instead of publishing.
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { closed, whole } from './describe-option.ts';
 
 const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
@@ -59,3 +59,5 @@ export const GATE_FLAGS = {
   max_score_psi: { schema: max_score_psi() },
   min_rows: { schema: min_rows() },
 } as const;
+
+export type GateLimits = Static<typeof GateSchema>;

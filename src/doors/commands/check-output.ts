@@ -81,7 +81,7 @@ async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedW
 async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
   if (flags.key !== undefined) throw new SluiceError('usage', '--key: a table has no manifest that could be signed');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
-    import('../../config/pipeline-config.ts'),
+    import('../../pipeline/pipeline-config.ts'),
     import('../../runs/checks/replay-table-row.ts'),
   ]);
   const pipeline = await readPipeline(file);

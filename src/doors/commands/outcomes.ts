@@ -1,7 +1,5 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
 import type { Command } from 'commander';
-import { readPipeline } from '../../config/pipeline-config.ts';
-import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { sidecarKind } from '../../core/file-names.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
@@ -11,6 +9,8 @@ import type { MonthColumn } from '../../outcomes/read-labels.ts';
 import { isModelName } from '../../outcomes/read-predictions.ts';
 import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
+import { readPipeline } from '../../pipeline/pipeline-config.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';

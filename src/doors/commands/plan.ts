@@ -1,11 +1,11 @@
 // `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
 import type { Command } from 'commander';
-import type { FileSource } from '../../config/pipeline-schema.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { localTime } from '../../core/time-of-day.ts';
-import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
+import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
 import { clock, count } from '../../monitor/progress.ts';
+import type { FileSource } from '../../pipeline/pipeline-schema.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
 import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';

@@ -1,7 +1,7 @@
 // `sluice run`, `lint` and `test`: pipelines.
 import path from 'node:path';
 import type { Command } from 'commander';
-import type { GateLimits } from '../../config/pipeline-schema.ts';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -13,7 +13,7 @@ import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
 
 /** The YAML library is loaded for a file, not for help. */
-const readPipeline = async (file: string) => (await import('../../config/pipeline-config.ts')).readPipeline(file);
+const readPipeline = async (file: string) => (await import('../../pipeline/pipeline-config.ts')).readPipeline(file);
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
@@ -102,7 +102,7 @@ async function declarationMisfit(
   const { declaredBy } = await import('../../runs/spec.ts');
   const declared = declaredBy(source);
   if (declared === null) return null;
-  const { checkDeclaration } = await import('../../io/decode/declared-parts.ts');
+  const { checkDeclaration } = await import('../../formats/declared-parts.ts');
   try {
     checkDeclaration(
       declared,
@@ -122,7 +122,7 @@ async function gateProblems(file: string, limits: GateLimits, manifest: Manifest
 
 async function printSchemas(files: readonly string[]): Promise<void> {
   const { predictionSchemaOf, schemaText, topicsOf } = await import('../../runs/topics/record-format.ts');
-  const { subjectOf } = await import('../../kafka/schemas/prediction-schema.ts');
+  const { subjectOf } = await import('../../formats/schemas/prediction-schema.ts');
   for (const file of files) {
     const pipeline = await readPipeline(file);
     const { sink } = pipeline;

@@ -2,7 +2,7 @@
 
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
-import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
+import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';

@@ -1,12 +1,12 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
-import { pipelineOf } from '../../config/pipeline-from-flags.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
 import { passthroughNames } from '../../core/input-declaration.ts';
-import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
+import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
+import { pipelineOf } from '../../pipeline/pipeline-from-flags.ts';
 import { STDIO } from '../../runs/endpoints.ts';
 import { type Resume, type RunSpec, refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';

@@ -1,11 +1,11 @@
 // `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
 import type { Command } from 'commander';
-import type { FileSource } from '../../config/pipeline-schema.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar, namedFormat } from '../../core/file-format.ts';
 import { saysOf } from '../../core/log.ts';
-import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
+import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
+import type { FileSource } from '../../pipeline/pipeline-schema.ts';
 import { inputsOf, STDIO } from '../../runs/endpoints.ts';
 import { planShards } from '../../runs/shards/plan-shards.ts';
 import { type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-coordination.ts';

@@ -1,12 +1,13 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
-import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
+
+import { kafkaClient } from '../../connectors/kafka/choose-client.ts';
+import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
+import type { PartitionScanner } from '../../connectors/kafka/client/kafka-client.ts';
+import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
+import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { assertExplainable } from '../../engine/score-chunks.ts';
-import { kafkaClient } from '../../kafka/choose-client.ts';
-import type { KafkaConnection } from '../../kafka/client/connection.ts';
-import type { PartitionScanner } from '../../kafka/client/kafka-client.ts';
-import type { IncomingRecord } from '../../kafka/client/records.ts';
-import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { KafkaSource, Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { checkDelivery, interpretationOf } from '../spec.ts';
 import { connectionOf } from '../topics/kafka-connection.ts';

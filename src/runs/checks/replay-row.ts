@@ -2,12 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Pipeline, PostgresSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { membersOf } from '../../core/exact-json.ts';
 import { isColumnar } from '../../core/file-format.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Pipeline, PostgresSource } from '../../pipeline/pipeline-schema.ts';
 import type { Predicate } from '../../proof/statement.ts';
 import { type Endpoint, inputsOf, openSink, openSource } from '../endpoints.ts';
 import { interpretationOf } from '../spec.ts';

@@ -1,8 +1,9 @@
 // Scores one row of the input of a pipeline again and compares it with the row of the table that the pipeline wrote.
-import type { Pipeline, PostgresSink } from '../../config/pipeline-schema.ts';
+
+import type { RowAsText } from '../../connectors/postgres/stored-row.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import type { RowAsText } from '../../postgres/stored-row.ts';
+import type { Pipeline, PostgresSink } from '../../pipeline/pipeline-schema.ts';
 import { type Endpoint, endpoint, inputsOf } from '../endpoints.ts';
 import { interpretationOf } from '../spec.ts';
 import type { Replayed } from './replay-row.ts';
@@ -29,8 +30,8 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
   const output = { format: 'csv', delimiter: ',', copy: true } as const;
   const csv = await scoreRow(model, pipeline, source, output).finally(() => source.close());
   const [{ storedRows }, { predictionLayout }] = await Promise.all([
-    import('../../postgres/stored-row.ts'),
-    import('../../postgres/table-layout.ts'),
+    import('../../connectors/postgres/stored-row.ts'),
+    import('../../connectors/postgres/table-layout.ts'),
   ]);
   const columns = predictionLayout(model.manifest, passthrough, interpretationOf(pipeline));
   const { stored, again } = await storedRows(sink satisfies PostgresSink, columns, { row, csv });

@@ -2,15 +2,15 @@
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
-import type { FileSource } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { isColumnar } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { fileFault } from '../../core/file-system.ts';
 import type { RowRange } from '../../engine/score-chunks.ts';
-import type { DELIMITERS } from '../../io/decode/header.ts';
+import type { DELIMITERS } from '../../formats/delimited/header.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles, hashFolder } from '../../model/package/package-hash.ts';
+import type { FileSource } from '../../pipeline/pipeline-schema.ts';
 import { type BlockRange, type ChangedBlocks, type Located, locateChanges } from '../../proof/block-digests.ts';
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenName, predicateOf } from '../../proof/statement.ts';

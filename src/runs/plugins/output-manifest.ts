@@ -9,7 +9,7 @@ import { fileFault } from '../../core/file-system.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../../engine/counts.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
-import { DELIMITERS } from '../../io/decode/header.ts';
+import { DELIMITERS } from '../../formats/delimited/header.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { CutOptions } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';

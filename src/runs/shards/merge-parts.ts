@@ -2,12 +2,12 @@
 import type { KeyObject } from 'node:crypto';
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { GateLimits } from '../../config/pipeline-schema.ts';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Compression, namedFormat } from '../../core/file-format.ts';
 import { manifestNameOf, REJECTS_ENDING } from '../../core/file-names.ts';
 import { driftDigests } from '../../drift/drift-monitor.ts';
-import { rejectsHeader } from '../../io/format/rejects.ts';
+import { rejectsHeader } from '../../formats/delimited/rejects.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { Chunks } from '../../io/source/byte-source.ts';

@@ -190,7 +190,7 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../../io/columns/parquet-file.ts');
+  const { rowGroups } = await import('../../formats/parquet/parquet-file.ts');
   const { withRandomAccess } = await import('../stored-bytes.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;

@@ -1,21 +1,21 @@
 // How values of topics are read and written: JSON as it is, or Avro, JSON Schema and Protobuf through a schema registry.
 
-import type { KafkaSink, Pipeline, SchemaRegistryConfig } from '../../config/pipeline-schema.ts';
+import { readSecret, tlsOf } from '../../connectors/kafka/client/connection.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { ExactObject } from '../../core/exact-json.ts';
 import type { RecordFormatName } from '../../core/file-format.ts';
 import type { Tally } from '../../engine/counts.ts';
-import { PREDICTION_FIELDS } from '../../io/format/prediction-fields.ts';
-import { readSecret, tlsOf } from '../../kafka/client/connection.ts';
-import type { PredictionSchemaOptions } from '../../kafka/schemas/prediction-schema.ts';
-import { SchemaRegistry, type SchemaType } from '../../kafka/schemas/schema-registry.ts';
+import type { PredictionSchemaOptions } from '../../formats/schemas/prediction-schema.ts';
+import { SchemaRegistry, type SchemaType } from '../../formats/schemas/schema-registry.ts';
 import {
   type Decoded,
   type ReadValue,
   readJson,
   ValueDecoder,
   type ValueEncoder,
-} from '../../kafka/schemas/value-codec.ts';
+} from '../../formats/schemas/value-codec.ts';
+import { PREDICTION_FIELDS } from '../../formats/write/prediction-fields.ts';
+import type { KafkaSink, Pipeline, SchemaRegistryConfig } from '../../pipeline/pipeline-schema.ts';
 import { tlsSettings } from './kafka-connection.ts';
 import { type RecordAnswer, type RecordScorer, rejectedAnswer, type ScoredRecords } from './record-scorer.ts';
 
@@ -114,8 +114,8 @@ async function readerOf(
   registry: SchemaRegistry,
 ) {
   if (format === 'json_schema') return readJson;
-  if (format === 'protobuf') return (await import('../../kafka/schemas/protobuf-values.ts')).readProtobuf;
-  const { readAvro } = await import('../../kafka/schemas/avro-values.ts');
+  if (format === 'protobuf') return (await import('../../formats/protobuf/protobuf-values.ts')).readProtobuf;
+  const { readAvro } = await import('../../formats/avro/avro-values.ts');
   const reader = named ? await registry.byVersion(named.subject, named.version ?? 'latest') : null;
   if (named && reader?.type !== 'AVRO') {
     throw new SluiceError('kafka_config', `reader_schema: the registry has no such Avro schema under ${named.subject}`);
@@ -130,11 +130,11 @@ async function openEncoder(
 ): Promise<ValueEncoder> {
   switch (format) {
     case 'avro':
-      return (await import('../../kafka/schemas/avro-predictions.ts')).openAvroEncoder(registry, options);
+      return (await import('../../formats/avro/avro-predictions.ts')).openAvroEncoder(registry, options);
     case 'protobuf':
-      return (await import('../../kafka/schemas/protobuf-predictions.ts')).openProtobufEncoder(registry, options);
+      return (await import('../../formats/protobuf/protobuf-predictions.ts')).openProtobufEncoder(registry, options);
     case 'json_schema':
-      return (await import('../../kafka/schemas/json-predictions.ts')).openJsonEncoder(registry, options);
+      return (await import('../../formats/json-schema/json-predictions.ts')).openJsonEncoder(registry, options);
   }
 }
 
@@ -142,11 +142,11 @@ async function openEncoder(
 export async function schemaText(format: Coded, options: PredictionSchemaOptions): Promise<string> {
   switch (format) {
     case 'avro':
-      return (await import('../../kafka/schemas/avro-predictions.ts')).avroSchemaOfPredictions(options);
+      return (await import('../../formats/avro/avro-predictions.ts')).avroSchemaOfPredictions(options);
     case 'protobuf':
-      return (await import('../../kafka/schemas/protobuf-predictions.ts')).protoOfPredictions(options);
+      return (await import('../../formats/protobuf/protobuf-predictions.ts')).protoOfPredictions(options);
     case 'json_schema':
-      return (await import('../../kafka/schemas/json-predictions.ts')).jsonSchemaOfPredictions(options);
+      return (await import('../../formats/json-schema/json-predictions.ts')).jsonSchemaOfPredictions(options);
   }
 }
 

@@ -1,15 +1,25 @@
 // From topics to topics: predictions, dead letters and the offset in one transaction, with a member of the group for each topic of the source.
 
-import type { KafkaSink } from '../../config/pipeline-schema.ts';
+import {
+  answerTo,
+  type BatchResult,
+  type IncomingRecord,
+  type OutgoingRecord,
+} from '../../connectors/kafka/client/records.ts';
+import {
+  letterReasonOf,
+  originalOf,
+  type RetryPolicy,
+  rejectedRecord,
+} from '../../connectors/kafka/dlq/dead-letter.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/kafka/processor.ts';
+import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
+import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
-import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../../kafka/client/records.ts';
-import { letterReasonOf, originalOf, type RetryPolicy, rejectedRecord } from '../../kafka/dlq/dead-letter.ts';
-import { type ProcessorOptions, TransactionalProcessor } from '../../kafka/processor.ts';
-import { TopicDirectory } from '../../kafka/topic-directory.ts';
-import { TopicMembers } from '../../kafka/topic-members.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { KafkaSink } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import type { AnswerRecords, TopicSpec } from './answer-records.ts';
 import type { TopicReading } from './answer-sink.ts';

@@ -1,8 +1,9 @@
 // Checks the topics of a pipeline at the brokers before anything is read: partitions, and the retention of answers.
-import type { Pipeline } from '../../config/pipeline-schema.ts';
+
+import { decidePartitioning } from '../../connectors/kafka/output-partitions.ts';
+import { TopicDirectory, type TopicFacts } from '../../connectors/kafka/topic-directory.ts';
 import { fixedWord, named, type Word, words } from '../../core/log.ts';
-import { decidePartitioning } from '../../kafka/output-partitions.ts';
-import { TopicDirectory, type TopicFacts } from '../../kafka/topic-directory.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { topicsOf } from './record-format.ts';
 import { type TopicsRead, topicsRead } from './topic-source.ts';

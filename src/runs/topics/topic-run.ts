@@ -1,7 +1,8 @@
 // A run from a topic: started, watched, reported and stopped here, wherever its answers go.
-import type { FileSink, KafkaSink, PostgresSink } from '../../config/pipeline-schema.ts';
+
 import { SluiceError } from '../../core/errors.ts';
 import { keepLoaded } from '../../engine/model-host.ts';
+import type { FileSink, KafkaSink, PostgresSink } from '../../pipeline/pipeline-schema.ts';
 import { newResult, type RunContext, type RunningPipeline } from '../context.ts';
 import { AnswerRecords, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink, TopicReading } from './answer-sink.ts';

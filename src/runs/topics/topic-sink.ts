@@ -1,15 +1,15 @@
 // Predictions of a file or an upload as records of a topic: one line of NDJSON is one value. Of a file they are written idempotently, of
 // an upload exactly once.
 
-import type { KafkaSink } from '../../config/pipeline-schema.ts';
+import { openTransactionalWriter } from '../../connectors/kafka/choose-client.ts';
+import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
+import { kafkaError } from '../../connectors/kafka/client/failures.ts';
+import type { OutgoingRecord, RecordHeaders } from '../../connectors/kafka/client/records.ts';
+import { SendPlanner } from '../../connectors/kafka/send-plan.ts';
+import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
+import { TopicWriter } from '../../connectors/kafka/topic-writer.ts';
 import { parseExact } from '../../core/exact-json.ts';
-import { openTransactionalWriter } from '../../kafka/choose-client.ts';
-import type { KafkaConnection } from '../../kafka/client/connection.ts';
-import { kafkaError } from '../../kafka/client/failures.ts';
-import type { OutgoingRecord, RecordHeaders } from '../../kafka/client/records.ts';
-import { SendPlanner } from '../../kafka/send-plan.ts';
-import { TopicDirectory } from '../../kafka/topic-directory.ts';
-import { TopicWriter } from '../../kafka/topic-writer.ts';
+import type { KafkaSink } from '../../pipeline/pipeline-schema.ts';
 import type { OpenSink } from '../endpoints.ts';
 import type { RecordFormat } from './record-format.ts';
 

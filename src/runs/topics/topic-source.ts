@@ -1,10 +1,11 @@
 // The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
-import { topicPattern } from '../../config/pipeline-contradictions.ts';
-import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
-import type { KafkaConnection } from '../../kafka/client/connection.ts';
-import type { KafkaObserver } from '../../kafka/observer.ts';
-import type { ReadingOptions } from '../../kafka/reading-options.ts';
-import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+
+import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
+import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
+import type { ReadingOptions } from '../../connectors/kafka/reading-options.ts';
+import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
+import { topicPattern } from '../../pipeline/pipeline-contradictions.ts';
+import type { KafkaSource, Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
 import { connectionOf } from './kafka-connection.ts';

@@ -1,7 +1,7 @@
 // /readyz of a pipeline that reads a topic: whether it gets on.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { KafkaObserver, TransactionReport } from '../../../src/connectors/kafka/observer.ts';
 import { type Word, words } from '../../../src/core/log.ts';
-import type { KafkaObserver, TransactionReport } from '../../../src/kafka/observer.ts';
 import { LogThrottle } from '../../../src/runs/topics/kafka-error-messages.ts';
 import { Liveness } from '../../../src/runs/topics/liveness.ts';
 

@@ -1,11 +1,11 @@
 // Where the jobs of this server are kept: in a folder of its own, or in a database and object storage that several servers share.
 import path from 'node:path';
-import { judgeAddress } from '../../../config/pipeline-contradictions.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { takeFileLock } from '../../../core/file-lock.ts';
 import { assertUsable, restrictFolder } from '../../../core/file-system.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
+import { judgeAddress } from '../../../pipeline/pipeline-contradictions.ts';
 import type { ServiceContext } from '../wire/scoring-request.ts';
 import { FolderFiles } from './folder-files.ts';
 import { JobManager, type JobPlace } from './job-manager.ts';

@@ -1,11 +1,11 @@
 // Uploads to pipelines: POST /api/v1/pipelines/{name} makes a job whose predictions go to the sink of the pipeline.
 import path from 'node:path';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { readPipeline } from '../../../config/pipeline-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
+import { readPipeline } from '../../../pipeline/pipeline-config.ts';
 import { checkDelivery, interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { permits } from '../access/identity.ts';
