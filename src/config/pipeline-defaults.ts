@@ -60,14 +60,14 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["roll_rows"],100000],
       [["roll_ms"],60000],
     ],
+    stdio: [
+      [["format"],"ndjson"],
+      [["compression"],"none"],
+    ],
     postgres: [
       [["connect_timeout_ms"],10000],
       [["statement_timeout_ms"],3600000],
       [["mode"],"append"],
-    ],
-    stdio: [
-      [["format"],"ndjson"],
-      [["compression"],"none"],
     ],
   },
   dead_letter: {

@@ -1,9 +1,11 @@
 // Contradictions within the declarations of an input, whether from a pipeline, flags or a program.
+import { isEndless, isQuery } from '../connectors/connectors.ts';
 import type { FileFormat } from '../core/file-format.ts';
-import type { PostgresSource, Source } from './pipeline-schema.ts';
+import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
+import type { Source } from './pipeline-schema.ts';
 
 /** All but a query, which can say everything itself. */
-type Declaring = Exclude<Source, PostgresSource>;
+type Declaring = Extract<Source, { trim?: unknown }>;
 
 /** A key of the source, and what is wrong with it. */
 interface Contradiction {
@@ -19,29 +21,26 @@ export function declaredContradictions(
   format: FileFormat | null,
   passthrough: readonly string[] | '*',
 ): Contradiction[] {
-  if (source.type === 'postgres') return [];
+  if (isQuery(source)) return [];
+  const declaring = source as Declaring;
   const found: Contradiction[] = [];
   const say: Say = (key, message) => found.push({ key, message: `${key}: ${message}` });
-  if (source.thousands !== undefined && source.thousands === (source.decimal ?? 'point')) {
-    const why = source.decimal === undefined ? 'the decimal point, unless decimal says otherwise' : 'that of decimal';
+  if (declaring.thousands !== undefined && declaring.thousands === (declaring.decimal ?? 'point')) {
+    const why =
+      declaring.decimal === undefined ? 'the decimal point, unless decimal says otherwise' : 'that of decimal';
     say('thousands', `is the same mark as ${why}`);
   }
-  if (source.type !== 'kafka') {
-    judgeHeader(source, format, say);
-    if (format === 'parquet' && source.encoding !== undefined) say('encoding', 'a Parquet file is no text');
-    if (format === 'arrow' && source.encoding !== undefined) say('encoding', 'Arrow is no text');
-  }
-  judgeNames(source, passthrough, say);
+  if (!isEndless(source)) judgeBytes(declaring as DeclaringBytes, format, say);
+  judgeNames(declaring, passthrough, say);
   return found;
 }
 
-function judgeHeader(
-  { header, columns }: Exclude<Declaring, { type: 'kafka' }>,
-  format: FileFormat | null,
-  say: Say,
-): void {
+/** What only a stream of bytes declares. */
+type DeclaringBytes = Extract<Declaring, { header?: unknown }>;
+
+function judgeBytes({ header, columns, encoding }: DeclaringBytes, format: FileFormat | null, say: Say): void {
   const names = columns?.names;
-  const delimited = format === null || format === 'csv' || format === 'tsv';
+  const delimited = format === null || isDelimited(format);
   if ((header !== undefined || names !== undefined) && !delimited) {
     say(header === undefined ? 'columns' : 'header', 'only csv and tsv have a header row or none');
   } else if (header === false && names === undefined)
@@ -50,6 +49,9 @@ function judgeHeader(
     say('columns', 'names are for an input without a header row: header: false');
   const twice = names?.find((name, i) => name !== '' && names.indexOf(name) !== i);
   if (twice !== undefined) say('columns', `names: ${twice} is there twice`);
+  if (format !== null && encoding !== undefined && isColumnar(format)) {
+    say('encoding', `${formatEntry(format).title} is no text`);
+  }
 }
 
 function judgeNames({ columns }: Declaring, passthrough: readonly string[] | '*', say: Say): void {

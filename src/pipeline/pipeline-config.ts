@@ -15,7 +15,7 @@ export async function parsePipeline(file: string, content: string): Promise<Vali
   const value = parseByChecks(read);
   if (value) return complete(file, value, read);
   const { parseBySchema } = await import('./pipeline-explain.ts');
-  const parsed = parseBySchema(file, content);
+  const parsed = await parseBySchema(file, content);
   return parsed.ok ? complete(file, parsed.value, read) : parsed;
 }
 
@@ -50,8 +50,8 @@ export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
 }
 
 /** Adds the defaults that depend on other keys, and looks for contradictions. */
-function complete(file: string, value: PipelineFile, document: YamlDocument): Validated<Pipeline> {
+async function complete(file: string, value: PipelineFile, document: YamlDocument): Promise<Validated<Pipeline>> {
   const pipeline = withDependentDefaults(file, value);
-  const problems = contradictions(pipeline, document);
+  const problems = await contradictions(pipeline, document);
   return problems.length > 0 ? { ok: false, problems } : { ok: true, value: pipeline };
 }

@@ -1,22 +1,23 @@
 // Reads a pipeline by its schema and says what is wrong with it, all at once. Loads the schema library: for faulty files only.
 import { Value } from 'typebox/value';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../config/options/sources-and-sinks.ts';
 import { withoutDefaults } from '../config/schema-defaults.ts';
 import { readYaml } from '../config/yaml.ts';
 import { checkYaml } from '../config/yaml-document.ts';
 import type { Validated } from '../config/yaml-problem.ts';
+import { endSchemas } from '../connectors/connectors.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 
 /** The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. */
-export function parseBySchema(file: string, content: string): Validated<PipelineFile> {
+export async function parseBySchema(file: string, content: string): Promise<Validated<PipelineFile>> {
   const read = readYaml(file, content);
   if (!read.ok) return read;
   const { source, sink, dead_letter } = (read.value ?? {}) as Record<string, unknown>;
+  const { sources, sinks, deadLetters } = await endSchemas();
   const schema = pipelineSchema(
-    byType(SOURCES, source),
-    byType(SINKS, sink),
+    byType(sources, source),
+    byType(sinks, sink),
     // Which dead letters are allowed is said by their own types only.
-    byType(DEAD_LETTERS, dead_letter),
+    byType(deadLetters, dead_letter),
   );
   // Defaults are no faults of the file: what may be left out is optional while the file is judged.
   const judged = checkYaml(read, withoutDefaults(schema));

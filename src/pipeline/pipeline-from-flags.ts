@@ -1,6 +1,8 @@
 // Completes a pipeline that flags describe. Loads neither checks nor YAML, so that commands start sooner.
+
 import { PIPELINE_DEFAULTS } from '../config/pipeline-defaults.ts';
 import type { Defaults } from '../config/schema-defaults.ts';
+import { connectorOf } from '../connectors/connectors.ts';
 import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
 
 type Mapping = Record<string, unknown>;
@@ -45,8 +47,9 @@ function fill(mapping: Mapping, defaults: Defaults): void {
 
 /** The defaults that depend on other keys. */
 export function withDependentDefaults(file: string, value: PipelineFile): Pipeline {
-  const transactional = value.sink.type === 'kafka' || value.sink.type === 'postgres';
-  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && transactional);
+  const { reads } = connectorOf(value.source).capabilities;
+  const { transact } = connectorOf(value.sink).capabilities;
+  const exactly = reads === 'requests' || (reads === 'records' && transact);
   return {
     ...value,
     file,

@@ -5,12 +5,14 @@ import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import { expect, test } from 'vitest';
 import { SCORE_COMMANDS, SHARD_COMMANDS } from '../../src/config/commands/score-flags.ts';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
+import { endSchemas } from '../../src/connectors/connectors.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
 import { pipelineSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = await endSchemas();
 
 /** Test files of this folder that vary an option. */
 const CROSSED = {

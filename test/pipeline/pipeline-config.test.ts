@@ -155,13 +155,13 @@ const pipelines = fc
     return formatYaml(value);
   });
 
-test('generated checks accept and refuse what the schema does, and fill in the same defaults', () => {
+test('generated checks accept and refuse what the schema does, and fill in the same defaults', async () => {
   const seen = { accepted: 0, refused: 0 };
-  fc.assert(
-    fc.property(pipelines, (text) => {
+  await fc.assert(
+    fc.asyncProperty(pipelines, async (text) => {
       const read = readYaml('p.yaml', text);
       if (!read.ok) throw new Error(read.problems[0]!.message);
-      const bySchema = parseBySchema('p.yaml', text);
+      const bySchema = await parseBySchema('p.yaml', text);
       const byChecks = parseByChecks(read);
       seen[bySchema.ok ? 'accepted' : 'refused']++;
       expect(byChecks !== null).toBe(bySchema.ok);

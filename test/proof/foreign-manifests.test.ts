@@ -10,7 +10,7 @@ import type { JsonValue } from '../../src/proof/canonical-json.ts';
 import { readKey, seal, unseal } from '../../src/proof/envelope.ts';
 import { partsOf } from '../../src/runs/plugins/shard-part.ts';
 import { namedPlan, planText, readPlan } from '../../src/runs/shards/shard-plan.ts';
-import { besideStored } from '../../src/runs/stored-bytes.ts';
+import { besideStored } from '../../src/connectors/stored-bytes.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';

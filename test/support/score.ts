@@ -7,7 +7,7 @@ import type { ByteSink } from '../../src/io/sink/byte-sink.ts';
 import { type ByteSource, fromStream } from '../../src/io/source/byte-source.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
-import { type OpenSink, withOutput } from '../../src/runs/endpoints.ts';
+import { type OpenSink, withOutput } from '../../src/runs/byte-ends.ts';
 import { InputScorer, type InputScorerOptions } from '../../src/runs/input-scorer.ts';
 import type { RejectsPart } from '../../src/runs/rejects-file.ts';
 import { inChunks } from './blocks.ts';

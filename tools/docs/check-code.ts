@@ -1,10 +1,12 @@
 // Writes checks of values as code that needs little of typebox, so that a value that is in order is read without loading it.
 import type { TSchema } from 'typebox';
 import { Code } from 'typebox/compile';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { defaultsOf, withoutDefaults } from '../../src/config/schema-defaults.ts';
+import { endSchemas } from '../../src/connectors/connectors.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
 import { pipelineSchema, typeOnly } from '../../src/pipeline/pipeline-schema.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = await endSchemas();
 
 /** The body of typebox's check, and the patterns it refers to. */
 function checkBody(schema: TSchema): string {

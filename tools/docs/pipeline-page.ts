@@ -1,11 +1,14 @@
 // Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
 
 import { type TSchema, Type } from 'typebox';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
+import { endSchemas } from '../../src/connectors/connectors.ts';
+import { KafkaSchema, SchemaRegistrySchema } from '../../src/connectors/kafka/kafka-options.ts';
+import { pipelineSchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = await endSchemas();
 
 const byType = (end: string, schemas: Readonly<Record<string, TSchema>>) =>
   Object.entries(schemas).map(([type, schema]) => [`${end}: type ${type}`, schema] as const);

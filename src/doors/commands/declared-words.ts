@@ -1,7 +1,7 @@
 // What flags declare of an input, in the words of a pipeline.
 
+import type { UploadSource } from '../../connectors/upload/upload-options.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { UploadSource } from '../../pipeline/pipeline-schema.ts';
 import type { ScoreFlags } from './flag-tables.ts';
 
 type DeclaredFlags = Pick<

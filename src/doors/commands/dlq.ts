@@ -1,5 +1,6 @@
 // `sluice dlq list`, `show`, `count`, `replay` and `drop`: the dead-letter queue.
 import type { Command } from 'commander';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
 import { DeadLetterCounter, selects } from '../../connectors/kafka/dlq/dead-letter.ts';
 import { DeadLetterTopic } from '../../connectors/kafka/dlq/dead-letter-topic.ts';
 import { type SettleOptions, settleDeadLetters } from '../../connectors/kafka/dlq/settle-dead-letters.ts';
@@ -7,7 +8,6 @@ import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { readPipeline } from '../../pipeline/pipeline-config.ts';
 import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
-import { connectionOf } from '../../runs/topics/kafka-connection.ts';
 import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import {

@@ -1,4 +1,5 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
+import { isEndless } from '../../connectors/connectors.ts';
 import { inBackground } from '../../core/async.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
@@ -82,7 +83,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     lines.started();
     result = await finished(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    exitCode = context.account.totals.rejected > 0 && spec.source.type !== 'kafka' ? EXIT.rejected : EXIT.done;
+    exitCode = context.account.totals.rejected > 0 && !isEndless(spec.source) ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');
@@ -143,7 +144,7 @@ async function finished(
   options: DriveOptions,
   { signal, seconds, lines }: { signal: AbortSignal; seconds: () => number; lines: RunLog },
 ): Promise<RunResult | null> {
-  const topic = spec.source.type === 'kafka';
+  const topic = isEndless(spec.source);
   const stop = () => {
     if (topic) {
       const says = words`stopping: what is in hand may finish within ${options.stopMs ?? 0} ms`;
@@ -188,12 +189,12 @@ function tellSummary(
   const { totals } = account;
   const found = findings.inputs;
   const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
-  const failed = result === null && spec.source.type !== 'kafka';
+  const failed = result === null && !isEndless(spec.source);
   if (failed && totals.rows === 0 && !(stopped && options.json)) return;
   if (options.json) {
     const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift, found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
-  } else if (!options.quiet && spec.source.type !== 'kafka') {
+  } else if (!options.quiet && !isEndless(spec.source)) {
     process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found));
   }
 }
@@ -203,11 +204,11 @@ async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics
   // An error in it must be reported before the run.
   if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
-  const wanted = asked || spec.source.type === 'kafka';
+  const wanted = asked || isEndless(spec.source);
   // Loaded only if metrics are served, because a run of files must not pay for them.
   if (!wanted) return null;
   const { Metrics } = await import('../../monitor/metrics.ts');
-  return new Metrics(spec.source.type === 'kafka' ? 'topic_run' : 'batch_run');
+  return new Metrics(isEndless(spec.source) ? 'topic_run' : 'batch_run');
 }
 
 async function openMetrics(

@@ -1,7 +1,8 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
 import type { Command } from 'commander';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { sidecarKind } from '../../core/file-names.ts';
+import { isPattern, sidecarKind } from '../../core/file-names.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
 import type { OutcomeReport } from '../../outcomes/outcome-report.ts';
@@ -11,7 +12,8 @@ import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
 import { readPipeline } from '../../pipeline/pipeline-config.ts';
 import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
-import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
+import { type Endpoint, endpoint, inputsOf } from '../../runs/endpoint-specs.ts';
+import { openSource } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import { COMMAND_TABLES, type OutcomesFlags } from './flag-tables.ts';
@@ -141,7 +143,7 @@ async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
     throw new SluiceError('usage', 'the pipeline writes to no topic: name the files of predictions');
-  const { topicsOf } = await import('../../runs/topics/record-format.ts');
+  const { topicsOf } = await import('../../connectors/kafka/topics.ts');
   return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
 }
 
@@ -155,8 +157,8 @@ async function topicSource(
 ): Promise<RowSource> {
   const [{ topicRows }, { connectionOf }, { valueReader }] = await Promise.all([
     import('../../outcomes/topic-rows.ts'),
-    import('../../runs/topics/kafka-connection.ts'),
-    import('../../runs/topics/record-format.ts'),
+    import('../../connectors/kafka/connection-settings.ts'),
+    import('../../connectors/kafka/record-values.ts'),
   ]);
   let told = false;
   const table = {

@@ -1,9 +1,9 @@
 // `sluice score --plan`: the run of one shard. The plan alone decides where records end.
 
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
-import { STDIO } from '../../runs/endpoints.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import type { ScoreFlags } from './flag-tables.ts';

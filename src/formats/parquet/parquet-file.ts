@@ -1,10 +1,13 @@
 // A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
+
 import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
+import type { ByteSource } from '../../io/source/byte-source.ts';
 import { batchRows, type ColumnSource, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
+import type { GroupEnd } from '../columns/table-format.ts';
 import { TableBudget } from '../columns/table-limits.ts';
 import { ParquetColumn } from './parquet-column.ts';
 import { type ChunkPlace, type Decompressors, HeldPages, PageReader, type RandomAccess } from './parquet-pages.ts';
@@ -17,12 +20,6 @@ interface RowGroup {
   byte: number;
   /** As stored. */
   bytes: number;
-}
-
-/** Where the bytes of a row group end: at the next one, the last one behind its pages. */
-export interface GroupEnd {
-  end: number;
-  rows: number;
 }
 
 /** One end for all rows where the groups do not lie in order. */
@@ -90,6 +87,17 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
     close: () => handle.close(),
   };
 }
+
+/** Random access to an object. `byteLength`: of the whole. */
+export const slicedAccess = (
+  name: string,
+  byteLength: number,
+  slice: NonNullable<ByteSource['slice']>,
+): RandomAccess => ({
+  name,
+  byteLength,
+  read: async (target, position) => target.set(await slice(position, position + target.length)),
+});
 
 /** @throws SluiceError truncated_input: it is no whole Parquet file */
 export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {

@@ -1,21 +1,25 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
 
+import { connectorOf } from '../../connectors/connectors.ts';
 import { kafkaClient } from '../../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import type { PartitionScanner } from '../../connectors/kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
+import { namedTopics, topicsWritten } from '../../connectors/kafka/topics.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { assertExplainable } from '../../engine/score-chunks.ts';
-import type { KafkaSource, Pipeline } from '../../pipeline/pipeline-schema.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { checkDelivery, interpretationOf } from '../spec.ts';
-import { connectionOf } from '../topics/kafka-connection.ts';
 import { withAdvice } from '../topics/kafka-error-messages.ts';
-import { recordFormat, topicsWritten } from '../topics/record-format.ts';
+import { recordFormat } from '../topics/record-format.ts';
 import { recordScorer } from '../topics/record-scorer.ts';
 import { checkTopics } from '../topics/topic-checks.ts';
-import { kafkaPlacesOf, namedTopics } from '../topics/topic-source.ts';
+import { kafkaPlacesOf } from '../topics/topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
@@ -35,12 +39,12 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
   hosted.release();
   const interpretation = interpretationOf(pipeline);
   if (interpretation) assertExplainable(hosted.model, interpretation);
-  const { source, sink, dead_letter: letters } = pipeline;
+  const { source } = pipeline;
   if (source.type === 'kafka') await dryRunOfTopic({ ...pipeline, source }, context, log);
   else {
-    if (sink.type === 'kafka' || letters?.type === 'kafka') await describeTopics(pipeline, log);
-    const queried = source.type === 'postgres' ? (source.table ?? 'a query') : 'standard input';
-    log(`source: ${source.type === 'file' ? source.path : queried} (not read)`);
+    if (topicsWritten(pipeline).length > 0) await describeTopics(pipeline, log);
+    const name = connectorOf(source).nameOf(source);
+    log(`source: ${name === STDIO ? 'standard input' : name} (not read)`);
   }
   log('nothing was written or committed');
 }

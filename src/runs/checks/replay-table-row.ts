@@ -1,10 +1,12 @@
 // Scores one row of the input of a pipeline again and compares it with the row of the table that the pipeline wrote.
 
+import { isQuery } from '../../connectors/connectors.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
 import type { RowAsText } from '../../connectors/postgres/stored-row.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import type { Pipeline, PostgresSink } from '../../pipeline/pipeline-schema.ts';
-import { type Endpoint, endpoint, inputsOf } from '../endpoints.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
+import { type Endpoint, endpoint, inputsOf } from '../endpoint-specs.ts';
 import { interpretationOf } from '../spec.ts';
 import type { Replayed } from './replay-row.ts';
 import { openInputRow, scoreRow } from './score-row.ts';
@@ -46,7 +48,7 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
 }
 
 async function inputOf({ source }: Pipeline, named: string | null): Promise<Endpoint> {
-  if (source.type === 'postgres') {
+  if (isQuery(source)) {
     if (named !== null) throw new SluiceError('usage', '--input: the source of this pipeline is a query');
     return (await inputsOf(source))[0]!;
   }

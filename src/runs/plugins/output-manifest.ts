@@ -2,14 +2,17 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { storedBytes, storedText } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { fileFault } from '../../core/file-system.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../../engine/counts.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
+import type { TableRowsBytes } from '../../formats/columns/table-format.ts';
 import { DELIMITERS } from '../../formats/delimited/header.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { CutOptions } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
@@ -32,18 +35,11 @@ import {
   type ProvenFile,
   statementOf,
 } from '../../proof/statement.ts';
-import {
-  type Endpoint,
-  type OpenSink,
-  type OpenSource,
-  STDIO,
-  type StoredBytes,
-  type TableRowsBytes,
-} from '../endpoints.ts';
+import type { OpenSink, OpenSource, StoredBytes } from '../byte-ends.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
 import type { ListDigests, RejectsList } from '../rejects-file.ts';
 import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
-import { storedBytes, storedText } from '../stored-bytes.ts';
 import { changedMeanwhile } from './checkpoint-journal.ts';
 
 /** Keys of a spec that never change a byte of the output, or that the manifest has elsewhere. */

@@ -1,11 +1,11 @@
 // Checks the topics of a pipeline at the brokers before anything is read: partitions, and the retention of answers.
 
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
 import { decidePartitioning } from '../../connectors/kafka/output-partitions.ts';
 import { TopicDirectory, type TopicFacts } from '../../connectors/kafka/topic-directory.ts';
+import { topicsOf } from '../../connectors/kafka/topics.ts';
 import { fixedWord, named, type Word, words } from '../../core/log.ts';
 import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
-import { connectionOf } from './kafka-connection.ts';
-import { topicsOf } from './record-format.ts';
 import { type TopicsRead, topicsRead } from './topic-source.ts';
 
 interface CheckedTopic {

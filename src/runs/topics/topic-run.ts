@@ -1,15 +1,17 @@
 // A run from a topic: started, watched, reported and stopped here, wherever its answers go.
 
+import type { FileSink } from '../../connectors/file/file-options.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
+import { topicsWritten } from '../../connectors/kafka/topics.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { keepLoaded } from '../../engine/model-host.ts';
-import type { FileSink, KafkaSink, PostgresSink } from '../../pipeline/pipeline-schema.ts';
 import { newResult, type RunContext, type RunningPipeline } from '../context.ts';
 import { AnswerRecords, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink, TopicReading } from './answer-sink.ts';
-import { connectionOf } from './kafka-connection.ts';
 import { withAdvice } from './kafka-error-messages.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
-import { topicsWritten } from './record-format.ts';
 import { kafkaPlacesOf, watchOf } from './topic-source.ts';
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */

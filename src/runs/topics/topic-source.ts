@@ -1,23 +1,19 @@
 // The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
 
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { ReadingOptions } from '../../connectors/kafka/reading-options.ts';
 import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
-import { topicPattern } from '../../pipeline/pipeline-contradictions.ts';
-import type { KafkaSource, Pipeline } from '../../pipeline/pipeline-schema.ts';
+import { namedTopics, topicPattern, topicsWritten } from '../../connectors/kafka/topics.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
-import { connectionOf } from './kafka-connection.ts';
 import type { KafkaPlaces } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
 import { Liveness } from './liveness.ts';
-import { topicsWritten } from './record-format.ts';
 import { TopicWatch } from './topic-watch.ts';
-
-/** The topics that a source names; none for a pattern. */
-export const namedTopics = ({ topic, topics }: KafkaSource): readonly string[] =>
-  topics ?? (topic === undefined ? [] : [topic]);
 
 export interface TopicsRead {
   topics: readonly string[];

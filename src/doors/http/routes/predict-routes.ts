@@ -265,7 +265,7 @@ async function answerBody(services: ServiceContext, asking: Asking): Promise<voi
 }
 
 async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<Chunks> {
-  const { arrowChunks } = await import('../../../formats/arrow/arrow-chunks.ts');
+  const { arrowChunks } = await import('../../../formats/arrow/arrow-format.ts');
   return arrowChunks(body.chunks(), {
     batchBytes: MOST_BATCH_BYTES,
     limits: {

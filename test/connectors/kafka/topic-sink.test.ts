@@ -1,6 +1,6 @@
 // Lines of a file as records of a topic: which key they have, and that a line is read once.
 import { expect, test } from 'vitest';
-import { recordOf } from '../../../src/runs/topics/topic-sink.ts';
+import { recordOf } from '../../../src/connectors/kafka/topic-sink.ts';
 
 test.each([
   ['"K-7"', 'K-7'],

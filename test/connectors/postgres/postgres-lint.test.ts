@@ -1,7 +1,8 @@
 // What pipelines with tables need and exclude, key by key: a pipeline that is accepted here fails at night otherwise.
 import { expect, test } from 'vitest';
-import { judgeDatabases } from '../../src/pipeline/pipeline-contradictions.ts';
-import type { Pipeline } from '../../src/pipeline/pipeline-schema.ts';
+import { connectorOf } from '../../../src/connectors/connectors.ts';
+import type { LintedPipeline } from '../../../src/connectors/contract/connector.ts';
+import { lintTables } from '../../../src/connectors/postgres/postgres-lint.ts';
 
 const FILE = { type: 'file', path: 'in.csv' };
 const TOPIC = { type: 'kafka', topic: 'a', group: 'g' };
@@ -10,10 +11,10 @@ const MERGE = { ...TABLE, mode: 'merge' };
 
 const judged = (pipeline: object): string[] => {
   const messages: string[] = [];
-  judgeDatabases(
-    { source: FILE, sink: TABLE, score: { passthrough: ['id', 'branch'] }, ...pipeline } as unknown as Pipeline,
-    (path, message) => messages.push(`${path} | ${message}`),
-  );
+  const whole = { source: FILE, sink: TABLE, score: { passthrough: ['id', 'branch'] }, ...pipeline };
+  const source = connectorOf(whole.source);
+  const linted = { ...whole, reads: source.capabilities.reads, several: source.isPattern?.(whole.source) ?? false };
+  lintTables(linted as unknown as LintedPipeline, (path, message) => messages.push(`${path} | ${message}`));
   return messages;
 };
 
@@ -39,7 +40,6 @@ test.each([
   ['no address', { source: { type: 'postgres', url: 'host', table: 't' } }, 'source.url | url: is of the form postgresql://user@host:port/database'],
   ['a password', { sink: { type: 'postgres', url: 'postgresql://me:secret@host/db', table: 't' } }, 'sink.url | url: a password belongs into the environment (url_env, PGPASSWORD) or into .pgpass'],
   ['all columns', { score: { passthrough: '*' } }, 'score | passthrough: a table needs the names of its columns'],
-  ['an upload', { source: { type: 'upload', format: 'csv' } }, 'sink | an upload goes to a file or a topic'],
   ['replace from a topic', { source: TOPIC, sink: { ...TABLE, mode: 'replace' } }, 'sink.mode | mode: a topic never ends, so nothing can take the place of all rows'],
   ['replace from several files', { source: { type: 'file', path: 'in/*.csv' }, sink: { ...TABLE, mode: 'replace' } }, 'sink.mode | mode: replace is for one input; of several, each would take the place of the one before'],
   ['a key without merge', { sink: { ...TABLE, key: ['id'] } }, 'sink.key | key: is for mode: merge'],

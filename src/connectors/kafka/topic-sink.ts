@@ -1,28 +1,28 @@
 // Predictions of a file or an upload as records of a topic: one line of NDJSON is one value. Of a file they are written idempotently, of
 // an upload exactly once.
 
-import { openTransactionalWriter } from '../../connectors/kafka/choose-client.ts';
-import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
-import { kafkaError } from '../../connectors/kafka/client/failures.ts';
-import type { OutgoingRecord, RecordHeaders } from '../../connectors/kafka/client/records.ts';
-import { SendPlanner } from '../../connectors/kafka/send-plan.ts';
-import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
-import { TopicWriter } from '../../connectors/kafka/topic-writer.ts';
 import { parseExact } from '../../core/exact-json.ts';
-import type { KafkaSink } from '../../pipeline/pipeline-schema.ts';
-import type { OpenSink } from '../endpoints.ts';
-import type { RecordFormat } from './record-format.ts';
+import type { PredictionSink } from '../contract/connector.ts';
+import { openTransactionalWriter } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { kafkaError } from './client/failures.ts';
+import type { OutgoingRecord, RecordHeaders } from './client/records.ts';
+import type { KafkaSink } from './kafka-options.ts';
+import type { EncodeValue } from './record-values.ts';
+import { SendPlanner } from './send-plan.ts';
+import { TopicDirectory } from './topic-directory.ts';
+import { TopicWriter } from './topic-writer.ts';
 
 interface TopicSinkOptions {
   connection: KafkaConnection;
   sink: KafkaSink;
   /** A prediction (JSON) in the format of the topic. */
-  encode: RecordFormat['encode'];
+  encode: EncodeValue;
   /** Of every record. */
   headers?: RecordHeaders;
 }
 
-export interface TopicSink extends OpenSink {
+export interface TopicSink extends PredictionSink {
   /** Leaves the topic; `commit` and `abort` do not, so that several inputs can follow each other. */
   close(): Promise<void>;
 }
@@ -82,7 +82,7 @@ class LineSplitter {
 export function recordOf(
   line: Buffer,
   column: string | undefined,
-  encode: RecordFormat['encode'],
+  encode: EncodeValue,
 ): { key: Buffer | null; value: Buffer } {
   if (column === undefined) return { key: null, value: encode(line) };
   const parsed = parseExact(line);
@@ -113,7 +113,7 @@ const COUNTER_PARTITION = 0;
  * Committed lines stay if the upload fails later; the next attempt continues behind them.
  * @throws SluiceError kafka_*
  */
-export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<OpenSink> {
+export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<PredictionSink> {
   const { connection, sink, encode, headers = {}, id, transactionRows, transactionTimeoutMs } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);

@@ -1,8 +1,8 @@
 // The kafka section of a pipeline as connection settings.
 
-import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from '../../connectors/kafka/client/connection.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { KafkaConfig } from '../../pipeline/pipeline-schema.ts';
+import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from './client/connection.ts';
+import type { KafkaConfig } from './kafka-options.ts';
 
 /** Brokers come from the file or $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {

@@ -1,0 +1,10 @@
+// Uploads to the service: a pipeline whose source they are is an operation of `sluice serve`.
+import type { Connector } from '../contract/connector.ts';
+import type { UploadSource } from './upload-options.ts';
+
+export const UPLOAD = {
+  capabilities: { reads: 'requests', writes: null, takes: [], transact: true, withhold: false },
+  options: async () => (await import('./upload-options.ts')).UPLOAD_ENDS,
+  nameOf: () => 'upload',
+  formatOf: ({ format }: UploadSource) => format,
+} satisfies Connector;
