@@ -1,5 +1,5 @@
 // The registry of connectors: what each line has to have, and what a new one touches. The exercise is a connector of tables in memory.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -18,6 +18,7 @@ interface MemoryEnd extends End {
 const end = Type.Object({ type: literal('memory'), table: text('name of the table') }, { additionalProperties: false });
 
 const MEMORY = {
+  page: 'pipelines.md',
   capabilities: { reads: 'rows', writes: 'rows', takes: ['bytes', 'rows'], transact: false, withhold: true },
   options: async () => ({ source: end, sink: end }),
   lint: async ({ source, sink }, say) => {
@@ -116,6 +117,7 @@ test.each(Object.entries<Connector>(CONNECTORS))(
     const needed = [...(reads ? NEEDS.reads[reads] : []), ...(writes ? NEEDS.writes[writes] : [])];
     expect(needed.filter((method) => !one[method])).toEqual([]);
     expect(takes.length > 0).toBe(writes !== null);
+    expect(existsSync(path.join('docs', one.page))).toBe(true);
     const schemas = await one.options();
     expect([schemas.source !== undefined, schemas.sink !== undefined]).toEqual([reads !== null, writes !== null]);
   },
@@ -131,7 +133,7 @@ test('each end has the name of its connector as its type', async () => {
 });
 
 /** Files that are about Kafka or about one kind of pipeline, and may compare the types of its ends. */
-const ABOUT_TOPICS = /^(?:runs\/topics\/|runs\/checks\/dry-run\.ts|doors\/commands\/(?:run|dlq|outcomes)\.ts)/;
+const ABOUT_TOPICS = /^(?:runs\/topics\/|doors\/commands\/(?:run|dlq|outcomes)\.ts)/;
 
 test('code outside of connectors decides by capabilities, not by names', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })

@@ -1,7 +1,7 @@
 // Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
 
 import { type TSchema, Type } from 'typebox';
-import { endSchemas } from '../../src/connectors/connectors.ts';
+import { connectorNamed, endSchemas } from '../../src/connectors/connectors.ts';
 import { KafkaSchema, SchemaRegistrySchema } from '../../src/connectors/kafka/kafka-options.ts';
 import { pipelineSchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { editorSchema } from './editor-schema.ts';
@@ -22,6 +22,12 @@ export const PARTS: readonly (readonly [title: string, schema: TSchema])[] = [
   ['kafka', KafkaSchema],
   ['schema_registry', SchemaRegistrySchema],
 ];
+
+/** The link to the page of a connector; empty: this page is its page, or the part is no end. */
+function pageOf(title: string): string {
+  const page = connectorNamed(title.split(' type ')[1])?.page ?? 'pipelines.md';
+  return page === 'pipelines.md' ? '' : `See [${page}](${page}).\n\n`;
+}
 
 /** Keys of the outermost mapping that have no table of their own. */
 export function outermost(): TSchema {
@@ -241,6 +247,6 @@ cases:
 
 ${schemaTable(outermost())}
 
-${PARTS.map(([title, schema]) => `### ${title}\n\n${schemaTable(schema)}`).join('\n\n')}
+${PARTS.map(([title, schema]) => `### ${title}\n\n${pageOf(title)}${schemaTable(schema)}`).join('\n\n')}
 `;
 }

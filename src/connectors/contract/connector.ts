@@ -105,6 +105,8 @@ export type Matching = (pattern: string) => Promise<string[]>;
 /** Methods that a connector lacks belong to capabilities that it lacks. */
 export interface Connector {
   readonly capabilities: Capabilities;
+  /** Its page in docs/. */
+  readonly page: string;
   options(): Promise<EndSchemas>;
   /** Reports the contradictions that its schemas cannot express. Called for every pipeline. */
   lint?(pipeline: LintedPipeline, say: Say): Promise<void>;

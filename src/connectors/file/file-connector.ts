@@ -13,6 +13,7 @@ export const FILE = {
     transact: false,
     withhold: true,
   },
+  page: 'input.md',
   options: async () => (await import('./file-options.ts')).FILE_ENDS,
   lint: async (pipeline, say) => (await import('./file-lint.ts')).lintFiles(pipeline, say),
   nameOf: ({ path }: FileSource | FileSink) => path,

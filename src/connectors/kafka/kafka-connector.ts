@@ -21,6 +21,7 @@ export const KAFKA = {
     transact: true,
     withhold: false,
   },
+  page: 'pipelines.md',
   options: async () => (await import('./kafka-options.ts')).KAFKA_ENDS,
   lint: async (pipeline, say) => (await import('./kafka-lint.ts')).lintTopics(pipeline as never, say),
   nameOf: (end: KafkaSource | KafkaSink) =>

@@ -1,6 +1,7 @@
 // The topics that a pipeline names.
 import type { End } from '../contract/connector.ts';
 import type { KafkaDeadLetter, KafkaSink, KafkaSource } from './kafka-options.ts';
+import type { TopicDirectory } from './topic-directory.ts';
 
 // The only regular expression that is not a literal, because the operator of a pipeline writes it. It matches topic names only, which have
 // at most 249 characters.
@@ -28,4 +29,27 @@ export function topicsWritten(pipeline: { sink: End; dead_letter?: End | undefin
     ...(pipeline.sink.type === 'kafka' ? topicsOf(pipeline.sink as KafkaSink) : []),
     ...(letters ? [letters.topic, ...(letters.retry ? [letters.retry.topic] : [])] : []),
   ];
+}
+
+export interface TopicsRead {
+  topics: readonly string[];
+  /** Topics that match the pattern but are written by the pipeline itself. */
+  own: readonly string[];
+}
+
+/** The topics the source reads now: the named ones, or the existing ones that match its pattern. @throws SluiceError kafka_* */
+export async function topicsRead(
+  pipeline: { source: KafkaSource; sink: End; dead_letter?: End | undefined },
+  directory: Pick<TopicDirectory, 'topics'>,
+): Promise<TopicsRead> {
+  const { source } = pipeline;
+  const { topic_pattern: pattern } = source;
+  if (pattern === undefined) return { topics: namedTopics(source), own: [] };
+  const whole = topicPattern(pattern);
+  const written = topicsWritten(pipeline);
+  const matching = (await directory.topics()).filter((name) => whole.test(name)).toSorted();
+  return {
+    topics: matching.filter((name) => !written.includes(name)),
+    own: matching.filter((name) => written.includes(name)),
+  };
 }

@@ -4,6 +4,7 @@ import type { Connector } from '../contract/connector.ts';
 
 export const OBJECT_STORAGE = {
   capabilities: { reads: null, writes: null, takes: [], transact: false, withhold: true },
+  page: 'object-storage.md',
   options: async () => ({}),
   nameOf: () => 'object storage',
   serves: isObject,

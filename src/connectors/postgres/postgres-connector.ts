@@ -12,6 +12,7 @@ export const POSTGRES = {
     transact: true,
     withhold: true,
   },
+  page: 'databases.md',
   options: async () => (await import('./postgres-options.ts')).POSTGRES_ENDS,
   lint: async (pipeline, say) => (await import('./postgres-lint.ts')).lintTables(pipeline, say),
   nameOf: ({ table }: PostgresSource | PostgresSink) => table ?? 'query',

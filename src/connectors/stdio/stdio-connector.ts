@@ -13,6 +13,7 @@ export const STANDARD_STREAMS = {
     transact: false,
     withhold: false,
   },
+  page: 'input.md',
   options: async () => (await import('./stdio-options.ts')).STDIO_ENDS,
   lint: async (pipeline, say) => (await import('./stdio-lint.ts')).lintStandardStreams(pipeline, say),
   nameOf: () => STDIO,

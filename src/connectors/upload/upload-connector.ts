@@ -4,6 +4,7 @@ import type { UploadSource } from './upload-options.ts';
 
 export const UPLOAD = {
   capabilities: { reads: 'requests', writes: null, takes: [], transact: true, withhold: false },
+  page: 'pipelines.md',
   options: async () => (await import('./upload-options.ts')).UPLOAD_ENDS,
   nameOf: () => 'upload',
   formatOf: ({ format }: UploadSource) => format,

@@ -83,7 +83,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
       const pipeline = await readPipeline(flags.pipeline!);
       if (![pipeline.source, pipeline.sink].some((end) => connectorOf(end) === CONNECTORS.kafka))
         return `${flags.pipeline} is in order`;
-      const { checkTopics } = await import('../../runs/topics/topic-checks.ts');
+      const { checkTopics } = await import('../../connectors/kafka/topic-checks.ts');
       const { topics, notices } = await checkTopics(pipeline);
       for (const word of notices) say('pipeline', 'warning', word);
       const facts = topics.map((t) => `${t.topic} (${t.partitions} partitions)`);

@@ -4,6 +4,7 @@
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
 import { headerText } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
 import type { KafkaSink, KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
 import { unlessAborted } from '../../core/async.ts';
@@ -16,7 +17,6 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { UnitAccount } from '../account.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
-import { LogThrottle } from './kafka-error-messages.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import {
   type RecordAnswer,

@@ -13,11 +13,13 @@ import {
   type RetryPolicy,
   rejectedRecord,
 } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
 import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/kafka/processor.ts';
+import { patternNotices, retentionNotices } from '../../connectors/kafka/topic-checks.ts';
 import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
-import { topicsOf, topicsWritten } from '../../connectors/kafka/topics.ts';
+import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topics.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
@@ -25,11 +27,9 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { RunContext } from '../context.ts';
 import type { AnswerRecords, TopicSpec } from './answer-records.ts';
 import type { TopicReading } from './answer-sink.ts';
-import { LogThrottle } from './kafka-error-messages.ts';
 import type { RecordAnswer } from './record-scorer.ts';
-import { patternNotices, retentionNotices } from './topic-checks.ts';
 import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
-import { instanceIdOf, kafkaPlacesOf, topicSource, topicsRead } from './topic-source.ts';
+import { instanceIdOf, kafkaPlacesOf, topicSource } from './topic-source.ts';
 
 export class TransactionalReading implements TopicReading {
   readonly reads: string[] = [];

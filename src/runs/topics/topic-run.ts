@@ -1,7 +1,9 @@
 // A run from a topic: started, watched, reported and stopped here, wherever its answers go.
 
+import { connectorOf } from '../../connectors/connectors.ts';
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import { withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
 import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
 import { topicsWritten } from '../../connectors/kafka/topics.ts';
 import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
@@ -10,7 +12,6 @@ import { keepLoaded } from '../../engine/model-host.ts';
 import { newResult, type RunContext, type RunningPipeline } from '../context.ts';
 import { AnswerRecords, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink, TopicReading } from './answer-sink.ts';
-import { withAdvice } from './kafka-error-messages.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
 import { kafkaPlacesOf, watchOf } from './topic-source.ts';
 
@@ -70,13 +71,14 @@ async function openReading(
   open: OpenAnswers,
 ): Promise<{ reading: TopicReading; answers: AnswerRecords }> {
   const { sink } = spec;
-  if (sink.type === 'kafka') {
+  const { writes } = connectorOf(sink).capabilities;
+  if (writes === 'records') {
     const { TransactionalReading } = await import('./topic-answers.ts');
     const answers = await open();
     return { answers, reading: new TransactionalReading(spec as TopicSpec<KafkaSink>, context, answers) };
   }
   let target: AnswerSink;
-  if (sink.type === 'postgres') {
+  if (writes === 'rows') {
     const { TableAnswers } = await import('./table-answers.ts');
     target = new TableAnswers(spec as TopicSpec<PostgresSink>, context);
   } else {

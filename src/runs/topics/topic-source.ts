@@ -2,41 +2,15 @@
 
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import type { KafkaPlaces } from '../../connectors/kafka/kafka-error-messages.ts';
 import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
+import { Liveness } from '../../connectors/kafka/liveness.ts';
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { ReadingOptions } from '../../connectors/kafka/reading-options.ts';
-import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
-import { namedTopics, topicPattern, topicsWritten } from '../../connectors/kafka/topics.ts';
-import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
+import { TopicWatch } from '../../connectors/kafka/topic-watch.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
-import type { KafkaPlaces } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
-import { Liveness } from './liveness.ts';
-import { TopicWatch } from './topic-watch.ts';
-
-export interface TopicsRead {
-  topics: readonly string[];
-  /** Topics that match the pattern but are written by the pipeline itself. */
-  own: readonly string[];
-}
-
-/** The topics the source reads now: the named ones, or the existing ones that match its pattern. @throws SluiceError kafka_* */
-export async function topicsRead(
-  pipeline: Pick<Pipeline, 'sink' | 'dead_letter'> & { source: KafkaSource },
-  directory: Pick<TopicDirectory, 'topics'>,
-): Promise<TopicsRead> {
-  const { source } = pipeline;
-  const { topic_pattern: pattern } = source;
-  if (pattern === undefined) return { topics: namedTopics(source), own: [] };
-  const whole = topicPattern(pattern);
-  const written = topicsWritten(pipeline);
-  const matching = (await directory.topics()).filter((name) => whole.test(name)).toSorted();
-  return {
-    topics: matching.filter((name) => !written.includes(name)),
-    own: matching.filter((name) => written.includes(name)),
-  };
-}
 
 /** The options of a reader. `of`: number of topics that share the memory. @throws SluiceError kafka_config */
 export const topicSource = (

@@ -1,12 +1,12 @@
 // Polls the topics of a running pipeline: a client may retry for half a minute before it reports why it makes no progress.
 
-import { kafkaClient } from '../../connectors/kafka/choose-client.ts';
-import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
-import type { TopicAdmin } from '../../connectors/kafka/client/kafka-client.ts';
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { type Log, named, withAction, words } from '../../core/log.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { TopicAdmin } from './client/kafka-client.ts';
 import { type KafkaPlaces, LogThrottle, withAdvice } from './kafka-error-messages.ts';
 
 interface TopicWatchOptions {

@@ -1,12 +1,12 @@
 // Checks the topics of a pipeline at the brokers before anything is read: partitions, and the retention of answers.
 
-import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
-import { decidePartitioning } from '../../connectors/kafka/output-partitions.ts';
-import { TopicDirectory, type TopicFacts } from '../../connectors/kafka/topic-directory.ts';
-import { topicsOf } from '../../connectors/kafka/topics.ts';
 import { fixedWord, named, type Word, words } from '../../core/log.ts';
-import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
-import { type TopicsRead, topicsRead } from './topic-source.ts';
+import type { End } from '../contract/connector.ts';
+import { connectionOf } from './connection-settings.ts';
+import type { KafkaConfig, KafkaSink, KafkaSource } from './kafka-options.ts';
+import { decidePartitioning } from './output-partitions.ts';
+import { TopicDirectory, type TopicFacts } from './topic-directory.ts';
+import { letterTopic, type TopicsRead, topicsOf, topicsRead } from './topics.ts';
 
 interface CheckedTopic {
   role: string;
@@ -22,35 +22,43 @@ interface CheckedTopics {
   notices: Word[];
 }
 
-type Ends = Pick<Pipeline, 'source' | 'sink' | 'dead_letter'>;
+interface Ends {
+  source: End;
+  sink: End;
+  dead_letter?: End | undefined;
+}
+
+const sourceTopics = ({ source }: Pick<Ends, 'source'>): KafkaSource | null =>
+  source.type === 'kafka' ? (source as KafkaSource) : null;
+const sinkTopics = ({ sink }: Pick<Ends, 'sink'>): KafkaSink | null =>
+  sink.type === 'kafka' ? (sink as KafkaSink) : null;
 
 /**
  * `more`: further checks over the same connection.
  * @throws SluiceError kafka_topic_missing | kafka_partitions_differ | kafka_unreachable | kafka_authentication | kafka_not_authorized
  */
 export async function checkTopics(
-  pipeline: Ends & Pick<Pipeline, 'kafka'>,
+  pipeline: Ends & { kafka: KafkaConfig },
   more: (directory: TopicDirectory, reads: readonly string[]) => Promise<void> = async () => {},
 ): Promise<CheckedTopics> {
-  const { source, sink, dead_letter: letters } = pipeline;
+  const [source, sink, letters] = [sourceTopics(pipeline), sinkTopics(pipeline), letterTopic(pipeline)];
   const directory = new TopicDirectory(connectionOf(pipeline.kafka));
   try {
     await directory.connect();
-    const read =
-      source.type === 'kafka' ? await topicsRead({ ...pipeline, source }, directory) : { topics: [], own: [] };
+    const read = source ? await topicsRead({ ...pipeline, source }, directory) : { topics: [], own: [] };
     const topics: CheckedTopic[] = [];
     for (const [role, topic] of [
       ...read.topics.map((topic) => ['source', topic] as const),
-      ...(sink.type === 'kafka' ? topicsOf(sink).map((topic) => ['sink', topic] as const) : []),
-      ...(letters?.type === 'kafka' ? [['dead letters', letters.topic] as const] : []),
-      ...(letters?.type === 'kafka' && letters.retry ? [['retries', letters.retry.topic] as const] : []),
+      ...(sink ? topicsOf(sink).map((topic) => ['sink', topic] as const) : []),
+      ...(letters ? [['dead letters', letters.topic] as const] : []),
+      ...(letters?.retry ? [['retries', letters.retry.topic] as const] : []),
     ]) {
       const { partitions, maxBatchBytes } = await directory.facts(topic);
       topics.push({ role, topic, partitions, maxBatchBytes });
     }
     const notices = patternNotices(pipeline, read);
     for (const topic of read.topics) {
-      if (sink.type !== 'kafka') continue;
+      if (!sink) continue;
       const partitioning = sink.partition ?? null;
       await decidePartitioning({ directory, topic, outputs: topicsOf(sink), partitioning });
       notices.push(...(await retentionNotices(pipeline, topic, (name) => directory.facts(name))));
@@ -63,8 +71,8 @@ export async function checkTopics(
 }
 
 /** Warnings about topics that a pattern leaves out, or that it matches none. */
-export function patternNotices({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): Word[] {
-  if (source.type !== 'kafka' || source.topic_pattern === undefined) return [];
+export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: TopicsRead): Word[] {
+  if (sourceTopics(ends)?.topic_pattern === undefined) return [];
   const notices = own.map(
     (topic) => words`the topic ${named(topic)} matches topic_pattern and is left out, because the pipeline writes it`,
   );
@@ -73,11 +81,12 @@ export function patternNotices({ source }: Pick<Pipeline, 'source'>, { topics, o
 
 /** Warnings about output topics that keep answers for a shorter time than `topic` keeps its records. */
 export async function retentionNotices(
-  { source, sink }: Ends,
+  ends: Ends,
   topic: string,
   factsOf: (topic: string) => Promise<TopicFacts>,
 ): Promise<Word[]> {
-  if (source.type !== 'kafka' || sink.type !== 'kafka' || sink.timestamp !== 'input') return [];
+  const sink = sinkTopics(ends);
+  if (!sourceTopics(ends) || sink?.timestamp !== 'input') return [];
   const { retentionMs: kept } = (await factsOf(topic)).times;
   const notices: Word[] = [];
   for (const output of topicsOf(sink)) {

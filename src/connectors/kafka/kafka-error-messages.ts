@@ -1,9 +1,9 @@
 // Errors of Kafka in terms of the pipeline: the topic, group or broker concerned, and the grant or setting that helps.
 
-import { reasonOf } from '../../connectors/kafka/client/failures.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, words } from '../../core/log.ts';
+import { reasonOf } from './client/failures.ts';
 
 /** Brokers, group and topics of a pipeline. */
 export interface KafkaPlaces {

@@ -1,9 +1,9 @@
 // /readyz of a pipeline that reads a topic: whether it gets on.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { LogThrottle } from '../../../src/connectors/kafka/kafka-error-messages.ts';
+import { Liveness } from '../../../src/connectors/kafka/liveness.ts';
 import type { KafkaObserver, TransactionReport } from '../../../src/connectors/kafka/observer.ts';
 import { type Word, words } from '../../../src/core/log.ts';
-import { LogThrottle } from '../../../src/runs/topics/kafka-error-messages.ts';
-import { Liveness } from '../../../src/runs/topics/liveness.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });

@@ -1,7 +1,7 @@
 // Whether a pipeline makes progress: it is a member of its group, and every partition is empty or was answered recently.
 
-import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
+import type { KafkaObserver } from './observer.ts';
 
 /** A partition with lag and without an answer for this time makes no progress, ms. */
 const STALLED_MS = 30_000;
