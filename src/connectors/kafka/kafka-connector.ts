@@ -5,7 +5,7 @@ import type { KafkaConfig, KafkaSink, KafkaSource } from './kafka-options.ts';
 import type { ValueSettings } from './record-values.ts';
 
 /** What a topic needs of its pipeline. */
-interface TopicPipeline extends ValueSettings {
+export interface WrittenTopicPipeline extends ValueSettings {
   readonly kafka: KafkaConfig;
   readonly sink: { readonly type: string };
   readonly delivery: 'exactly_once' | 'at_least_once';
@@ -35,12 +35,12 @@ export const KAFKA = {
  * Loads the client only where the delivery depends on its transactions; a table has transactions of its own.
  * @throws SluiceError kafka_config
  */
-async function check({ sink, delivery }: Pick<TopicPipeline, 'sink' | 'delivery'>): Promise<void> {
+async function check({ sink, delivery }: Pick<WrittenTopicPipeline, 'sink' | 'delivery'>): Promise<void> {
   if (sink.type !== 'kafka' || delivery !== 'exactly_once') return;
   (await import('./choose-client.ts')).requireTransactions('delivery');
 }
 
-async function openTopic(sink: KafkaSink, pipeline: TopicPipeline) {
+async function openTopic(sink: KafkaSink, pipeline: WrittenTopicPipeline) {
   const [topics, { connectionOf }, { valueEncoder }] = await Promise.all([
     import('./topic-sink.ts'),
     import('./connection-settings.ts'),
@@ -51,13 +51,13 @@ async function openTopic(sink: KafkaSink, pipeline: TopicPipeline) {
 }
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
-async function openSink(sink: KafkaSink, { pipeline }: SinkRun<TopicPipeline>): Promise<PredictionSink> {
+async function openSink(sink: KafkaSink, { pipeline }: SinkRun<WrittenTopicPipeline>): Promise<PredictionSink> {
   const { openTopicSink, settings } = await openTopic(sink, pipeline);
   return openTopicSink(settings);
 }
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
-async function openUploadSink(sink: KafkaSink, run: UploadRun<TopicPipeline>): Promise<PredictionSink> {
+async function openUploadSink(sink: KafkaSink, run: UploadRun<WrittenTopicPipeline>): Promise<PredictionSink> {
   const { pipeline, trace, id, beforeResume } = run;
   const { openTopicSink, openUploadTopicSink, settings } = await openTopic(sink, pipeline);
   const headers = trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) };
