@@ -6,7 +6,7 @@ import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schemas/sch
 import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from './schemas/value-codec.ts';
 
 /** A schema to read values with, whichever they were written with. */
-export interface ReaderSchema {
+interface ReaderSchema {
   subject: string;
   /** Default: the latest. */
   version?: number | undefined;
@@ -22,7 +22,7 @@ interface RecordFormat {
   schemaText(options: PredictionSchemaOptions): Promise<string>;
 }
 
-export type CodedFormat = Exclude<RecordFormatName, 'json'>;
+type CodedFormat = Exclude<RecordFormatName, 'json'>;
 
 /** A new format is a folder and an entry here; JSON without a schema needs neither. */
 export const RECORD_CODECS: Readonly<Record<CodedFormat, RecordFormat>> = {

@@ -95,7 +95,7 @@ type Ends<T extends Readonly<Record<string, TSchema>>> = Static<T[keyof T]>;
 export type Source = Ends<AllSchemas['sources']>;
 /** A source that a run reads from beginning to end. */
 export type FiniteSource = Exclude<Source, KafkaSource | UploadSource>;
-export type Sink = Ends<AllSchemas['sinks']>;
+type Sink = Ends<AllSchemas['sinks']>;
 export type DeadLetter = Ends<AllSchemas['deadLetters']>;
 
 type Common = Static<

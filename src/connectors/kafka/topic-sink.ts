@@ -22,7 +22,7 @@ interface TopicSinkOptions {
   headers?: RecordHeaders;
 }
 
-export interface TopicSink extends PredictionSink {
+interface TopicSink extends PredictionSink {
   /** Leaves the topic; `commit` and `abort` do not, so that several inputs can follow each other. */
   close(): Promise<void>;
 }

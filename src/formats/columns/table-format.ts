@@ -15,7 +15,7 @@ export interface GroupEnd {
 }
 
 /** The bytes of a table: all of them as they are stored, or a piece of them. */
-export interface TableBytes {
+interface TableBytes {
   readonly name: string;
   readonly stored: ByteSource;
   /** As they are observed on their way. */
@@ -25,7 +25,7 @@ export interface TableBytes {
   readonly piece?: { totalBytes: number; from: number; groups: { from: number; to: number } | undefined } | undefined;
 }
 
-export interface TableReading {
+interface TableReading {
   /** Whether a column of this name is unused. */
   ignored: (name: string) => boolean;
   limits: TableLimits;
@@ -44,7 +44,7 @@ export interface OpenTable {
   close?(): Promise<void>;
 }
 
-export interface TableWriting extends Omit<ColumnarSinkOptions, 'eachWrite'> {
+interface TableWriting extends Omit<ColumnarSinkOptions, 'eachWrite'> {
   readonly name: string;
   readonly compression: Compression;
   /** `bytes`, compressed as a whole. */
