@@ -7,7 +7,7 @@ import { openArrow } from '../../../src/formats/arrow/arrow-table.ts';
 import { ColumnLines } from '../../../src/formats/columns/column-table.ts';
 import { openParquet, openRandomAccess } from '../../../src/formats/parquet/parquet-file.ts';
 
-const FIXTURES = path.join(import.meta.dirname, 'fixtures');
+const FIXTURES = path.join(import.meta.dirname, '../columns/fixtures');
 
 async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { ColumnLines } from '../../../src/formats/columns/column-table.ts';
 import { openParquet, openRandomAccess, rowGroups } from '../../../src/formats/parquet/parquet-file.ts';
 
-const FIXTURES = path.join(import.meta.dirname, 'fixtures');
+const FIXTURES = path.join(import.meta.dirname, '../columns/fixtures');
 const files = readdirSync(FIXTURES).filter((name) => name.endsWith('.parquet'));
 /** Files that hyparquet's own reader does not read, or not exactly. */
 const OTHERS = /decimals|lz4|nested/;
