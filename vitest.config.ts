@@ -9,7 +9,7 @@ import { SummaryReporter } from './test/support/summary-reporter.ts';
 const REPEATS =
   /import \{[^}]*\b(?:campaignTest|campaignTestNeeding|times|stride|describeEach|testOfMany|TIER)\b[^}]*\} from '[^']*\/(?:tiers|tools)\.ts'/;
 /** Test files whose repetitions are in modules that they share. */
-const REPEAT_TOO = /^test\/(?:io\/decode|kafka\/client|oracle)\//;
+const REPEAT_TOO = /^test\/(?:formats\/decode|connectors\/kafka\/client|oracle)\//;
 /** What `npm run test:campaigns` runs. */
 const campaigns = (): string[] =>
   readdirSync('test', { recursive: true, encoding: 'utf8' })
@@ -29,13 +29,14 @@ const NOT_QUICK = [
   'test/drift/counting.test.ts',
   'test/engine/{ahead,gradual,helping,score-file,whole,worker-death}.test.ts',
   'test/inference/explain/{answers,pairs,zoo}.test.ts',
-  'test/io/decode/many-categories.test.ts',
-  'test/io/format/number.test.ts',
+  'test/formats/decode/many-categories.test.ts',
+  'test/formats/write/number.test.ts',
   'test/io/source/{delimited-grammar,delimited-scanner,json-scanner}.test.ts',
   'test/kubernetes/manifests.test.ts',
   'test/model/signing/model-signature.test.ts',
   'test/onboarding/{compare-packages,exports,mutations,zoo}.test.ts',
   'test/oracle/crossings-reference.test.ts',
+  'test/pipeline/pipeline-config.test.ts',
   'test/project/init.test.ts',
   'test/proof/replay-outputs.test.ts',
   'test/runs/{containers,interactions,pipelines,read-pipeline,sealed-doors,shared-shards}.test.ts',
@@ -45,11 +46,11 @@ const NOT_QUICK = [
 
 /** Suites that compare what a monitoring system saw over a time with what happened in it: neighbours would disturb them. */
 const ALONE = [
-  'test/kafka/{alert-drills,healthy-topic-run,lag,queries}.test.ts',
+  'test/connectors/kafka/{alert-drills,healthy-topic-run,lag,queries}.test.ts',
   'test/monitoring/{drills,healthy}.test.ts',
 ];
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
-const BROKERS = ['test/kafka/**/*.test.ts'];
+const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
 
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
 // by the scripts of package.json; whoever calls vitest by hand means the files that are named, whole.
@@ -84,7 +85,7 @@ export default defineConfig(({ mode }) => {
   const notQuick = tier === 'quick' && isWhole ? NOT_QUICK : [];
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
-  const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/kafka/')) : BROKERS;
+  const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/connectors/kafka/')) : BROKERS;
   const omitted = notQuick.length > 0 ? [...globSync([...NOT_QUICK, ...BROKERS, ...ALONE])].length : 0;
   return {
     test: {

@@ -2,13 +2,13 @@
 import path from 'node:path';
 import { newBatch, newColumns } from '../src/core/batch.ts';
 import { COLUMNS, generatePortfolio } from '../src/demo/portfolio.ts';
+import { createDecoder, type DecoderInput } from '../src/formats/choose-decoder.ts';
+import { createFormatter } from '../src/formats/choose-formatter.ts';
+import type { Decoder, RecordSlice } from '../src/formats/decode/decoder.ts';
+import { ByteWriter } from '../src/formats/write/byte-writer.ts';
+import type { OutputFormat } from '../src/formats/write/formatter.ts';
 import { columnReaders } from '../src/inference/encode/column-reader.ts';
 import { Encoder } from '../src/inference/encode/encoder.ts';
-import { createDecoder, type DecoderInput } from '../src/io/decode/choose-decoder.ts';
-import type { Decoder, RecordSlice } from '../src/io/decode/decoder.ts';
-import { ByteWriter } from '../src/io/format/byte-writer.ts';
-import { createFormatter } from '../src/io/format/choose-formatter.ts';
-import type { OutputFormat } from '../src/io/format/formatter.ts';
 import { DelimitedScanner } from '../src/io/source/delimited-scanner.ts';
 import { RecordList } from '../src/io/source/record-scanner.ts';
 import { loadPackage } from '../src/model/package/load-package.ts';

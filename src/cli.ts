@@ -5,7 +5,7 @@ import { VERSION } from './core/version.ts';
 import { EXIT } from './doors/commands/exit-codes.ts';
 import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
 import { watchStreams } from './doors/commands/standard-streams.ts';
-import { decoderOverride } from './io/decode/decoder-override.ts';
+import { decoderOverride } from './formats/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 

@@ -1,6 +1,6 @@
 // Limits of the gate from flags: one number for all columns, or one per column.
 import { SluiceError } from '../core/errors.ts';
-import type { GateLimits } from './pipeline-schema.ts';
+import type { GateLimits } from './options/gate-limits.ts';
 
 const BY_COLUMN = ['maxMissing', 'maxUnseen', 'maxOutOfRange', 'maxPsi'] as const;
 const KEYS = { maxMissing: 'max_missing', maxUnseen: 'max_unseen', maxOutOfRange: 'max_out_of_range', maxPsi: 'max_psi' } as const; // biome-ignore format: one line

@@ -1,8 +1,8 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
+import { database } from './options/database-options.ts';
 import { choice, closed, LOGGING, MIB, maybe, section, text, whole } from './options/describe-option.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
-import { database } from './options/sources-and-sinks.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
 import { SCOPES, type Scope } from './scopes.ts';
 

@@ -48,3 +48,6 @@ export function isInnerPath(name: unknown): name is string {
   if (typeof name !== 'string' || name === '' || name.includes('\0') || path.isAbsolute(name)) return false;
   return path.normalize(name).split(path.sep, 1)[0] !== '..';
 }
+
+/** Whether a path stands for several files or objects. */
+export const isPattern = (path: string): boolean => /[*?[]/.test(path);

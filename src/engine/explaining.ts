@@ -1,12 +1,12 @@
 // Loaded by a worker for the first interpretation, because plain predictions must not pay for it: explainer, background sample, covers.
 import { SluiceError } from '../core/errors.ts';
+import { readTable } from '../formats/delimited/csv-parse-decoder.ts';
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Evaluator } from '../inference/evaluate/evaluator.ts';
 import { createExplainer } from '../inference/explain/choose-explainer.ts';
 import { NotExplainable } from '../inference/explain/explainer.ts';
 import { Interpretations } from '../inference/explain/interpretation.ts';
 import type { Covers } from '../inference/explain/trees.ts';
-import { readTable } from '../io/decode/csv-parse-decoder.ts';
 import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
 
 /** More background rows cost memory and time at the start without making the effects more accurate. */

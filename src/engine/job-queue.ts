@@ -2,7 +2,7 @@
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
-import { asText } from '../io/columns/column-text.ts';
+import { asText } from '../formats/columns/column-text.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 
 // Streams with the same input and output settings are of one kind: workers cache a decoder and a formatter for each kind.

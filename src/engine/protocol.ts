@@ -3,10 +3,10 @@ import type { Rejection } from '../core/batch.ts';
 import type { BlockColumns } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
+import type { DecoderChoice, DecoderInput } from '../formats/choose-decoder.ts';
+import { asText } from '../formats/columns/column-text.ts';
+import type { OutputSpec } from '../formats/write/formatter.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
-import { asText } from '../io/columns/column-text.ts';
-import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
-import type { OutputSpec } from '../io/format/formatter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Tally } from './counts.ts';
 

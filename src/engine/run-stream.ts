@@ -3,7 +3,7 @@ import type { Block } from '../core/block.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
-import type { Frame } from '../io/format/formatter.ts';
+import type { Frame } from '../formats/write/formatter.ts';
 import type { Leased } from '../io/source/block-cutter.ts';
 import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
 import type { ScoredPart } from './protocol.ts';

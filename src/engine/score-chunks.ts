@@ -3,8 +3,8 @@ import type { Block } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { SlabPool } from '../core/slabs.ts';
-import { decoderOverride } from '../io/decode/decoder-override.ts';
-import { frameOf } from '../io/format/choose-formatter.ts';
+import { frameOf } from '../formats/choose-formatter.ts';
+import { decoderOverride } from '../formats/decode/decoder-override.ts';
 import {
   type CutOptions,
   cutBlocks,

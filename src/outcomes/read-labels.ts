@@ -1,6 +1,6 @@
 // Enters labels into a ledger: key, outcome and, where they say it, the month.
 import { SluiceError } from '../core/errors.ts';
-import { plainField } from '../io/format/delimited.ts';
+import { plainField } from '../formats/delimited/delimited-formatter.ts';
 import { monthOfText, monthOfTime, NO_MONTH } from './calendar-month.ts';
 import { type Outcome, type OutcomeLedger, UNKNOWN } from './outcome-ledger.ts';
 import { RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';

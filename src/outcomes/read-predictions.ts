@@ -1,8 +1,8 @@
 // Enters predictions into a ledger that has the labels: each is looked up by its key, and kept if its outcome is known.
 import { newColumns } from '../core/batch.ts';
 import { SluiceError } from '../core/errors.ts';
+import { plainField } from '../formats/delimited/delimited-formatter.ts';
 import { ColumnReader } from '../inference/encode/column-reader.ts';
-import { plainField } from '../io/format/delimited.ts';
 import { monthOfMs, NO_MONTH } from './calendar-month.ts';
 import type { OutcomeLedger } from './outcome-ledger.ts';
 import { MONTH_WORDS, type MonthColumn, monthIn, type OnDuplicate } from './read-labels.ts';

@@ -1,10 +1,10 @@
 // Reads a topic from its beginning to its end as of now, without a group: nothing is committed, and nobody notices.
 import { isUtf8 } from 'node:buffer';
-import { kafkaClient } from '../kafka/choose-client.ts';
-import type { KafkaConnection } from '../kafka/client/connection.ts';
-import type { IncomingRecord, RecordHeaders } from '../kafka/client/records.ts';
-import { headerText } from '../kafka/dlq/dead-letter.ts';
-import { TIME_HEADER } from '../kafka/send-plan.ts';
+import { kafkaClient } from '../connectors/kafka/choose-client.ts';
+import type { KafkaConnection } from '../connectors/kafka/client/connection.ts';
+import type { IncomingRecord, RecordHeaders } from '../connectors/kafka/client/records.ts';
+import { headerText } from '../connectors/kafka/dlq/dead-letter.ts';
+import { TIME_HEADER } from '../connectors/kafka/send-plan.ts';
 import { ObjectColumns, type RowBatch, type RowFault, type WantedColumn } from './row-batch.ts';
 
 interface TopicTable {

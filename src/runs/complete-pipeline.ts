@@ -1,8 +1,8 @@
 // Completes a pipeline that flags describe. Does not load YAML, so that commands start sooner.
 import type { TSchema } from 'typebox';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../config/options/sources-and-sinks.ts';
-import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from '../config/pipeline-schema.ts';
 import { fillDefaults, Type } from '../config/schema.ts';
+import { connectorOf, endSchemas } from '../connectors/connectors.ts';
+import { type Pipeline, type PipelineFile, pipelineSchema, typeOnly } from '../pipeline/pipeline-schema.ts';
 import type { RunOption } from './plugin.ts';
 import { RUN_OPTIONS } from './plugins/plugin-list.ts';
 
@@ -26,11 +26,13 @@ export function pipelineOf(said: PipelineSaid): Pipeline {
   return withDependentDefaults('', value as unknown as PipelineFile);
 }
 
+const ENDS = endSchemas();
+
 /** The schemas of each end by its type. */
 export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Readonly<Record<string, TSchema>>>> = {
-  source: SOURCES,
-  sink: SINKS,
-  dead_letter: DEAD_LETTERS,
+  source: ENDS.sources,
+  sink: ENDS.sinks,
+  dead_letter: ENDS.deadLetters,
 };
 
 /** The options of run features as keys of pipelines: those without a default may be missing. */
@@ -44,7 +46,7 @@ export const featureKeys = (): Record<string, TSchema> =>
 
 /** The keys that do not depend on the types of source, sink and dead letters. */
 export const keysOfAllPipelines = () =>
-  pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS), featureKeys());
+  pipelineSchema(typeOnly(ENDS.sources), typeOnly(ENDS.sinks), typeOnly(ENDS.deadLetters), featureKeys());
 
 /** Adds the defaults of the schema. */
 export function fillPipeline(pipeline: Record<string, unknown>): void {
@@ -57,8 +59,9 @@ export function fillPipeline(pipeline: Record<string, unknown>): void {
 
 /** The defaults that depend on other keys. */
 export function withDependentDefaults(file: string, value: PipelineFile): Pipeline {
-  const transactional = value.sink.type === 'kafka' || value.sink.type === 'postgres';
-  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && transactional);
+  const { reads } = connectorOf(value.source).capabilities;
+  const { transact } = connectorOf(value.sink).capabilities;
+  const exactly = reads === 'requests' || (reads === 'records' && transact);
   return {
     ...value,
     file,

@@ -1,11 +1,11 @@
 // Control totals: the sender's row counts and sums, compared with the input before its output is published.
 import { createHash } from 'node:crypto';
-import type { FileSource } from '../config/pipeline-schema.ts';
+import type { FileSource } from '../connectors/file/file-options.ts';
+import { storedBytes, storedSize } from '../connectors/stored-bytes.ts';
 import { SluiceError } from '../core/errors.ts';
-import { splitHeader } from '../io/decode/header.ts';
+import { splitHeader } from '../formats/delimited/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { seenChunks, WithoutLastLine } from '../io/source/byte-taps.ts';
-import { storedBytes, storedSize } from './stored-bytes.ts';
 
 /** The keys of a source with control totals. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;

@@ -1,4 +1,5 @@
 // Warns early if a run will miss its deadline.
+import { connectorOf } from '../connectors/connectors.ts';
 import { epochMs, startInterval, stopTimer } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, named, words } from '../core/log.ts';
@@ -84,7 +85,7 @@ export function followDeadline(
   progress: () => RunProgress | null,
 ): { end(): number | null } {
   if (spec.deadline === undefined) return { end: () => null };
-  if (spec.source.type !== 'file' && spec.source.type !== 'stdio') {
+  if (connectorOf(spec.source).capabilities.reads !== 'bytes') {
     throw new SluiceError('usage', 'a deadline is supported for files and standard input only');
   }
   const began = epochMs();

@@ -1,9 +1,9 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { versionOf } from '../model/package/load-package.ts';
+import type { OpenSource } from './byte-ends.ts';
 import { CommitGroup } from './commit-group.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
-import type { OpenSource } from './endpoints.ts';
 import { canContinueAfter, failureOf, type InputFailure, inputFailure } from './input-failures.ts';
 import { RunEnds } from './open-ends.ts';
 import { type FileRunPlan, planFileRun } from './plan-file-run.ts';

@@ -1,5 +1,7 @@
 // The gate: limits on how far an input may be from the training, judged when all of it is scored and nothing of it is visible.
-import type { GateLimits } from '../config/pipeline-schema.ts';
+
+import type { GateLimits } from '../config/options/gate-limits.ts';
+import { STDIO } from '../connectors/stdio/stdio-connector.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
@@ -16,7 +18,6 @@ import { isRevocable } from '../io/sink/file-sink.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { type RejectsByColumn, TallyAccumulator } from './accumulator.ts';
-import { STDIO } from './endpoints.ts';
 import type { RunSpec } from './spec.ts';
 
 /** Limits for single columns. */

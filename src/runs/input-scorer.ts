@@ -10,7 +10,7 @@ import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
-import type { OpenSink, OpenSource } from './endpoints.ts';
+import type { OpenSink, OpenSource } from './byte-ends.ts';
 import type { RejectsPart } from './rejects-file.ts';
 import { type OneRun, runOnce } from './run-once.ts';
 import type { Scoring } from './spec.ts';

@@ -1,8 +1,8 @@
 // Metrics of source and sink: expiry of certificates, free space for the output.
 import path from 'node:path';
-import type { Pipeline } from '../config/pipeline-schema.ts';
 import { measureCertificates, watchDisks } from '../monitor/host-limits.ts';
 import type { Metrics } from '../monitor/metrics.ts';
+import type { Pipeline } from '../pipeline/pipeline-schema.ts';
 import { isObject } from '../storage/providers.ts';
 
 type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;

@@ -1,16 +1,17 @@
-// Opens the source and the sink of a step. A topic is opened once for all steps.
-import type { PostgresSink } from '../config/pipeline-schema.ts';
+// Opens the source and the sink of a step. A sink of records is opened once for all steps.
+import { createHash } from 'node:crypto';
+import { connectorOf } from '../connectors/connectors.ts';
+import type { PredictionSink } from '../connectors/contract/connector.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
+import { seenChunks } from '../io/source/byte-taps.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { type OpenSink, type OpenSource, withOutput } from './byte-ends.ts';
 import type { RunContext } from './context.ts';
-import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
-import { type OpenSink, type OpenSource, openSink, openSource } from './endpoints.ts';
+import { openQuerySource, openSink, openSource } from './endpoints.ts';
 import type { Taps } from './plugin.ts';
 import type { Checkpoint } from './plugins/interrupted-run.ts';
 import type { RunStep } from './same-files.ts';
 import { type FileRunSpec, fileScoringOf } from './spec.ts';
-import { connectionOf } from './topics/kafka-connection.ts';
-import type { TopicSink } from './topics/topic-sink.ts';
 
 /** Where an output is written and who observes its bytes. */
 interface OutputTarget {
@@ -24,7 +25,8 @@ export class RunEnds {
   readonly #spec: FileRunSpec;
   readonly #context: RunContext;
   readonly #model: ModelPackage;
-  #topic: TopicSink | null = null;
+  /** Of records. */
+  #shared: PredictionSink | null = null;
 
   constructor(spec: FileRunSpec, context: RunContext, model: ModelPackage) {
     this.#spec = spec;
@@ -36,47 +38,51 @@ export class RunEnds {
   async open({ input, output }: RunStep, target: OutputTarget): Promise<{ source: OpenSource; sink: OpenSink }> {
     const [spec, manifest] = [this.#spec, this.#model.manifest];
     const { passthrough, interpretation } = fileScoringOf(spec);
-    const opened = input.query
+    const { set, from, taps } = target;
+    const source = input.query
       ? await openQuerySource(input.query, { manifest, passthrough })
       : await openSource({ ...input, recordBytes: spec.score.record_bytes }, spec.tuning?.readBytes, {
-          stored: target.taps.onSourceBytes,
-          rows: target.taps.onInputRows,
+          stored: taps.onSourceBytes,
+          rows: taps.onInputRows,
         });
     try {
-      if (spec.sink.type === 'kafka') return { source: opened, sink: await this.#openTopic() };
-      if (spec.sink.type === 'postgres') {
-        const { source, digest } = digestedSource(opened);
-        const table = { manifest, passthrough, interpretation, digest, log: this.#context.log };
-        return { source, sink: await openTable(spec.sink as PostgresSink, table) };
-      }
-      const { set, from, taps } = target;
-      const sink = await openSink(output!, {
+      if (output === null) return await this.#openWhole(source);
+      const sink = await openSink(output, {
         ...{ manifest, passthrough, interpretation, set, from },
         stored: taps.onStored,
         onRows: taps.onOutputRows,
         goOn: taps.verifyWritten,
       });
-      return { source: opened, sink };
+      return { source, sink };
     } catch (error) {
-      await opened.close();
+      await source.close();
       throw error;
     }
   }
 
-  async #openTopic(): Promise<TopicSink> {
-    const { sink, kafka } = this.#spec;
-    if (this.#topic || sink.type !== 'kafka') return this.#topic!;
-    // Imported lazily: a run into files must not load the Kafka client.
-    const [{ openTopicSink }, { recordFormat }] = await Promise.all([
-      import('./topics/topic-sink.ts'),
-      import('./topics/record-format.ts'),
-    ]);
-    const { encode } = await recordFormat(this.#spec);
-    this.#topic = await openTopicSink({ connection: connectionOf(kafka), sink, encode });
-    return this.#topic;
+  /** A sink that is no stream of bytes. */
+  async #openWhole(opened: OpenSource): Promise<{ source: OpenSource; sink: OpenSink }> {
+    if (this.#shared) return { source: opened, sink: this.#shared };
+    const spec = this.#spec;
+    const { capabilities, openSink: open } = connectorOf(spec.sink);
+    const { passthrough, interpretation } = fileScoringOf(spec);
+    let source = opened;
+    const sink = await open!(spec.sink, {
+      ...{ manifest: this.#model.manifest, passthrough, interpretation, pipeline: spec, log: this.#context.log },
+      digestInput: () => {
+        const hash = createHash('sha256');
+        source = { ...opened, chunks: seenChunks(opened.chunks, (bytes) => hash.update(bytes)) };
+        return () => hash.digest('hex');
+      },
+    });
+    if (capabilities.writes === 'records') {
+      this.#shared = sink;
+      return { source, sink };
+    }
+    return { source, sink: withOutput(sink, sink.output) };
   }
 
   async close(): Promise<void> {
-    await this.#topic?.close();
+    await this.#shared?.close?.();
   }
 }

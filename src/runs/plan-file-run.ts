@@ -4,14 +4,14 @@ import { named, words } from '../core/log.ts';
 import { warnUnlocked } from '../engine/host-events.ts';
 import { assertExplainable } from '../engine/stream-spec.ts';
 import { newResult, type RunContext } from './context.ts';
-import { inputsOf, isPattern, outputEndpoint } from './endpoints.ts';
+import { inputsOf, isSeveral, outputEndpoint } from './endpoint-specs.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { OpenStep, PlannedRun, RunOption } from './plugin.ts';
 import { signKeyOf } from './plugins/manifest-content.ts';
 import { FEATURES, RUN_OPTIONS } from './plugins/plugin-list.ts';
 import { rejectsOf } from './rejects-file.ts';
 import { filesRead, filesWritten, type RunStep, refuseSameFiles, shardInputs, sizeOfInputs } from './same-files.ts';
-import { type FileRunSpec, type FilesOnlySpec, interpretationOf } from './spec.ts';
+import { type FileRunSpec, interpretationOf } from './spec.ts';
 
 export interface FileRunPlan {
   run: PlannedRun;
@@ -26,13 +26,8 @@ export interface FileRunPlan {
 export async function planFileRun(spec: FileRunSpec, context: RunContext): Promise<FileRunPlan> {
   const { shard, source, sink } = spec;
   const inputs = shard ? shardInputs(shard) : await inputsOf(source);
-  const hasFiles = sink.type !== 'kafka' && sink.type !== 'postgres';
-  const steps = inputs.map(
-    (input): RunStep => ({ input, output: hasFiles ? outputEndpoint((spec as FilesOnlySpec).sink, input) : null }),
-  );
-  const several = shard
-    ? inputs.length > 1
-    : source.type === 'file' && isPattern(source.path) && inputs[0]!.name !== source.path;
+  const steps = inputs.map((input): RunStep => ({ input, output: outputEndpoint(sink, input) }));
+  const several = shard ? inputs.length > 1 : isSeveral(source, inputs);
   const rejects = rejectsOf(spec, several);
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);

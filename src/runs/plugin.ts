@@ -2,13 +2,14 @@
 import type { KeyObject } from 'node:crypto';
 import type { Static, TSchema } from 'typebox';
 import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
+import type { TableRowsBytes } from '../formats/columns/table-format.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import type { Accumulator, SavedTally } from './accumulator.ts';
+import type { OpenSink, OpenSource, StoredBytes } from './byte-ends.ts';
 import type { RunContext, RunResult } from './context.ts';
-import type { OpenSink, OpenSource, StoredBytes, TableRowsBytes } from './endpoints.ts';
 import type { Interrupted } from './plugins/interrupted-run.ts';
 import type { RejectsList, RejectsPart } from './rejects-file.ts';
 import type { RunStep } from './same-files.ts';

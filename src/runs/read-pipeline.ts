@@ -1,11 +1,12 @@
 // Reads pipelines/*.yaml. The schema library is loaded only to explain a file that is not in order.
 import { readFile } from 'node:fs/promises';
-import { contradictions } from '../config/pipeline-contradictions.ts';
-import type { Pipeline, PipelineFile } from '../config/pipeline-schema.ts';
 import { fits, withoutDefaults } from '../config/schema.ts';
 import { readYaml, type YamlDocument } from '../config/yaml.ts';
 import { formatProblem, type Validated, type YamlProblem } from '../config/yaml-problem.ts';
+import { connectorOf } from '../connectors/connectors.ts';
 import { SluiceError } from '../core/errors.ts';
+import { contradictions } from '../pipeline/pipeline-contradictions.ts';
+import type { Pipeline, PipelineFile } from '../pipeline/pipeline-schema.ts';
 import {
   END_SCHEMAS,
   featureKeys,
@@ -21,7 +22,7 @@ export async function parsePipeline(file: string, content: string): Promise<Vali
   if (!read.ok) return read;
   const value = parseByChecks(read);
   if (value) return complete(file, value, read);
-  const { parseBySchema } = await import('../config/pipeline-explain.ts');
+  const { parseBySchema } = await import('../pipeline/pipeline-explain.ts');
   const parsed = parseBySchema(file, content, featureKeys());
   return parsed.ok ? complete(file, parsed.value, read) : parsed;
 }
@@ -56,15 +57,16 @@ export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
 }
 
 /** Adds the defaults that depend on other keys, and looks for contradictions. */
-function complete(file: string, value: PipelineFile, document: YamlDocument): Validated<Pipeline> {
+async function complete(file: string, value: PipelineFile, document: YamlDocument): Promise<Validated<Pipeline>> {
   const pipeline = withDependentDefaults(file, value);
-  const problems = [...contradictions(pipeline, document), ...misplacedFeatures(pipeline, document)];
+  const problems = [...(await contradictions(pipeline, document)), ...misplacedFeatures(pipeline, document)];
   return problems.length > 0 ? { ok: false, problems } : { ok: true, value: pipeline };
 }
 
 /** Features observe runs of files. An option with a default is present in every pipeline. */
 function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlProblem[] {
-  if (['file', 'stdio', 'postgres'].includes(pipeline.source.type)) return [];
+  const { reads } = connectorOf(pipeline.source).capabilities;
+  if (reads === 'bytes' || reads === 'rows') return [];
   const names = Object.keys(RUN_OPTIONS).filter((name) => !('default' in featureKeys()[name]!) && name in pipeline);
   return names.map((name) => atPath([name], `${name}: is for files, queries and standard input`, true));
 }

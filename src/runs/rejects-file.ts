@@ -1,13 +1,14 @@
 // The rejects file of a run: one for all inputs, or one for each input if its path has `{name}`.
 
-import { neutralField } from '../io/format/delimited.ts';
-import { rejectsHeader } from '../io/format/rejects.ts';
+import { STDIO } from '../connectors/stdio/stdio-connector.ts';
+import { neutralField } from '../formats/delimited/delimited-formatter.ts';
+import { rejectsHeader } from '../formats/delimited/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import { ContentDigests } from '../proof/block-digests.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
-import { type Endpoint, outputName, STDIO } from './endpoints.ts';
+import { type Endpoint, outputName } from './endpoint-specs.ts';
 import { changedMeanwhile } from './plugins/checkpoint-journal.ts';
 import type { RunSpec } from './spec.ts';
 

@@ -8,7 +8,7 @@ import type { PiecePlace } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
-import type { OpenSink } from './endpoints.ts';
+import type { OpenSink } from './byte-ends.ts';
 import type { RejectsPart } from './rejects-file.ts';
 import type { Scoring } from './spec.ts';
 

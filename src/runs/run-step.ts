@@ -1,8 +1,8 @@
 // Scores one input of a run: opens the plugins' observers and both ends, and leaves the files to the commit group.
 import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
+import type { OpenSource } from './byte-ends.ts';
 import type { CommitGroup } from './commit-group.ts';
-import type { OpenSource } from './endpoints.ts';
 import type { InputScorer } from './input-scorer.ts';
 import type { RunEnds } from './open-ends.ts';
 import { type ObservedAttempt, type OpenStep, type PlannedRun, type StepObserver, StepObservers } from './plugin.ts';

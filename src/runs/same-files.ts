@@ -2,14 +2,15 @@
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { STDIO } from '../connectors/stdio/stdio-connector.ts';
+import { storedSize } from '../connectors/stored-bytes.ts';
 import { SluiceError } from '../core/errors.ts';
 import { manifestNameOf } from '../core/file-names.ts';
 import { behindLinks } from '../io/sink/file-target.ts';
-import { type Endpoint, STDIO } from './endpoints.ts';
+import type { Endpoint } from './endpoint-specs.ts';
 import type { RejectsList } from './rejects-file.ts';
 import { inputsOfShard, type ShardSpec } from './shards/shard-plan.ts';
 import type { FileRunSpec } from './spec.ts';
-import { storedSize } from './stored-bytes.ts';
 
 /** A file of a run: its name and its role. */
 export interface RunFile {

@@ -1,20 +1,18 @@
 // The spec of a run: one source, one scoring, one sink, whether from a pipeline file, from flags, or from the pipeline of an upload.
-import { declaredContradictions } from '../config/declaration-contradictions.ts';
-import type {
-  FileSink,
-  FileSource,
-  Pipeline,
-  PostgresSource,
-  Source,
-  StdioSink,
-  StdioSource,
-  UploadSource,
-} from '../config/pipeline-schema.ts';
+
+import { connectorOf, isQuery } from '../connectors/connectors.ts';
+import type { End } from '../connectors/contract/connector.ts';
+import type { FileSink } from '../connectors/file/file-options.ts';
+import type { StdioSink } from '../connectors/stdio/stdio-options.ts';
+import type { UploadSource } from '../connectors/upload/upload-options.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { FileFormat } from '../core/file-format.ts';
 import type { EncodingName, InputDeclaration } from '../core/input-declaration.ts';
 import type { StreamLimits } from '../engine/stream-spec.ts';
+import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { declaredContradictions } from '../pipeline/declaration-contradictions.ts';
+import type { FiniteSource, Pipeline, Source } from '../pipeline/pipeline-schema.ts';
 import type { ShardSpec } from './shards/shard-plan.ts';
 
 /** How applications are scored, for a command, a pipeline, a request and a job alike. */
@@ -53,7 +51,7 @@ interface Tuning {
 
 /** A run whose input is files, standard input or a query. */
 export interface FileRunSpec extends RunSpec {
-  source: FileSource | StdioSource | PostgresSource;
+  source: FiniteSource;
 }
 
 /** A run between files: neither end is a topic. */
@@ -61,13 +59,9 @@ export interface FilesOnlySpec extends FileRunSpec {
   sink: FileSink | StdioSink;
 }
 
-/**
- * Loads the Kafka client only where the delivery depends on its transactions; a table has transactions of its own.
- * @throws SluiceError kafka_config
- */
-export async function checkDelivery({ sink, delivery }: Pick<Pipeline, 'sink' | 'delivery'>): Promise<void> {
-  if (sink.type !== 'kafka' || delivery !== 'exactly_once') return;
-  (await import('../kafka/choose-client.ts')).requireTransactions('delivery');
+/** Rejects a pipeline whose ends cannot deliver as it demands. @throws SluiceError kafka_config */
+export async function checkDelivery(pipeline: Pick<Pipeline, 'source' | 'sink' | 'delivery'>): Promise<void> {
+  for (const end of [pipeline.source, pipeline.sink]) await connectorOf(end).check?.(pipeline);
 }
 
 export function interpretationOf({ score }: Pick<Pipeline, 'score'>): InterpretationSpec | null {
@@ -92,8 +86,11 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
   };
 }
 
-/** The scoring of a run of files: records of a topic carry all columns. */
-export const fileScoringOf = (spec: FileRunSpec): Scoring => scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
+/** Columns that a sink echoes if the pipeline names none: records carry all of them. */
+export const echoOf = (sink: End): readonly string[] | '*' =>
+  connectorOf(sink).capabilities.writes === 'records' ? '*' : [];
+
+export const fileScoringOf = (spec: FileRunSpec): Scoring => scoringOf(spec, echoOf(spec.sink));
 
 /** The keys of a source that declare something. */
 export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands' | 'trim' | 'null_values'>> & {
@@ -103,7 +100,7 @@ export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands'
 
 /** The declaration of a source; a query has none, because SQL can express it. */
 export const declaredBy = (source: Source): InputDeclaration | null =>
-  source.type === 'postgres' ? null : declarationOf(source);
+  isQuery(source) ? null : declarationOf(source as DeclaringSource);
 
 /** null: nothing is declared. */
 export function declarationOf(source: DeclaringSource): InputDeclaration | null {
@@ -121,9 +118,10 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
 
 /** For a pattern, only the name of each file tells its format. @throws SluiceError usage: the declaration does not fit the format */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
-  if (encoding !== null && format === 'parquet') throw new SluiceError('usage', 'encoding: a Parquet file is no text');
-  if (encoding !== null && format === 'arrow') throw new SluiceError('usage', 'encoding: Arrow is no text');
-  if (columns?.names && format !== 'csv' && format !== 'tsv') {
+  if (encoding !== null && isColumnar(format)) {
+    throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is no text`);
+  }
+  if (columns?.names && !isDelimited(format)) {
     throw new SluiceError('usage', 'columns: names are for csv and tsv, where there may be no header row');
   }
 }

@@ -1,9 +1,11 @@
 // Starts a run of any source and sink. Each kind is imported on demand: a run of files must not load the Kafka client.
+
 import { setFlagsFromString } from 'node:v8';
-import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
+import { connectorOf } from '../connectors/connectors.ts';
 import { SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/stream-spec.ts';
 import type { Metrics } from '../monitor/metrics.ts';
+import type { FiniteSource } from '../pipeline/pipeline-schema.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import { checkDelivery, interpretationOf, type RunSpec } from './spec.ts';
 import type { TopicSpec } from './topics/answer-records.ts';
@@ -30,12 +32,13 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
   const { source } = spec;
   tuneGarbageCollector();
   if (context.metrics) await measured(spec, context.metrics);
-  if (source.type === 'file' || source.type === 'stdio' || source.type === 'postgres') {
+  const { reads } = connectorOf(source).capabilities;
+  if (reads === 'bytes' || reads === 'rows') {
     const { startFileRun } = await import('./file-run.ts');
-    return startFileRun({ ...spec, source: source as FileSource | StdioSource | PostgresSource }, context);
+    return startFileRun({ ...spec, source: source as FiniteSource }, context);
   }
-  if (source.type !== 'kafka') {
-    throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
+  if (reads === 'requests') {
+    throw new SluiceError('usage', `a source of type ${source.type} is served by sluice serve`);
   }
   await checkDelivery(spec);
   await refuseInteractions(spec, context);

@@ -1,12 +1,13 @@
 // The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
-import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
+
+import { connectorOf } from '../connectors/connectors.ts';
+import type { End } from '../connectors/contract/connector.ts';
 import { type DriftMonitor, driftDigests } from '../drift/drift-monitor.ts';
 import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/worker-link.ts';
 import { count } from '../monitor/progress.ts';
 import type { RunResult } from './context.ts';
-import { STDIO } from './endpoints.ts';
 import type { InputFinding } from './gate.ts';
 import { type GateVerdict, gateWords } from './gate.ts';
 import type { RunSpec } from './spec.ts';
@@ -167,18 +168,6 @@ export const rate = (rows: number, seconds: number): number => Math.round(rows /
 const listOf = (spec: RunSpec, counts: Readonly<RunCounts>): string | null =>
   counts.rejected > 0 && spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null;
 
-const topicText = (end: KafkaSource | KafkaSink): string => {
-  if ('group' in end) return end.topic ?? end.topics?.join(',') ?? end.topic_pattern!;
-  return end.topic;
-};
-
-const placeOf = (end: RunSpec['source'] | RunSpec['sink']): string =>
-  end.type === 'kafka'
-    ? topicText(end)
-    : end.type === 'postgres'
-      ? (end.table ?? 'query')
-      : end.type === 'file'
-        ? end.path
-        : STDIO;
+const placeOf = (end: End): string => connectorOf(end).nameOf(end);
 
 const round = (n: number): number => Number(n.toFixed(3));

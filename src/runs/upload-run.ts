@@ -3,21 +3,22 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
+import { connectorOf } from '../connectors/connectors.ts';
+import { storedBytes } from '../connectors/stored-bytes.ts';
+import type { UploadSource } from '../connectors/upload/upload-options.ts';
 import { SluiceError } from '../core/errors.ts';
-import { TRACE_HEADER } from '../core/tracing.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import type { UnitAccount } from './account.ts';
-import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
+import type { OpenSink } from './byte-ends.ts';
+import { endpoint, outputEndpoint } from './endpoint-specs.ts';
+import { openSink, openSource } from './endpoints.ts';
 import { rejectsOf } from './rejects-file.ts';
 import { runOnce } from './run-once.ts';
 import type { Scoring } from './spec.ts';
-import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
-import { storedBytes } from './stored-bytes.ts';
-import { connectionOf } from './topics/kafka-connection.ts';
+import { echoOf, interpretationOf, type RunSpec, scoringOf } from './spec.ts';
 
 export interface UploadSpec extends RunSpec {
   source: UploadSource;
@@ -49,7 +50,7 @@ interface UploadRun {
 
 /** Where the predictions of an upload go, for people. */
 export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
-  sink.type === 'kafka' ? `topic ${sink.topic}` : outputName((sink as FileSink).path, { name: id });
+  outputEndpoint(sink, { name: id })?.name ?? `topic ${connectorOf(sink).nameOf(sink)}`;
 
 /**
  * Scores an upload into the sink of its pipeline. Repeated after a failure, it ends with the same file, or continues in the
@@ -67,7 +68,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   const set = new CommitSet();
   try {
     const sink = await openUploadSink(run, set);
-    const scoring = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
+    const scoring = scoringOf(spec, echoOf(spec.sink));
     return await runOnce({
       model: hosted.model,
       pool: hosted.pool,
@@ -96,32 +97,13 @@ async function openUploadSink(
   set: CommitSet,
 ): Promise<OpenSink> {
   const { sink } = spec;
-  if (sink.type === 'kafka') {
-    const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
-      import('./topics/topic-sink.ts'),
-      import('./topics/record-format.ts'),
-    ]);
-    const { encode } = await recordFormat(spec);
-    const connection = connectionOf(spec.kafka);
-    const headers = trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) };
-    if (spec.delivery === 'at_least_once') {
-      const { openTopicSink } = await import('./topics/topic-sink.ts');
-      const topic = await openTopicSink({ connection, sink, encode, headers });
-      return { ...topic, commit: () => topic.close(), abort: () => topic.close() };
-    }
-    return openUploadTopicSink({
-      connection,
-      sink,
-      encode,
-      headers,
-      id: `sluice-upload-${name}-${id}`,
-      beforeResume: () => assertUnchanged(file, sha256),
-      transactionRows: spec.transaction_rows,
-      transactionTimeoutMs: spec.transaction_timeout_ms,
-    });
+  const connector = connectorOf(sink);
+  if (connector.openUploadSink) {
+    const beforeResume = () => assertUnchanged(file, sha256);
+    return connector.openUploadSink(sink, { pipeline: spec, id: `sluice-upload-${name}-${id}`, trace, beforeResume });
   }
-  if (sink.type !== 'file') throw new SluiceError('usage', 'predictions of an upload go to a topic or to files');
-  const target = endpoint(outputName(sink.path, { name: id }), sink, 'csv');
+  const target = outputEndpoint(sink, { name: id });
+  if (target === null) throw new SluiceError('usage', 'predictions of an upload go to a topic or to files');
   await mkdir(path.dirname(target.name), { recursive: true });
   const passthrough = spec.score.passthrough ?? [];
   const interpretation = interpretationOf(spec);

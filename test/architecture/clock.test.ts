@@ -22,7 +22,7 @@ const EXEMPT: Record<string, string> = {
   'inference/explain/hybrids.ts': 'measures how long one block computes',
   'inference/sandbox/probe-entry.ts': 'measures how fast a model computes in a process of its own',
   'io/sink/owner.ts': 'makes a name unique where no process table is readable',
-  'kafka/kafkajs/repairs.ts':
+  'connectors/kafka/kafkajs/repairs.ts':
     'compares with throttledUntil (Date.now()) and authenticatedAt (process.hrtime()) of the client',
 };
 

@@ -1,20 +1,24 @@
 // Every flag, every key and every query parameter stands in its page, and no page names a flag that is not there.
+
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { SCORING } from '../../src/config/options/scoring.ts';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
-import { DELIMITER_NAMES, FILE_FORMATS, namedFormat } from '../../src/core/file-format.ts';
+import { endSchemas } from '../../src/connectors/connectors.ts';
+import { DELIMITER_NAMES, FILE_FORMATS } from '../../src/core/file-format.ts';
 import { COMMAND_TABLES } from '../../src/doors/commands/flags/all-commands.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
-import { DELIMITERS } from '../../src/io/decode/header.ts';
+import { DELIMITERS } from '../../src/formats/delimited/header.ts';
+import { namedFormat } from '../../src/formats/formats.ts';
+import { ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { outermost, PARTS } from '../../tools/docs/pipeline-page.ts';
 import { keysOf } from '../../tools/docs/schema-table.ts';
 import { openApiDocument } from '../support/openapi-document.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = await endSchemas();
 
 /** The command line, made by the very functions that make it for people. */
 async function program(): Promise<Command> {

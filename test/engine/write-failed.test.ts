@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
-import { fitHeader } from '../../src/io/decode/header.ts';
+import { fitHeader } from '../../src/formats/delimited/header.ts';
 import { cutWhole } from '../../src/io/source/block-cutter.ts';
 import { DelimitedScanner } from '../../src/io/source/delimited-scanner.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';

@@ -61,7 +61,7 @@ test('the nearest tests come first', () => {
   expect(names.every((name) => existsSync(name))).toBe(true);
   // Not the tests of API keys, which have a word of the name.
   expect(tests.of('src/doors/http/access/issuer-keys.ts')[0]!.test).toBe('test/doors/http/tokens.test.ts');
-  expect(tests.reaches('test/oracle/first-difference.ts', 'src/io/decode/json-decoder.ts')).toBe(true);
+  expect(tests.reaches('test/oracle/first-difference.ts', 'src/formats/json/json-decoder.ts')).toBe(true);
   expect(tests.reaches('test/oracle/first-difference.ts', 'test/security/attacks.ts')).toBe(false);
 });
 

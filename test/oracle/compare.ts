@@ -3,7 +3,7 @@
 import { tableFromIPC } from '@uwdata/flechette';
 import { parse } from 'csv-parse/sync';
 import { parquetReadObjects } from 'hyparquet';
-import { decoderOverride } from '../../src/io/decode/decoder-override.ts';
+import { decoderOverride } from '../../src/formats/decode/decoder-override.ts';
 import type { Case } from './combinations.ts';
 import type { Outcome } from './entries.ts';
 import { outputDelimiter } from './entries.ts';

@@ -1,17 +1,20 @@
 // Every option of every entry point is crossed, or has a test of its own that is named here: a new option fails until it is classified.
+
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import { expect, test } from 'vitest';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { pipelineSchema } from '../../src/config/pipeline-schema.ts';
+import { endSchemas } from '../../src/connectors/connectors.ts';
 import { SCORE_COMMANDS, SHARD_COMMANDS } from '../../src/doors/commands/flags/score-flags.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
+import { pipelineSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { featureKeys } from '../../src/runs/complete-pipeline.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = endSchemas();
 
 /** Test files of this folder that vary an option. */
 const CROSSED = {
@@ -42,7 +45,7 @@ const SCORING: Classified = {
   block_bytes: 'crossings',
   read_bytes: 'crossings',
   max_row_bytes: 'options',
-  max_columns: 'test/io/decode',
+  max_columns: 'test/formats/decode',
   delimiter: 'crossings',
   input_format: 'crossings',
   input_compression: 'crossings',
@@ -125,9 +128,9 @@ const PIPELINE: Classified = {
   'score.*': 'crossings',
   'score.interactions': 'interpretation',
   'score.max_evaluations': 'test/runs/asked-models.test.ts',
-  'score.batch_wait_ms': 'test/kafka/pipeline.test.ts',
+  'score.batch_wait_ms': 'test/connectors/kafka/pipeline.test.ts',
   'score.record_bytes': 'options',
-  'score.max_columns': 'test/io/decode',
+  'score.max_columns': 'test/formats/decode',
   on_invalid: 'crossings',
   allow_empty: 'crossings',
   manifest: 'crossings',
@@ -135,12 +138,12 @@ const PIPELINE: Classified = {
   checkpoint_every: 'processes',
   report: 'options',
   delivery: 'test/runs/pipelines.test.ts',
-  transaction_rows: 'test/kafka/processor.test.ts',
-  commit_interval_ms: 'test/kafka/processor.test.ts',
-  transaction_timeout_ms: 'test/kafka/topic-table.test.ts',
-  'kafka.*': 'test/kafka/client',
+  transaction_rows: 'test/connectors/kafka/processor.test.ts',
+  commit_interval_ms: 'test/connectors/kafka/processor.test.ts',
+  transaction_timeout_ms: 'test/connectors/kafka/topic-table.test.ts',
+  'kafka.*': 'test/connectors/kafka/client',
   'kafka.brokers': 'servers',
-  'schema_registry.*': 'test/kafka/schema-registry.test.ts',
+  'schema_registry.*': 'test/connectors/kafka/schema-registry.test.ts',
   ...Object.fromEntries(Object.entries(GATE).map(([key, where]) => [`gate.${key}`, where])),
   ...SEALS,
   // Sources.
@@ -152,33 +155,33 @@ const PIPELINE: Classified = {
   'source.stdio.*': 'processes',
   'source.stdio.trailer.*': 'test/runs/control-totals.test.ts',
   'source.postgres.*': 'servers',
-  'source.postgres.query': 'test/postgres/query-source.test.ts',
-  'source.postgres.connect_timeout_ms': 'test/postgres/query-source.test.ts',
-  'source.postgres.statement_timeout_ms': 'test/postgres/query-source.test.ts',
-  'source.upload.*': 'test/kafka/upload.test.ts',
-  'source.kafka.*': 'test/kafka/pipeline.test.ts',
+  'source.postgres.query': 'test/connectors/postgres/query-source.test.ts',
+  'source.postgres.connect_timeout_ms': 'test/connectors/postgres/query-source.test.ts',
+  'source.postgres.statement_timeout_ms': 'test/connectors/postgres/query-source.test.ts',
+  'source.upload.*': 'test/connectors/kafka/upload.test.ts',
+  'source.kafka.*': 'test/connectors/kafka/pipeline.test.ts',
   'source.kafka.topic': 'servers',
-  'source.kafka.format': 'test/kafka/schemas.test.ts',
-  'source.kafka.reader_schema.*': 'test/kafka/schemas.test.ts',
-  'source.kafka.topics': 'test/kafka/several-topics.test.ts',
-  'source.kafka.topic_pattern': 'test/kafka/several-topics.test.ts',
+  'source.kafka.format': 'test/connectors/kafka/schemas.test.ts',
+  'source.kafka.reader_schema.*': 'test/connectors/kafka/schemas.test.ts',
+  'source.kafka.topics': 'test/connectors/kafka/several-topics.test.ts',
+  'source.kafka.topic_pattern': 'test/connectors/kafka/several-topics.test.ts',
   // Sinks.
   'sink.file.*': 'crossings',
   'sink.file.roll_rows': 'test/kafka/pipeline.test.ts',
   'sink.file.roll_ms': 'test/runs/read-pipeline.test.ts',
   'sink.stdio.*': 'processes',
   'sink.postgres.*': 'servers',
-  'sink.postgres.key': 'test/postgres/table-sink.test.ts',
-  'sink.postgres.mode': 'test/postgres/table-sink.test.ts',
-  'sink.postgres.connect_timeout_ms': 'test/postgres/table-sink.test.ts',
-  'sink.postgres.statement_timeout_ms': 'test/postgres/table-sink.test.ts',
-  'sink.kafka.*': 'test/kafka/pipeline.test.ts',
-  'sink.kafka.format': 'test/kafka/schemas.test.ts',
+  'sink.postgres.key': 'test/connectors/postgres/table-sink.test.ts',
+  'sink.postgres.mode': 'test/connectors/postgres/table-sink.test.ts',
+  'sink.postgres.connect_timeout_ms': 'test/connectors/postgres/table-sink.test.ts',
+  'sink.postgres.statement_timeout_ms': 'test/connectors/postgres/table-sink.test.ts',
+  'sink.kafka.*': 'test/connectors/kafka/pipeline.test.ts',
+  'sink.kafka.format': 'test/connectors/kafka/schemas.test.ts',
   'sink.kafka.topic': 'servers',
   'dead_letter.file.*': 'crossings',
-  'dead_letter.postgres.*': 'test/kafka/topic-table.test.ts',
-  'dead_letter.kafka.*': 'test/kafka/doors.test.ts',
-  'dead_letter.kafka.retry.*': 'test/kafka/retries.test.ts',
+  'dead_letter.postgres.*': 'test/connectors/kafka/topic-table.test.ts',
+  'dead_letter.kafka.*': 'test/connectors/kafka/doors.test.ts',
+  'dead_letter.kafka.retry.*': 'test/connectors/kafka/retries.test.ts',
 };
 
 const QUERY: Classified = {

@@ -16,7 +16,7 @@ export const RUN_FAULTS: readonly Fault[] = [
     ['the expected number of rows is not compared', 'said.filter(({ value }) => value !== rows)', 'said.filter(({ value }) => value < 0 && value !== rows)'],
     ['the digest is not compared', '.filter(({ value }) => value !== this.#digest)', ".filter(({ value }) => value === '')"],
   ]),
-  ...inFile('src/io/format/rejects.ts', [
+  ...inFile('src/formats/delimited/rejects.ts', [
     ['a rejects file has the row after', 'return `${at.row},', 'return `${at.row + 1},'],
     ['a rejects file has the line before', ',${at.line},', ',${at.line - 1},'],
     ['the columns of a rejects file are swapped', 'for (const text of at.echoed) echoed', 'for (const text of [...at.echoed].reverse()) echoed'],

@@ -6,7 +6,8 @@ import { parquetWriteBuffer } from 'hyparquet-writer';
 import { type MeasureOptions, measureOutcomes } from '../../src/outcomes/measure-outcomes.ts';
 import type { RowSource } from '../../src/outcomes/row-batch.ts';
 import { tableRows } from '../../src/outcomes/table-rows.ts';
-import { endpoint, openSource } from '../../src/runs/endpoints.ts';
+import { endpoint } from '../../src/runs/endpoint-specs.ts';
+import { openSource } from '../../src/runs/endpoints.ts';
 
 export type Row = Readonly<Record<string, string | number | boolean | null>>;
 

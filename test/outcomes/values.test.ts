@@ -1,13 +1,13 @@
 // Predictions with a schema, as the sinks of topics write them, are the rows that JSON would be.
 import { expect, test } from 'vitest';
-import { PREDICTION_FIELDS } from '../../src/io/format/prediction-fields.ts';
-import { openAvroEncoder } from '../../src/kafka/schemas/avro-predictions.ts';
-import { readAvro } from '../../src/kafka/schemas/avro-values.ts';
-import { openJsonEncoder } from '../../src/kafka/schemas/json-predictions.ts';
-import { openProtobufEncoder } from '../../src/kafka/schemas/protobuf-predictions.ts';
-import { readProtobuf } from '../../src/kafka/schemas/protobuf-values.ts';
-import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../src/kafka/schemas/schema-registry.ts';
-import { readJson } from '../../src/kafka/schemas/value-codec.ts';
+import { openAvroEncoder } from '../../src/formats/avro/avro-predictions.ts';
+import { readAvro } from '../../src/formats/avro/avro-values.ts';
+import { openJsonEncoder } from '../../src/formats/json-schema/json-predictions.ts';
+import { openProtobufEncoder } from '../../src/formats/protobuf/protobuf-predictions.ts';
+import { readProtobuf } from '../../src/formats/protobuf/protobuf-values.ts';
+import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../src/formats/schemas/schema-registry.ts';
+import { readJson } from '../../src/formats/schemas/value-codec.ts';
+import { PREDICTION_FIELDS } from '../../src/formats/write/prediction-fields.ts';
 import { ObjectColumns } from '../../src/outcomes/row-batch.ts';
 
 const PREDICTIONS = [

@@ -12,7 +12,7 @@ import { merge } from '../../src/doors/commands/merge.ts';
 import { score } from '../../src/doors/commands/score.ts';
 import { BlockDigests, type BlockRange, locateChanges } from '../../src/proof/block-digests.ts';
 import { readManifest, type Verified, verifyOutput } from '../../src/runs/checks/verify-output.ts';
-import { endpoint } from '../../src/runs/endpoints.ts';
+import { endpoint } from '../../src/runs/endpoint-specs.ts';
 import { planShards } from '../../src/runs/shards/plan-shards.ts';
 import { planText } from '../../src/runs/shards/shard-plan.ts';
 import { scratch } from '../support/cli.ts';

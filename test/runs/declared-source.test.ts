@@ -1,13 +1,14 @@
 // Declarations through the doors that take them: flags, pipelines, lint; and what is said where one is missing or wrong.
+
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import type { FileSource } from '../../src/config/pipeline-schema.ts';
+import type { FileSource } from '../../src/connectors/file/file-options.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { pipelineOf } from '../../src/runs/complete-pipeline.ts';
-import { endpoint } from '../../src/runs/endpoints.ts';
+import { endpoint } from '../../src/runs/endpoint-specs.ts';
 import { differencesOf, identityOf } from '../../src/runs/plugins/interrupted-run.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { encoded } from '../support/encodings.ts';

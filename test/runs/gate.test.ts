@@ -1,9 +1,10 @@
 // What the gate stops and what it lets pass: planted faults of columns, clean files, and limits one by one.
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { gateSaid } from '../../src/config/gate-flags.ts';
-import type { GateLimits } from '../../src/config/pipeline-schema.ts';
+import type { GateLimits } from '../../src/config/options/gate-limits.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { ColumnDrift, DriftReport } from '../../src/drift/drift-report.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';

@@ -1,4 +1,5 @@
 // One byte of one file of a package is another one: no door scores with it, and a service that has the package goes on with what it has.
+
 import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
 import path from 'node:path';
 import { expect, test } from 'vitest';

@@ -358,10 +358,10 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'a formula with @, a tab or CR',
-    file: 'src/io/format/delimited.ts',
+    file: 'src/formats/delimited/delimited-formatter.ts',
     find: 'const FORMULA = /^[=+\\-@\\t\\r]/;',
     replace: 'const FORMULA = /^[=+-]/;',
-    test: 'test/io/format/predictions.test.ts',
+    test: 'test/formats/write/predictions.test.ts',
   },
   {
     name: 'text of an input in an explanation',

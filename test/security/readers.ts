@@ -6,16 +6,16 @@ import avro from 'avsc';
 import protobuf from 'protobufjs';
 import { parseYaml } from '../../src/config/yaml-document.ts';
 import { SluiceError } from '../../src/core/errors.ts';
+import { openArrow } from '../../src/formats/arrow/arrow-table.ts';
+import { readAvro } from '../../src/formats/avro/avro-values.ts';
+import { ColumnLines, ColumnTable } from '../../src/formats/columns/column-table.ts';
+import type { ColumnSource } from '../../src/formats/columns/line-batch.ts';
+import { TableBudget } from '../../src/formats/columns/table-limits.ts';
+import { openParquet } from '../../src/formats/parquet/parquet-file.ts';
+import { readProtobuf } from '../../src/formats/protobuf/protobuf-values.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
 import { traceModel } from '../../src/inference/onnx/trace.ts';
-import { openArrow } from '../../src/io/columns/arrow-table.ts';
-import { ColumnLines, ColumnTable } from '../../src/io/columns/column-table.ts';
-import type { ColumnSource } from '../../src/io/columns/line-batch.ts';
-import { openParquet } from '../../src/io/columns/parquet-file.ts';
-import { TableBudget } from '../../src/io/columns/table-limits.ts';
-import { readAvro } from '../../src/kafka/schemas/avro-values.ts';
-import { readProtobuf } from '../../src/kafka/schemas/protobuf-values.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
 import { type Dice, mutate, mutateText } from './mutate.ts';
 
@@ -23,7 +23,7 @@ import { type Dice, mutate, mutateText } from './mutate.ts';
 export type Attempt = (dice: Dice) => Promise<void>;
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-const TABLES = path.join(ROOT, 'test/io/columns/fixtures');
+const TABLES = path.join(ROOT, 'test/formats/columns/fixtures');
 const filesOf = (folder: string, ending: RegExp): Buffer[] =>
   readdirSync(folder)
     .filter((name) => ending.test(name))

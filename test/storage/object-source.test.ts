@@ -1,7 +1,7 @@
 // Objects as they are read: the whole, ranges of it, and texts, whatever becomes of the memory they came in.
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { storedBytes, storedSize, storedText } from '../../src/connectors/stored-bytes.ts';
 import { Random } from '../../src/core/random.ts';
-import { storedBytes, storedSize, storedText } from '../../src/runs/stored-bytes.ts';
 import { openObject } from '../../src/storage/object-source.ts';
 import { AwsEndpoints } from '../support/aws-endpoints.ts';
 

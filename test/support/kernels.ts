@@ -1,15 +1,15 @@
 // Every kernel of the engine, made as a stream or a model makes it.
 import { newBatch } from '../../src/core/batch.ts';
+import { RowKernel } from '../../src/formats/decode/row-kernel.ts';
+import { delimitedRows } from '../../src/formats/delimited/row-program.ts';
+import { jsonRows } from '../../src/formats/json/json-row-program.ts';
+import { PlainAnswers } from '../../src/formats/write/answer-kernel.ts';
 import { Encoder } from '../../src/inference/encode/encoder.ts';
 import { openNative } from '../../src/inference/evaluate/native/native-evaluator.ts';
 import { planNative } from '../../src/inference/evaluate/native/native-plan.ts';
 import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
-import { jsonRows } from '../../src/io/decode/json-row-program.ts';
-import { RowKernel } from '../../src/io/decode/row-kernel.ts';
-import { delimitedRows } from '../../src/io/decode/row-program.ts';
-import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
 import { ElementKernel } from '../../src/io/source/element-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
@@ -78,14 +78,14 @@ function answer(): void {
 
 /** Name → makes it; `rooms`: where its emitters are. */
 export const KERNELS: Readonly<Record<string, { make: () => void; room: string }>> = {
-  'row kernel': { make: () => row(true, true), room: 'src/io/decode/' },
-  'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
-  'JSON row kernel': { make: () => jsonRow(true), room: 'src/io/decode/' },
-  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/io/decode/' },
+  'row kernel': { make: () => row(true, true), room: 'src/formats/decode/' },
+  'row kernel for columns': { make: () => row(false, false), room: 'src/formats/decode/' },
+  'JSON row kernel': { make: () => jsonRow(true), room: 'src/formats/decode/' },
+  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/formats/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
   'element kernel': { make: elements, room: 'src/io/source/' },
-  'answer kernel': { make: answer, room: 'src/io/format/' },
+  'answer kernel': { make: answer, room: 'src/formats/write/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },
   'tree walk': { make: () => trees('walk'), room: 'src/inference/trees/' },
   'tree tables of doubles': {

@@ -1,13 +1,13 @@
 // Scores text in this process through the real engine and gives back what it wrote.
 import path from 'node:path';
 import type { RunCounts } from '../../src/engine/counts.ts';
+import { rejectsHeader } from '../../src/formats/delimited/rejects.ts';
 import type { InterpretationSpec } from '../../src/inference/explain/interpretation.ts';
-import { rejectsHeader } from '../../src/io/format/rejects.ts';
 import type { ByteSink } from '../../src/io/sink/byte-sink.ts';
 import { type ByteSource, fromStream } from '../../src/io/source/byte-source.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
-import { type OpenSink, withOutput } from '../../src/runs/endpoints.ts';
+import { type OpenSink, withOutput } from '../../src/runs/byte-ends.ts';
 import { InputScorer, type InputScorerOptions } from '../../src/runs/input-scorer.ts';
 import type { RejectsPart } from '../../src/runs/rejects-file.ts';
 import { inChunks } from './blocks.ts';

@@ -1,12 +1,15 @@
 // Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
 
 import { type TSchema, Type } from 'typebox';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
-import { KafkaSchema, pipelineSchema, SchemaRegistrySchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { connectorNamed, endSchemas } from '../../src/connectors/connectors.ts';
+import { KafkaSchema, SchemaRegistrySchema } from '../../src/connectors/kafka/kafka-options.ts';
+import { pipelineSchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { featureKeys } from '../../src/runs/complete-pipeline.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
+
+const { sources: SOURCES, sinks: SINKS, deadLetters: DEAD_LETTERS } = endSchemas();
 
 const byType = (end: string, schemas: Readonly<Record<string, TSchema>>) =>
   Object.entries(schemas).map(([type, schema]) => [`${end}: type ${type}`, schema] as const);
@@ -20,6 +23,12 @@ export const PARTS: readonly (readonly [title: string, schema: TSchema])[] = [
   ['kafka', KafkaSchema],
   ['schema_registry', SchemaRegistrySchema],
 ];
+
+/** The link to the page of a connector; empty: this page is its page, or the part is no end. */
+function pageOf(title: string): string {
+  const page = connectorNamed(title.split(' type ')[1])?.page ?? 'pipelines.md';
+  return page === 'pipelines.md' ? '' : `See [${page}](${page}).\n\n`;
+}
 
 /** Keys of the outermost mapping that have no table of their own. */
 export function outermost(): TSchema {
@@ -42,7 +51,7 @@ export function pipelineJsonSchema(): string {
 export function pipelinePage(): string {
   return `# Pipelines
 A pipeline is a YAML file: a source of applications, how they are scored, a sink for the predictions. The tables are generated from
-\`src/config/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
+\`src/pipeline/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
 [pipeline.schema.json](pipeline.schema.json).
 
 \`\`\`yaml
@@ -76,7 +85,7 @@ adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-s
 
 Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
 \`isolation.level=read_committed\`. It holds under kill -9, SIGSTOP beyond the session time, rebalances and restarts of brokers;
-\`src/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A member has one transaction at a
+\`src/connectors/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A member has one transaction at a
 time, for all its partitions, of up to \`transaction_rows\` records. \`commit_interval_ms\` says how long after the beginning of one transaction the
 next one may begin, \`score.batch_wait_ms\` how long records may wait for others: with 20 and 20 an answer takes some 25 ms (\`npm run
 kafka:latency\`); 100 and 50 take less CPU. Who is killed without an \`instance_id\` may hold up readers for \`transaction_timeout_ms\`.
@@ -240,6 +249,6 @@ cases:
 
 ${schemaTable(outermost())}
 
-${PARTS.map(([title, schema]) => `### ${title}\n\n${schemaTable(schema)}`).join('\n\n')}
+${PARTS.map(([title, schema]) => `### ${title}\n\n${pageOf(title)}${schemaTable(schema)}`).join('\n\n')}
 `;
 }

@@ -24,7 +24,7 @@ const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
   // Before Node keeps what it compiles.
   ['boot', ['main.js']],
   // Before the first worker is started; and what of the workers' modules every command has.
-  ['early', ['inference/sandbox/kept-verdicts.js', 'engine/early-thread.js', 'io/decode/decoder-override.js']],
+  ['early', ['inference/sandbox/kept-verdicts.js', 'engine/early-thread.js', 'formats/decode/decoder-override.js']],
   ['worker', ['engine/worker-entry.js', 'engine/inline-scorer.js']],
   // Of every command.
   ['cli', ['cli.js', 'doors/commands/flags/command-spec.js']],

@@ -1,4 +1,5 @@
 // Limits of the gate: how far an input may be from the training before a run ends instead of publishing.
+import type { Static } from 'typebox';
 import { Type } from '../schema.ts';
 import { closed, whole } from './describe-option.ts';
 
@@ -59,3 +60,5 @@ export const GATE_FLAGS = {
   max_score_psi: { schema: max_score_psi() },
   min_rows: { schema: min_rows() },
 } as const;
+
+export type GateLimits = Static<typeof GateSchema>;

@@ -1,6 +1,8 @@
 // `sluice verify` and `sluice replay`: an output against its manifest, offline; one row of it scored again.
+
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
+import { isQuery } from '../../connectors/connectors.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 import { loadPackage } from '../../model/package/load-package.ts';
@@ -77,7 +79,7 @@ interface ReplayedWith {
 
 async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedWith> {
   const { predicate } = await readManifest(output, await publicKey(flags.key));
-  if (flags.key === undefined && (predicate.options.source as { type?: unknown }).type === 'postgres') {
+  if (flags.key === undefined && isQuery(predicate.options.source)) {
     const why = 'the manifest names the database to query, and an unsigned manifest can be forged';
     throw new SluiceError('usage', `replaying a query needs --key: ${why}`);
   }

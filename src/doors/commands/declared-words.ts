@@ -1,5 +1,6 @@
 // What flags declare of an input, in the words of a pipeline.
-import type { UploadSource } from '../../config/pipeline-schema.ts';
+
+import type { UploadSource } from '../../connectors/upload/upload-options.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ScoreFlags } from './flags/score-flags.ts';
 

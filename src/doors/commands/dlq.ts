@@ -1,13 +1,13 @@
 // `sluice dlq list`, `show`, `count`, `replay` and `drop`: the dead-letter queue.
 import type { Command } from 'commander';
-import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import { DeadLetterCounter, selects } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { DeadLetterTopic } from '../../connectors/kafka/dlq/dead-letter-topic.ts';
+import { type SettleOptions, settleDeadLetters } from '../../connectors/kafka/dlq/settle-dead-letters.ts';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { DeadLetterCounter, selects } from '../../kafka/dlq/dead-letter.ts';
-import { DeadLetterTopic } from '../../kafka/dlq/dead-letter-topic.ts';
-import { type SettleOptions, settleDeadLetters } from '../../kafka/dlq/settle-dead-letters.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { readPipeline } from '../../runs/read-pipeline.ts';
-import { connectionOf } from '../../runs/topics/kafka-connection.ts';
 import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';

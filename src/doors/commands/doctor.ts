@@ -1,10 +1,12 @@
 // `sluice doctor`: checks this machine and its configuration. One line for each finding, exit code 1 if there is an error.
+
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
+import { CONNECTORS, connectorOf } from '../../connectors/connectors.ts';
 import { asSluiceError } from '../../core/errors.ts';
 import { OLDEST_NODE, VERSION } from '../../core/version.ts';
 import { readPipeline } from '../../runs/read-pipeline.ts';
@@ -79,8 +81,9 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   if (flags.pipeline !== undefined) {
     await look('pipeline', async () => {
       const pipeline = await readPipeline(flags.pipeline!);
-      if (![pipeline.source, pipeline.sink].some((end) => end.type === 'kafka')) return `${flags.pipeline} is valid`;
-      const { checkTopics } = await import('../../runs/topics/topic-checks.ts');
+      if (![pipeline.source, pipeline.sink].some((end) => connectorOf(end) === CONNECTORS.kafka))
+        return `${flags.pipeline} is valid`;
+      const { checkTopics } = await import('../../connectors/kafka/topic-checks.ts');
       const { topics, notices } = await checkTopics(pipeline);
       for (const word of notices) say('pipeline', 'warning', word);
       const facts = topics.map((t) => `${t.topic} (${t.partitions} partitions)`);

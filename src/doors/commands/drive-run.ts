@@ -1,4 +1,5 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
+import { isEndless } from '../../connectors/connectors.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -69,7 +70,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     lines.started();
     result = await awaitEnd(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    exitCode = context.account.totals.rejected > 0 && spec.source.type !== 'kafka' ? EXIT.rejected : EXIT.done;
+    exitCode = context.account.totals.rejected > 0 && !isEndless(spec.source) ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');
@@ -135,12 +136,12 @@ function tellSummary(
   const { totals } = account;
   const found = findings.inputs;
   const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
-  const failed = result === null && spec.source.type !== 'kafka';
+  const failed = result === null && !isEndless(spec.source);
   if (failed && totals.rows === 0 && !(stopped && options.json)) return;
   if (options.json) {
     const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift, found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
-  } else if (!options.quiet && spec.source.type !== 'kafka') {
+  } else if (!options.quiet && !isEndless(spec.source)) {
     process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found));
   }
 }

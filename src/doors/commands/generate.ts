@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';
-import { DELIMITERS } from '../../io/decode/header.ts';
+import { DELIMITERS } from '../../formats/delimited/header.ts';
 import { openFileSink, openStreamSink, putFile } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';

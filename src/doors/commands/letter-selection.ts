@@ -1,7 +1,8 @@
 // Flags that select dead letters, as a selection.
+
+import type { DeadLetterSelection } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { OffsetRanges } from '../../connectors/kafka/dlq/offset-ranges.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { DeadLetterSelection } from '../../kafka/dlq/dead-letter.ts';
-import { OffsetRanges } from '../../kafka/dlq/offset-ranges.ts';
 
 export interface SelectionFlags {
   code?: string;

@@ -1,8 +1,8 @@
 // Dead letters as lines, blocks and JSON. Headers may come from foreign writers, so terminal control sequences are printed as text.
 
-import { type DeadLetterTally, whyUnusable } from '../../kafka/dlq/dead-letter.ts';
-import type { FoundDeadLetter } from '../../kafka/dlq/dead-letter-topic.ts';
-import type { SettleReport } from '../../kafka/dlq/settle-dead-letters.ts';
+import { type DeadLetterTally, whyUnusable } from '../../connectors/kafka/dlq/dead-letter.ts';
+import type { FoundDeadLetter } from '../../connectors/kafka/dlq/dead-letter-topic.ts';
+import type { SettleReport } from '../../connectors/kafka/dlq/settle-dead-letters.ts';
 
 const CONTROL = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 const harmless = (text: string): string => text.replace(CONTROL, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);

@@ -1,6 +1,7 @@
 // `sluice merge`: joins the parts of a plan into the outputs of a single run.
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
+import { putStored } from '../../connectors/stored-bytes.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';
@@ -20,7 +21,6 @@ import {
   refuseNothingIn,
 } from '../../runs/shards/merge-parts.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
-import { putStored } from '../../runs/stored-bytes.ts';
 import { equation } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
 import { addFlags } from './flags/command-spec.ts';

@@ -1,10 +1,14 @@
 // Where `sluice outcomes` reads predictions and outcomes: files, or topics of a pipeline.
-import type { Pipeline } from '../../config/pipeline-schema.ts';
+
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { sidecarKind } from '../../core/file-names.ts';
+import { isPattern, sidecarKind } from '../../core/file-names.ts';
 import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
-import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
+import type { Endpoint } from '../../runs/endpoint-specs.ts';
+import { endpoint, inputsOf } from '../../runs/endpoint-specs.ts';
+import { openSource } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import type { OutcomesFlags } from './flags/output-flags.ts';
@@ -55,7 +59,7 @@ export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]>
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
     throw new SluiceError('usage', 'the pipeline writes to no topic: name files of predictions');
-  const { topicsOf } = await import('../../runs/topics/record-format.ts');
+  const { topicsOf } = await import('../../connectors/kafka/topics.ts');
   return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
 }
 
@@ -70,8 +74,8 @@ async function topicSource(
 ): Promise<RowSource> {
   const [{ topicRows }, { connectionOf }, { valueReader }] = await Promise.all([
     import('../../outcomes/topic-rows.ts'),
-    import('../../runs/topics/kafka-connection.ts'),
-    import('../../runs/topics/record-format.ts'),
+    import('../../connectors/kafka/connection-settings.ts'),
+    import('../../connectors/kafka/record-values.ts'),
   ]);
   let told = false;
   const table = {

@@ -1,4 +1,5 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
+
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
@@ -6,7 +7,7 @@ import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
 import type { OutcomeReport } from '../../outcomes/outcome-report.ts';
 import type { MonthColumn } from '../../outcomes/read-labels.ts';
 import { isModelName } from '../../outcomes/read-predictions.ts';
-import { endpoint } from '../../runs/endpoints.ts';
+import { endpoint } from '../../runs/endpoint-specs.ts';
 import { readPipeline } from '../../runs/read-pipeline.ts';
 import { addFlags } from './flags/command-spec.ts';
 import { OUTCOME_COMMANDS, type OutcomesFlags } from './flags/output-flags.ts';

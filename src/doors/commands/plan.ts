@@ -1,18 +1,20 @@
 // `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
+
 import type { Command } from 'commander';
-import type { FileSource } from '../../config/pipeline-schema.ts';
+import type { FileSource } from '../../connectors/file/file-options.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { putStored } from '../../connectors/stored-bytes.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { localTime } from '../../core/time-of-day.ts';
-import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
+import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
 import { clock, count } from '../../monitor/progress.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
-import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
+import { type Endpoint, inputsOf } from '../../runs/endpoint-specs.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { type Estimate, estimate, MARGIN, type Measured, measureSample } from '../../runs/shards/estimate.ts';
 import { planShards } from '../../runs/shards/plan-shards.ts';
 import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';
-import { putStored } from '../../runs/stored-bytes.ts';
 import { addFlags, given } from './flags/command-spec.ts';
 import { type PlanFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { openRegistry } from './open-registry.ts';

@@ -1,5 +1,7 @@
 // Log events of a run: start, progress, end, and uncaught errors.
+
 import { randomUUID } from 'node:crypto';
+import { isEndless } from '../../connectors/connectors.ts';
 import { onBackgroundFault } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
@@ -75,7 +77,7 @@ export function runLog(
       return {
         stop() {
           stopTimer(timer);
-          if (source.type === 'kafka') tell();
+          if (isEndless(source)) tell();
         },
       };
     },

@@ -1,4 +1,5 @@
 // Metrics of a run from the command line: served at a port, written to a file or a push gateway. Loaded only where they are requested.
+import { isEndless } from '../../connectors/connectors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import type { RunEnd } from '../../monitor/left-metrics.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -19,11 +20,11 @@ export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promis
   // An error in it must be reported before the run.
   if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
-  const wanted = asked || spec.source.type === 'kafka';
+  const wanted = asked || isEndless(spec.source);
   // Loaded only if metrics are served, because a run of files must not pay for them.
   if (!wanted) return null;
   const { Metrics } = await import('../../monitor/metrics.ts');
-  return new Metrics(spec.source.type === 'kafka' ? 'topic_run' : 'batch_run');
+  return new Metrics(isEndless(spec.source) ? 'topic_run' : 'batch_run');
 }
 
 export async function openMetrics(

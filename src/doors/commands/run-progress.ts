@@ -1,4 +1,5 @@
 // Follows a run to its end: progress, an estimate of its duration, and what a signal does.
+import { isEndless } from '../../connectors/connectors.ts';
 import { inBackground } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
@@ -53,7 +54,7 @@ export async function awaitEnd(
   options: { stopMs?: number | undefined; quiet?: boolean | undefined },
   { signal, seconds, lines }: { signal: AbortSignal; seconds: () => number; lines: RunLog },
 ): Promise<RunResult | null> {
-  const topic = spec.source.type === 'kafka';
+  const topic = isEndless(spec.source);
   const stop = () => {
     if (topic) {
       const says = words`stopping: work in progress may finish within ${options.stopMs ?? 0} ms`;

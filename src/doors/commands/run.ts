@@ -1,7 +1,9 @@
 // `sluice run`, `lint` and `test`: pipelines.
+
 import path from 'node:path';
 import type { Command } from 'commander';
-import type { GateLimits } from '../../config/pipeline-schema.ts';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
+import { isEndless } from '../../connectors/connectors.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -100,16 +102,12 @@ async function declarationMisfit(
   { source, sink, score }: Awaited<ReturnType<typeof readPipeline>>,
   manifest: Manifest,
 ): Promise<string | null> {
-  const { declaredBy } = await import('../../runs/spec.ts');
+  const { declaredBy, echoOf } = await import('../../runs/spec.ts');
   const declared = declaredBy(source);
   if (declared === null) return null;
-  const { checkDeclaration } = await import('../../io/decode/declared-parts.ts');
+  const { checkDeclaration } = await import('../../formats/declared-parts.ts');
   try {
-    checkDeclaration(
-      declared,
-      manifest,
-      score.passthrough ?? (source.type === 'kafka' || sink.type === 'kafka' ? '*' : []),
-    );
+    checkDeclaration(declared, manifest, score.passthrough ?? (isEndless(source) ? '*' : echoOf(sink)));
     return null;
   } catch (error) {
     return asSluiceError(error, 'usage').message;
@@ -122,8 +120,12 @@ async function gateProblems(file: string, limits: GateLimits, manifest: Manifest
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {
-  const { predictionSchemaOf, schemaText, topicsOf } = await import('../../runs/topics/record-format.ts');
-  const { subjectOf } = await import('../../kafka/schemas/prediction-schema.ts');
+  const [{ predictionSchemaOf }, { topicsOf }, { RECORD_CODECS }] = await Promise.all([
+    import('../../connectors/kafka/record-values.ts'),
+    import('../../connectors/kafka/topics.ts'),
+    import('../../formats/record-formats.ts'),
+  ]);
+  const { subjectOf } = await import('../../formats/schemas/prediction-schema.ts');
   for (const file of files) {
     const pipeline = await readPipeline(file);
     const { sink } = pipeline;
@@ -132,7 +134,7 @@ async function printSchemas(files: readonly string[]): Promise<void> {
     const options = predictionSchemaOf(pipeline, sink.topic);
     const subjects = topicsOf(sink).map((topic) => subjectOf({ ...options, topic }));
     say(`${file}: ${sink.format} under ${[...new Set(subjects)].join(', ')}`);
-    out(await schemaText(sink.format, options));
+    out(await RECORD_CODECS[sink.format].schemaText(options));
   }
 }
 

@@ -1,9 +1,9 @@
 // `sluice score --plan`: the run of one shard. The plan alone decides where records end.
 
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
-import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
-import { STDIO } from '../../runs/endpoints.ts';
+import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { RunOption } from '../../runs/plugin.ts';
 import { RUN_OPTIONS } from '../../runs/plugins/plugin-list.ts';
 import { readPlan, type ShardPlan } from '../../runs/shards/shard-plan.ts';

@@ -1,13 +1,15 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
+
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
+import type { FileFormat } from '../../core/file-format.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
 import { passthroughNames } from '../../core/input-declaration.ts';
-import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
+import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
+import { KNOWN_ENDINGS, namedFormat } from '../../formats/formats.ts';
 import { pipelineOf } from '../../runs/complete-pipeline.ts';
-import { STDIO } from '../../runs/endpoints.ts';
 import { RUN_OPTIONS } from '../../runs/plugins/plugin-list.ts';
 import { type Resume, type RunSpec, refuseContradictions } from '../../runs/spec.ts';
 import { declaredSaid } from './declared-words.ts';

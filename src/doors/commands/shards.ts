@@ -1,16 +1,17 @@
 // `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
 import type { Command } from 'commander';
-import type { FileSource } from '../../config/pipeline-schema.ts';
+import type { FileSource } from '../../connectors/file/file-options.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { putStored } from '../../connectors/stored-bytes.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar, namedFormat } from '../../core/file-format.ts';
 import { saysOf } from '../../core/log.ts';
-import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
-import { inputsOf, STDIO } from '../../runs/endpoints.ts';
+import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
+import { isColumnar, namedFormat } from '../../formats/formats.ts';
+import { inputsOf } from '../../runs/endpoint-specs.ts';
 import { planShards } from '../../runs/shards/plan-shards.ts';
 import { type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-coordination.ts';
 import { planText, readPlan } from '../../runs/shards/shard-plan.ts';
-import { putStored } from '../../runs/stored-bytes.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import { addFlags, given } from './flags/command-spec.ts';

@@ -1,27 +1,12 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
-import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
-import { SluiceError } from '../../core/errors.ts';
+
+import { connectorOf, isEndless } from '../../connectors/connectors.ts';
+import { topicsWritten } from '../../connectors/kafka/topics.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { assertExplainable } from '../../engine/stream-spec.ts';
-import { kafkaClient } from '../../kafka/choose-client.ts';
-import type { KafkaConnection } from '../../kafka/client/connection.ts';
-import type { PartitionScanner } from '../../kafka/client/kafka-client.ts';
-import type { IncomingRecord } from '../../kafka/client/records.ts';
-import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { checkDelivery, interpretationOf } from '../spec.ts';
-import { connectionOf } from '../topics/kafka-connection.ts';
-import { withAdvice } from '../topics/kafka-error-messages.ts';
-import { recordFormat, topicsWritten } from '../topics/record-format.ts';
-import { recordScorer } from '../topics/record-scorer.ts';
-import { checkTopics } from '../topics/topic-checks.ts';
-import { kafkaPlacesOf, namedTopics } from '../topics/topic-source.ts';
-
-const RECORDS = 10;
-const FETCH_BYTES = 256 * 1024;
-/** Records behind a transaction that stays open for longer are not seen, ms. */
-const OPEN_TRANSACTION_MS = 3_000;
-
-type FromTopic = Pipeline & { source: KafkaSource };
 
 /** Reports its findings, a line each. @throws SluiceError what would prevent the run */
 export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
@@ -34,130 +19,14 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
   hosted.release();
   const interpretation = interpretationOf(pipeline);
   if (interpretation) assertExplainable(hosted.model, interpretation);
-  const { source, sink, dead_letter: letters } = pipeline;
-  if (source.type === 'kafka') await dryRunOfTopic({ ...pipeline, source }, context, log);
+  const { source } = pipeline;
+  // Kafka is loaded for those who use it.
+  const topics = () => import('../topics/topic-dry-run.ts');
+  if (isEndless(source)) await (await topics()).dryRunOfTopic(pipeline, context, log);
   else {
-    if (sink.type === 'kafka' || letters?.type === 'kafka') await describeTopics(pipeline, log);
-    const queried = source.type === 'postgres' ? (source.table ?? 'a query') : 'standard input';
-    log(`source: ${source.type === 'file' ? source.path : queried} (not read)`);
+    if (topicsWritten(pipeline).length > 0) await (await topics()).describeTopics(pipeline, log);
+    const name = connectorOf(source).nameOf(source);
+    log(`source: ${name === STDIO ? 'standard input' : name} (not read)`);
   }
   log('nothing was written or committed');
-}
-
-async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (line: string) => void): Promise<void> {
-  const { source } = pipeline;
-  let reads = namedTopics(source);
-  let records: readonly IncomingRecord[];
-  try {
-    const group: string[] = [];
-    await describeTopics(pipeline, log, async (directory, found) => {
-      reads = found;
-      for (const topic of found) {
-        group.push(await describeGroup(directory, source, topic, found.length > 1));
-      }
-    });
-    for (const line of group) log(line);
-    records = await firstRecords(connectionOf(pipeline.kafka), reads, log);
-  } catch (error) {
-    throw withAdvice(error, kafkaPlacesOf(pipeline, reads, topicsWritten(pipeline)));
-  }
-  await scoreSome(pipeline, records, context, log);
-}
-
-async function describeTopics(
-  pipeline: Pipeline,
-  log: (line: string) => void,
-  more?: (directory: TopicDirectory, reads: readonly string[]) => Promise<void>,
-): Promise<void> {
-  const { topics, notices } = await checkTopics(pipeline, more);
-  for (const { role, topic, partitions, maxBatchBytes } of topics) {
-    log(`${role}: topic ${topic}, ${partitions} partitions, records up to ${maxBatchBytes} bytes`);
-  }
-  for (const word of notices) log(word);
-}
-
-async function describeGroup(
-  directory: TopicDirectory,
-  { group, start_at }: KafkaSource,
-  topic: string,
-  named: boolean,
-): Promise<string> {
-  const [offsets, ranges] = await Promise.all([directory.offsets(group, topic), directory.ranges(topic)]);
-  let lag = 0n;
-  let known = 0;
-  for (const [partition, { low, high }] of ranges) {
-    const committed = offsets.get(partition) ?? null;
-    if (committed !== null) known++;
-    lag += high - (committed ?? (start_at === 'earliest' ? low : high));
-  }
-  return `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`;
-}
-
-/** Read without a group, because the user of a pipeline may join no other than its own, and that one must not notice. */
-async function firstRecords(
-  connection: KafkaConnection,
-  topics: readonly string[],
-  log: (line: string) => void,
-): Promise<readonly IncomingRecord[]> {
-  const scanner = kafkaClient().scanner(connection);
-  try {
-    for (const topic of topics) {
-      const found = await firstRecordsOf(scanner, topic, log);
-      if (found.length > 0) return found;
-      log(`the topic ${topic} is empty: nothing could be scored`);
-    }
-    return [];
-  } finally {
-    await scanner.close();
-  }
-}
-
-async function firstRecordsOf(
-  scanner: PartitionScanner,
-  topic: string,
-  log: (line: string) => void,
-): Promise<readonly IncomingRecord[]> {
-  const found: IncomingRecord[] = [];
-  for (const [partition, { low, end }] of await scanner.bounds(topic)) {
-    if (low >= end) continue;
-    const stop = new AbortController();
-    const onWait = (_: number, ms: number) => {
-      if (ms > OPEN_TRANSACTION_MS) stop.abort();
-    };
-    const options = { signal: stop.signal, fetchBytes: FETCH_BYTES, onWait };
-    try {
-      for await (const some of scanner.scan({ topic, partition, from: low, end }, options)) {
-        found.push(...some.slice(0, RECORDS - found.length));
-        if (found.length === RECORDS) return found;
-      }
-    } catch (error) {
-      if (!stop.signal.aborted) throw error;
-      log(`partition ${partition} of ${topic}: records after an open transaction were not tried`);
-    }
-  }
-  return found;
-}
-
-async function scoreSome(
-  pipeline: FromTopic,
-  records: readonly IncomingRecord[],
-  context: RunContext,
-  log: (line: string) => void,
-): Promise<void> {
-  if (records.length === 0) return;
-  const scorer = recordScorer(pipeline, await context.host());
-  try {
-    const format = await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } });
-    const { answers } = await format.score(
-      scorer,
-      records.map((r) => r.value),
-    );
-    const rejected = answers.filter((a) => a.error);
-    log(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
-    for (const { error } of rejected.slice(0, 3)) log(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);
-    if (rejected.length === records.length)
-      throw new SluiceError('nothing_scored', `none of ${records.length} records could be scored`);
-  } finally {
-    scorer.close();
-  }
 }

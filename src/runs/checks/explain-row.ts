@@ -9,7 +9,7 @@ import { WorkerPool } from '../../engine/worker-pool.ts';
 import { cutBlocks } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { RunAccount } from '../account.ts';
-import type { OpenSource } from '../endpoints.ts';
+import type { OpenSource } from '../byte-ends.ts';
 import { runOnce } from '../run-once.ts';
 
 export interface ExplainedRow {

@@ -1,11 +1,11 @@
 // Tests of a pipeline (`*.test.yaml`): applications and the expected predictions.
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
-import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { parseYaml } from '../../config/yaml-document.ts';
 import { formatProblem } from '../../config/yaml-problem.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { recordScorer } from '../topics/record-scorer.ts';
 
 const CaseSchema = Type.Object(

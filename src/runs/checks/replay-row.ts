@@ -1,17 +1,21 @@
 // Scores one row of an output again with the package that its manifest names, and compares it bit by bit with the output.
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Pipeline, PostgresSource } from '../../config/pipeline-schema.ts';
+import { isQuery } from '../../connectors/connectors.ts';
+import type { End } from '../../connectors/contract/connector.ts';
+import { besideStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { membersOf } from '../../core/exact-json.ts';
-import { isColumnar } from '../../core/file-format.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { Predicate } from '../../proof/statement.ts';
-import { type Endpoint, inputsOf, openSink, openSource } from '../endpoints.ts';
+import { type Endpoint, inputsOf } from '../endpoint-specs.ts';
+import { openSink, openSource } from '../endpoints.ts';
 import { interpretationOf } from '../spec.ts';
-import { besideStored } from '../stored-bytes.ts';
 import { findRow } from './explain-row.ts';
 import { openInputRow, type SingleRowInput, scoreRow, scoreRowInto } from './score-row.ts';
 import { inputEnd, outputEnd } from './verify-output.ts';
@@ -61,8 +65,8 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
 
 /** The input that a manifest names; a query is executed again. */
 async function inputOf(predicate: Predicate, output: string, named: string | null): Promise<Endpoint> {
-  const source = predicate.options.source as unknown as PostgresSource | { type: 'file' | 'stdio' };
-  if (source.type !== 'postgres') return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
+  const source = predicate.options.source as unknown as End;
+  if (!isQuery(source)) return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
   if (named !== null) throw new SluiceError('usage', '--input: the input of this output is a query');
   return (await inputsOf(source))[0]!;
 }

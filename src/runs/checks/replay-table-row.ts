@@ -1,9 +1,12 @@
 // Scores one row of the input of a pipeline again and compares it with the row of the table that the pipeline wrote.
-import type { Pipeline, PostgresSink } from '../../config/pipeline-schema.ts';
+
+import { isQuery } from '../../connectors/connectors.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
+import type { RowAsText } from '../../connectors/postgres/stored-row.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import type { RowAsText } from '../../postgres/stored-row.ts';
-import { type Endpoint, endpoint, inputsOf } from '../endpoints.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
+import { type Endpoint, endpoint, inputsOf } from '../endpoint-specs.ts';
 import { interpretationOf } from '../spec.ts';
 import type { Replayed } from './replay-row.ts';
 import { openInputRow, scoreRow } from './score-row.ts';
@@ -29,8 +32,8 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
   const output = { format: 'csv', delimiter: ',', copy: true } as const;
   const csv = await scoreRow(model, pipeline, source, output).finally(() => source.close());
   const [{ storedRows }, { predictionLayout }] = await Promise.all([
-    import('../../postgres/stored-row.ts'),
-    import('../../postgres/table-layout.ts'),
+    import('../../connectors/postgres/stored-row.ts'),
+    import('../../connectors/postgres/table-layout.ts'),
   ]);
   const columns = predictionLayout(model.manifest, passthrough, interpretationOf(pipeline));
   const { stored, again } = await storedRows(sink satisfies PostgresSink, columns, { row, csv });
@@ -45,7 +48,7 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
 }
 
 async function inputOf({ source }: Pipeline, named: string | null): Promise<Endpoint> {
-  if (source.type === 'postgres') {
+  if (isQuery(source)) {
     if (named !== null) throw new SluiceError('usage', '--input: the source of this pipeline is a query');
     return (await inputsOf(source))[0]!;
   }

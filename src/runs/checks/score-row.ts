@@ -1,11 +1,13 @@
 // A single row of any input, scored the way the whole input is.
-import type { Pipeline } from '../../config/pipeline-schema.ts';
-import { isColumnar } from '../../core/file-format.ts';
+
 import { WorkerPool } from '../../engine/worker-pool.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { RunAccount } from '../account.ts';
-import { openQuerySource } from '../database-ends.ts';
-import { type Endpoint, type OpenSink, type OpenSource, openSource } from '../endpoints.ts';
+import type { OpenSink, OpenSource } from '../byte-ends.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
+import { openQuerySource, openSource } from '../endpoints.ts';
 import { type OneRun, runOnce } from '../run-once.ts';
 import { scoringOf } from '../spec.ts';
 import { findRow } from './explain-row.ts';

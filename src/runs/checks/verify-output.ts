@@ -2,21 +2,25 @@
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
-import type { FileSource } from '../../config/pipeline-schema.ts';
+import { isQuery } from '../../connectors/connectors.ts';
+import type { FileSource } from '../../connectors/file/file-options.ts';
+import { besideStored, storedBytes, storedText } from '../../connectors/stored-bytes.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { fileFault } from '../../core/file-system.ts';
 import type { RowRange } from '../../engine/score-chunks.ts';
-import type { DELIMITERS } from '../../io/decode/header.ts';
+import type { DELIMITERS } from '../../formats/delimited/header.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles, hashFolder } from '../../model/package/package-hash.ts';
 import { type BlockRange, type ChangedBlocks, type Located, locateChanges } from '../../proof/block-digests.ts';
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenName, predicateOf } from '../../proof/statement.ts';
-import { type Endpoint, endpoint, openSource, plainOf } from '../endpoints.ts';
+import { plainOf } from '../byte-ends.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
+import { endpoint } from '../endpoint-specs.ts';
+import { openSource } from '../endpoints.ts';
 import { digestOf } from '../plugins/manifest-content.ts';
-import { besideStored, storedBytes, storedText } from '../stored-bytes.ts';
 
 interface VerifyOptions {
   output: string;
@@ -233,8 +237,8 @@ async function namedRows(
   const { predicate, ends, folder } = naming;
   // Where the input changed, its rows differ only from an output that did not.
   const isInputChanged = all.some((changes) => changes.file === 'input');
-  const isQuery = (predicate.options.source as { type?: unknown }).type === 'postgres';
-  if ((isInputChanged && (all.length > 1 || movedBefore !== movedBehind)) || isQuery) return { rows: [], text: '' };
+  if ((isInputChanged && (all.length > 1 || movedBefore !== movedBehind)) || isQuery(predicate.options.source))
+    return { rows: [], text: '' };
   try {
     if (to - from > MOST_COMPARED_BYTES) throw new SluiceError('limit_exceeded', 'too many bytes changed');
     const { changedListRows, changedTableRows, changedTextRows } = await import('./changed-rows.ts');

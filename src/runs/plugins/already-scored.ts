@@ -1,5 +1,7 @@
 // Detects inputs already scored by an identical run, by content hash rather than name or mtime.
+
 import type { KeyObject } from 'node:crypto';
+import { storedSize, storedText } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { named, words } from '../../core/log.ts';
@@ -11,7 +13,6 @@ import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statem
 import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';
 import type { FileRunSpec } from '../spec.ts';
-import { storedSize, storedText } from '../stored-bytes.ts';
 import { digestOf, isProven, optionsOf } from './manifest-content.ts';
 
 interface RunIntended {

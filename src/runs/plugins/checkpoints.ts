@@ -2,22 +2,25 @@
 // line is appended to a journal. A later run resumes after the last line of the journal of a process that has ended.
 
 import { stat } from 'node:fs/promises';
+import { connectorOf } from '../../connectors/connectors.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { storedSize } from '../../connectors/stored-bytes.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { isFull } from '../../core/file-system.ts';
 import { kindOf, type Log, named, words } from '../../core/log.ts';
 import type { Tally, WrittenBlock } from '../../engine/counts.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import { gone } from '../../io/sink/commit-journal.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import { isRevocable } from '../../io/sink/file-sink.ts';
 import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/byte-taps.ts';
 import { isObject } from '../../storage/providers.ts';
 import { TallyAccumulator } from '../accumulator.ts';
-import { type Endpoint, type OpenSource, STDIO } from '../endpoints.ts';
+import type { OpenSource } from '../byte-ends.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
 import type { Resume } from '../spec.ts';
-import { storedSize } from '../stored-bytes.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
 import {
   type Checkpoint,
@@ -84,9 +87,8 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
   if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
-  if (input.query && !input.query.key) {
-    return { refused: true, why: 'rows without a key can arrive in another order' };
-  }
+  const obstacle = input.query ? (connectorOf(input.query).resumeObstacle?.(input.query) ?? null) : null;
+  if (obstacle !== null) return { refused: true, why: obstacle };
   if (output === null) return { refused: true, why: 'only runs into files can be resumed' };
   if (output.name === STDIO) return { refused: true, why: 'runs into standard output cannot be resumed' };
   if (isColumnar(output.format)) {

@@ -1,4 +1,5 @@
 // Applies the gate to each input of a run.
+import { connectorOf } from '../../connectors/connectors.ts';
 import { RunFindings, refuseVisible } from '../gate.ts';
 import type { RunPlugin } from '../plugin.ts';
 
@@ -7,7 +8,7 @@ export const gatePlugin: RunPlugin = {
   async plan({ spec, context, model, steps }) {
     const findings = context.findings ?? new RunFindings();
     findings.open(spec, model);
-    if (spec.gate && spec.sink.type !== 'postgres')
+    if (spec.gate && connectorOf(spec.sink).capabilities.writes !== 'rows')
       await refuseVisible(steps.map(({ output }) => output?.name ?? null));
     if (!findings.wanted) return null;
     return ({ input }) => ({

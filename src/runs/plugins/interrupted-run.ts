@@ -1,10 +1,11 @@
 // Finds the interrupted run of an output, and decides whether this run can resume it.
 import path from 'node:path';
+import { storedSize } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { VERSION } from '../../core/version.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { LeftOver } from '../../io/sink/temporary-files.ts';
 import { dropKept, type KeptFile } from '../../io/sink/temporary-files.ts';
@@ -12,9 +13,8 @@ import type { Prefix } from '../../io/source/byte-taps.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { ProvenBlock } from '../../proof/statement.ts';
 import type { SavedTally } from '../accumulator.ts';
-import type { Endpoint } from '../endpoints.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
 import type { FileRunSpec, Resume } from '../spec.ts';
-import { storedSize } from '../stored-bytes.ts';
 import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
 
 /** First line of a journal. */

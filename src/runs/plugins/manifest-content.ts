@@ -1,15 +1,18 @@
 // What a manifest says of a run: its files, its model, its options, and who made it.
+
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { storedBytes, storedText } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { fileFault } from '../../core/file-system.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
-import { DELIMITERS } from '../../io/decode/header.ts';
+import { DELIMITERS } from '../../formats/delimited/header.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles } from '../../model/package/package-hash.ts';
@@ -17,9 +20,8 @@ import { type BlockRange, FileDigest } from '../../proof/block-digests.ts';
 import type { JsonValue } from '../../proof/canonical-json.ts';
 import { readKey } from '../../proof/envelope.ts';
 import type { Predicate, ProvenBlock, ProvenFile } from '../../proof/statement.ts';
-import { type Endpoint, STDIO } from '../endpoints.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
 import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
-import { storedBytes, storedText } from '../stored-bytes.ts';
 
 /** Keys of a spec that never change a byte of the output, or that the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set([

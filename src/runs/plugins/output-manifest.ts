@@ -1,8 +1,11 @@
 // The manifest of an output: digests of input, output and rejects file, computed while they are read and written.
+
 import type { KeyObject } from 'node:crypto';
-import { isColumnar } from '../../core/file-format.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import type { RunCounts, WrittenBlock } from '../../engine/counts.ts';
+import type { TableRowsBytes } from '../../formats/columns/table-format.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { CutOptions } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
@@ -23,14 +26,8 @@ import {
   type ProvenFile,
   statementOf,
 } from '../../proof/statement.ts';
-import {
-  type Endpoint,
-  type OpenSink,
-  type OpenSource,
-  STDIO,
-  type StoredBytes,
-  type TableRowsBytes,
-} from '../endpoints.ts';
+import type { OpenSink, OpenSource, StoredBytes } from '../byte-ends.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
 import type { Attempt, BlockProof, RunPlugin, StepObserver } from '../plugin.ts';
 import type { ListDigests, RejectsList } from '../rejects-file.ts';
 import type { FileRunSpec } from '../spec.ts';

@@ -1,6 +1,8 @@
 // The description of a shard's part: plan, shard, package, settings, counts and digests. Merging trusts nothing else.
+
 import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { namedText } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { isPlainName, PART_ENDING, sidecarKind } from '../../core/file-names.ts';
 import type { RunCounts } from '../../engine/counts.ts';
@@ -11,7 +13,6 @@ import type { Predicate, ProvenBlocks } from '../../proof/statement.ts';
 import { type SavedTally, TallyAccumulator } from '../accumulator.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { ShardPlan, ShardSpec } from '../shards/shard-plan.ts';
-import { namedText } from '../stored-bytes.ts';
 import { modelOf, optionsOf, RUNTIME } from './manifest-content.ts';
 import { type ObservedStep, ProofObserver } from './output-manifest.ts';
 

@@ -2,7 +2,8 @@
 import { monotonicMs, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { RunAccount } from '../account.ts';
-import { type OpenSource, openSource, withOutput } from '../endpoints.ts';
+import { type OpenSource, withOutput } from '../byte-ends.ts';
+import { openSource } from '../endpoints.ts';
 import { InputScorer } from '../input-scorer.ts';
 import { type RunSpec, scoringOf } from '../spec.ts';
 import type { PlannedInput, ShardPlan } from './shard-plan.ts';

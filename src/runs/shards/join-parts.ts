@@ -1,18 +1,20 @@
 // Joins the outputs and rejects files of shards, and digests them for the manifest while they are read.
+
 import type { KeyObject } from 'node:crypto';
+import { besideStored, openStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { type Compression, namedFormat } from '../../core/file-format.ts';
+import type { Compression } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
-import { rejectsHeader } from '../../io/format/rejects.ts';
+import { rejectsHeader } from '../../formats/delimited/rejects.ts';
+import { namedFormat } from '../../formats/formats.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { Chunks } from '../../io/source/byte-source.ts';
 import { checked } from '../../io/source/byte-taps.ts';
 import { FileDigest } from '../../proof/block-digests.ts';
-import { packedSink, plainOf, seenSink } from '../endpoints.ts';
+import { packedSink, plainOf, seenSink } from '../byte-ends.ts';
 import { addManifest } from '../plugins/manifest-content.ts';
 import type { FoundPart, StoredFile } from '../plugins/shard-part.ts';
-import { besideStored, openStored } from '../stored-bytes.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest } from './merged-proof.ts';
 import type { ShardPlan } from './shard-plan.ts';
 

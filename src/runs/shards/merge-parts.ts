@@ -1,7 +1,9 @@
 // Joins the parts of a plan: all there once, made by the same, with all rows; then the outputs and lists that one run would have made.
+
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { GateLimits } from '../../config/pipeline-schema.ts';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
+import { besideStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
 import { driftDigests } from '../../drift/drift-monitor.ts';
@@ -10,12 +12,11 @@ import type { Registry } from '../../model/registry/registry.ts';
 import { isObject } from '../../storage/providers.ts';
 import { RunAccount } from '../account.ts';
 import { tallyOfSaved } from '../accumulator.ts';
-import { outputName } from '../endpoints.ts';
+import { outputName } from '../endpoint-specs.ts';
 import { RunFindings } from '../gate.ts';
 import { refuseNothingScored } from '../plugins/require-scored-rows.ts';
 import { type FoundPart, partsOf, type StoredFile } from '../plugins/shard-part.ts';
 import type { RunFile } from '../same-files.ts';
-import { besideStored } from '../stored-bytes.ts';
 import { type GateSummary, gateSummary, type Summary } from '../summary.ts';
 import { openPart } from './join-parts.ts';
 import { type MergedFile, sumOf } from './merged-proof.ts';

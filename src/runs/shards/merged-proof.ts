@@ -1,13 +1,14 @@
 // The manifest of a merged output, computed from the descriptions of its parts: the same as after a single run.
+
 import type { KeyObject } from 'node:crypto';
-import { namedFormat } from '../../core/file-format.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import type { RunCounts } from '../../engine/counts.ts';
+import { namedFormat } from '../../formats/formats.ts';
 import { type BlockRange, ContentDigests, type Digest, type Mark } from '../../proof/block-digests.ts';
 import { seal } from '../../proof/envelope.ts';
 import { finishedNow, type ProvenBlocks, statementOf } from '../../proof/statement.ts';
 import { addTo, newCounts, tallyOfSaved } from '../accumulator.ts';
-import { endpoint } from '../endpoints.ts';
+import { endpoint } from '../endpoint-specs.ts';
 import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plugins/manifest-content.ts';
 import type { FoundPart } from '../plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';

@@ -1,9 +1,12 @@
 // Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
+
 import { createHash } from 'node:crypto';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { openStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { isColumnar } from '../../core/file-format.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
 import { hasHeader, scannerFor } from '../../engine/stream-spec.ts';
+import { isColumnar } from '../../formats/formats.ts';
 import {
   findMarks,
   hashesBetween,
@@ -11,8 +14,7 @@ import {
   type OpenRanges,
   type RecordMark,
 } from '../../io/source/record-marks.ts';
-import { type Endpoint, inputFormatOf, STDIO } from '../endpoints.ts';
-import { openStored } from '../stored-bytes.ts';
+import { type Endpoint, inputFormatOf } from '../endpoint-specs.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 
 interface ShardPlanOptions {
@@ -191,8 +193,8 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../../io/columns/parquet-file.ts');
-  const { withRandomAccess } = await import('../stored-bytes.ts');
+  const { rowGroups } = await import('../../formats/parquet/parquet-file.ts');
+  const { withRandomAccess } = await import('../../connectors/stored-bytes.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
   for (const [group, { rows, byte }] of (await withRandomAccess(name, rowGroups)).entries()) {

@@ -7,13 +7,13 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { putFirst, putStored, removeStored, storedSize, storedText } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { PART_ENDING } from '../../core/file-names.ts';
 import { isObject, storeOf } from '../../storage/providers.ts';
-import type { Endpoint } from '../endpoints.ts';
-import { outputName } from '../endpoints.ts';
+import type { Endpoint } from '../endpoint-specs.ts';
+import { outputName } from '../endpoint-specs.ts';
 import { type FoundPart, partsOf } from '../plugins/shard-part.ts';
-import { putFirst, putStored, removeStored, storedSize, storedText } from '../stored-bytes.ts';
 import { filesOfParts, wholeParts } from './merge-parts.ts';
 import type { ShardPlan } from './shard-plan.ts';
 

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { namedText, openStored, storedSize } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression, FileFormat } from '../../core/file-format.ts';
 import { isPlainName } from '../../core/file-names.ts';
@@ -9,7 +10,6 @@ import type { PiecePlace } from '../../io/source/block-cutter.ts';
 import type { ByteSource } from '../../io/source/byte-source.ts';
 import { checked } from '../../io/source/byte-taps.ts';
 import { hashOfRange } from '../../io/source/record-marks.ts';
-import { namedText, openStored, storedSize } from '../stored-bytes.ts';
 
 /** Part of one file that one shard scores. The pieces of a file cover all its bytes, in order. */
 export interface Piece {

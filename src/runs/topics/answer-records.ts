@@ -1,19 +1,22 @@
 // The one way from records of a topic to answers: scores a micro-batch, waits while the model cannot be loaded, applies `on_invalid` and
 // `tombstones`, and counts. Sinks only deliver.
-import type { FileSink, KafkaSink, KafkaSource, PostgresSink } from '../../config/pipeline-schema.ts';
+
+import type { FileSink } from '../../connectors/file/file-options.ts';
+import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
+import { headerText } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
+import type { KafkaSink, KafkaSource } from '../../connectors/kafka/kafka-options.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
 import { unlessAborted } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { faultFields, named, saysOf, withAction, words } from '../../core/log.ts';
 import { parseTraceparent, TRACE_HEADER, type TraceParent, type Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
-import type { IncomingRecord } from '../../kafka/client/records.ts';
-import { headerText } from '../../kafka/dlq/dead-letter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { UnitAccount } from '../account.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
-import { LogThrottle } from './kafka-error-messages.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import {
   type RecordAnswer,

@@ -1,8 +1,9 @@
 // Interfaces of a topic run (reading and sink), and the reading for sinks that take batches in order.
+
+import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
+import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
+import { type PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
 import type { Held } from '../../core/flow.ts';
-import type { KafkaObserver } from '../../kafka/observer.ts';
-import type { OffsetKeeper } from '../../kafka/reading-options.ts';
-import { type PlacedBatch, TopicReader } from '../../kafka/topic-reader.ts';
 import type { RunContext } from '../context.ts';
 import { type AnsweredBatch, type AnswerRecords, isStoppedPause, type TopicSpec } from './answer-records.ts';
 import { topicSource, totalLag } from './topic-source.ts';

@@ -2,23 +2,23 @@
 import { isUtf8 } from 'node:buffer';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink } from '../../config/pipeline-schema.ts';
+import type { FileSink } from '../../connectors/file/file-options.ts';
+import type { IncomingRecord, MicroBatch } from '../../connectors/kafka/client/records.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import { deadLetter } from '../../connectors/kafka/dlq/dead-letter.ts';
+import type { TopicReader } from '../../connectors/kafka/topic-reader.ts';
+import { TopicWriter } from '../../connectors/kafka/topic-writer.ts';
 import { epochMs, startInterval, stopTimer } from '../../core/clock.ts';
 import { words } from '../../core/log.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import { compressedSink } from '../../io/sink/compressed-sink.ts';
 import { openFileSink } from '../../io/sink/file-sink.ts';
 import { writeError } from '../../io/sink/file-target.ts';
-import type { IncomingRecord, MicroBatch } from '../../kafka/client/records.ts';
-import { deadLetter } from '../../kafka/dlq/dead-letter.ts';
-import type { TopicReader } from '../../kafka/topic-reader.ts';
-import { TopicWriter } from '../../kafka/topic-writer.ts';
 import type { UnitAccount } from '../account.ts';
 import type { RunContext } from '../context.ts';
-import { endpoint } from '../endpoints.ts';
+import { endpoint } from '../endpoint-specs.ts';
 import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
 import type { AnswerSink } from './answer-sink.ts';
-import { connectionOf } from './kafka-connection.ts';
 
 /** The member of a line that identifies its record. */
 const RECORD_MEMBER = 'record';

@@ -1,10 +1,11 @@
 // Events of the Kafka layer as metrics and log lines. The account counts records.
+
+import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
+import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
+import { TIME_HEADER } from '../../connectors/kafka/send-plan.ts';
 import { epochMs } from '../../core/clock.ts';
 import { named, words } from '../../core/log.ts';
-import type { KafkaObserver } from '../../kafka/observer.ts';
-import { TIME_HEADER } from '../../kafka/send-plan.ts';
 import type { RunContext } from '../context.ts';
-import { LogThrottle } from './kafka-error-messages.ts';
 
 /** Starts all counters at 0: Prometheus sees the first event as an increase only after a 0. */
 export function beginMeasuring({ metrics, name }: RunContext): void {

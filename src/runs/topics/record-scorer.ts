@@ -1,6 +1,5 @@
 // Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
 
-import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { InputDeclaration } from '../../core/input-declaration.ts';
@@ -8,11 +7,12 @@ import type { Tally } from '../../engine/counts.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { StreamSpec } from '../../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
+import { checkDeclaration, declaredParts } from '../../formats/declared-parts.ts';
+import { rejectedJson } from '../../formats/json/json-formatter.ts';
+import { ANSWER_KEYS, refuseHidden } from '../../formats/write/prediction-fields.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
-import { checkDeclaration, declaredParts } from '../../io/decode/declared-parts.ts';
-import { rejectedJson } from '../../io/format/json.ts';
-import { ANSWER_KEYS, refuseHidden } from '../../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { declaredBy, interpretationOf } from '../spec.ts';
 
 export interface RecordError {

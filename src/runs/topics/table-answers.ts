@@ -1,16 +1,17 @@
 // From a topic to a table: rows, dead letters and the offset of a micro-batch in one transaction of the database.
-// The protocol is in src/postgres/table-writer.ts.
-import type { PostgresSink } from '../../config/pipeline-schema.ts';
+// The protocol is in src/connectors/postgres/table-writer.ts.
+
+import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
+import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
+import type { PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
+import { Overtaken } from '../../connectors/postgres/offset-table.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
+import { letterRow, type RecordLayout, recordLayout } from '../../connectors/postgres/record-rows.ts';
+import { TableWriter } from '../../connectors/postgres/table-writer.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, type SluiceError } from '../../core/errors.ts';
 import { faultFields, saysOf, words } from '../../core/log.ts';
-import type { KafkaObserver } from '../../kafka/observer.ts';
-import type { OffsetKeeper } from '../../kafka/reading-options.ts';
-import type { PlacedBatch, TopicReader } from '../../kafka/topic-reader.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import { Overtaken } from '../../postgres/offset-table.ts';
-import { letterRow, type RecordLayout, recordLayout } from '../../postgres/record-rows.ts';
-import { TableWriter } from '../../postgres/table-writer.ts';
 import type { RunContext } from '../context.ts';
 import { interpretationOf } from '../spec.ts';
 import type { AnsweredBatch, TopicSpec } from './answer-records.ts';

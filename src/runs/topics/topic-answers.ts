@@ -1,25 +1,35 @@
 // From topics to topics: predictions, dead letters and the offset in one transaction, with a member of the group for each topic of the source.
 
-import type { KafkaSink } from '../../config/pipeline-schema.ts';
+import {
+  answerTo,
+  type BatchResult,
+  type IncomingRecord,
+  type OutgoingRecord,
+} from '../../connectors/kafka/client/records.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import {
+  letterReasonOf,
+  originalOf,
+  type RetryPolicy,
+  rejectedRecord,
+} from '../../connectors/kafka/dlq/dead-letter.ts';
+import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
+import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/kafka/processor.ts';
+import { patternNotices, retentionNotices } from '../../connectors/kafka/topic-checks.ts';
+import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
+import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
+import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topics.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
-import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../../kafka/client/records.ts';
-import { letterReasonOf, originalOf, type RetryPolicy, rejectedRecord } from '../../kafka/dlq/dead-letter.ts';
-import { type ProcessorOptions, TransactionalProcessor } from '../../kafka/processor.ts';
-import { TopicDirectory } from '../../kafka/topic-directory.ts';
-import { TopicMembers } from '../../kafka/topic-members.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { RunContext } from '../context.ts';
 import type { AnswerRecords, TopicSpec } from './answer-records.ts';
 import type { TopicReading } from './answer-sink.ts';
-import { connectionOf } from './kafka-connection.ts';
-import { LogThrottle } from './kafka-error-messages.ts';
-import { topicsOf, topicsWritten } from './record-format.ts';
 import type { RecordAnswer } from './record-scorer.ts';
-import { patternNotices, retentionNotices } from './topic-checks.ts';
 import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
-import { instanceIdOf, kafkaPlacesOf, topicSource, topicsRead } from './topic-source.ts';
+import { instanceIdOf, kafkaPlacesOf, topicSource } from './topic-source.ts';
 
 export class TransactionalReading implements TopicReading {
   readonly reads: string[] = [];

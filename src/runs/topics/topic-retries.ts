@@ -1,13 +1,14 @@
 // The retry topic of a pipeline: a second processor reads it with a delay and answers into the same topics as the pipeline.
-import type { DeadLetter } from '../../config/pipeline-schema.ts';
+
+import type { RetryPolicy } from '../../connectors/kafka/dlq/dead-letter.ts';
+import { type KafkaPlaces, withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
+import { Liveness } from '../../connectors/kafka/liveness.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/kafka/processor.ts';
+import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { RetryPolicy } from '../../kafka/dlq/dead-letter.ts';
-import { type ProcessorOptions, TransactionalProcessor } from '../../kafka/processor.ts';
-import { TopicDirectory } from '../../kafka/topic-directory.ts';
+import type { DeadLetter } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
-import { type KafkaPlaces, withAdvice } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
-import { Liveness } from './liveness.ts';
 
 /** Records that wait in memory, bytes: few, because they wait for minutes. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;

@@ -1,14 +1,18 @@
 // A run from a topic: started, watched, reported and stopped here, wherever its answers go.
-import type { FileSink, KafkaSink, PostgresSink } from '../../config/pipeline-schema.ts';
+
+import { connectorOf } from '../../connectors/connectors.ts';
+import type { FileSink } from '../../connectors/file/file-options.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import { withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
+import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
+import { topicsWritten } from '../../connectors/kafka/topics.ts';
+import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { keepLoaded } from '../../engine/model-host.ts';
 import { newResult, type RunContext, type RunningPipeline } from '../context.ts';
 import { AnswerRecords, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink, TopicReading } from './answer-sink.ts';
-import { connectionOf } from './kafka-connection.ts';
-import { withAdvice } from './kafka-error-messages.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
-import { topicsWritten } from './record-format.ts';
 import { kafkaPlacesOf, watchOf } from './topic-source.ts';
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
@@ -67,13 +71,14 @@ async function openReading(
   open: OpenAnswers,
 ): Promise<{ reading: TopicReading; answers: AnswerRecords }> {
   const { sink } = spec;
-  if (sink.type === 'kafka') {
+  const { writes } = connectorOf(sink).capabilities;
+  if (writes === 'records') {
     const { TransactionalReading } = await import('./topic-answers.ts');
     const answers = await open();
     return { answers, reading: new TransactionalReading(spec as TopicSpec<KafkaSink>, context, answers) };
   }
   let target: AnswerSink;
-  if (sink.type === 'postgres') {
+  if (writes === 'rows') {
     const { TableAnswers } = await import('./table-answers.ts');
     target = new TableAnswers(spec as TopicSpec<PostgresSink>, context);
   } else {

@@ -1,45 +1,16 @@
 // The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
-import { topicPattern } from '../../config/pipeline-contradictions.ts';
-import type { KafkaSource, Pipeline } from '../../config/pipeline-schema.ts';
-import type { KafkaConnection } from '../../kafka/client/connection.ts';
-import type { KafkaObserver } from '../../kafka/observer.ts';
-import type { ReadingOptions } from '../../kafka/reading-options.ts';
-import type { TopicDirectory } from '../../kafka/topic-directory.ts';
+
+import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
+import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
+import type { KafkaPlaces } from '../../connectors/kafka/kafka-error-messages.ts';
+import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
+import { Liveness } from '../../connectors/kafka/liveness.ts';
+import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
+import type { ReadingOptions } from '../../connectors/kafka/reading-options.ts';
+import { TopicWatch } from '../../connectors/kafka/topic-watch.ts';
 import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
-import { connectionOf } from './kafka-connection.ts';
-import type { KafkaPlaces } from './kafka-error-messages.ts';
 import { observerOf } from './kafka-metrics.ts';
-import { Liveness } from './liveness.ts';
-import { topicsWritten } from './record-format.ts';
-import { TopicWatch } from './topic-watch.ts';
-
-/** The topics that a source names; none for a pattern. */
-export const namedTopics = ({ topic, topics }: KafkaSource): readonly string[] =>
-  topics ?? (topic === undefined ? [] : [topic]);
-
-export interface TopicsRead {
-  topics: readonly string[];
-  /** Topics that match the pattern but are written by the pipeline itself. */
-  own: readonly string[];
-}
-
-/** The topics the source reads now: the named ones, or the existing ones that match its pattern. @throws SluiceError kafka_* */
-export async function topicsRead(
-  pipeline: Pick<Pipeline, 'sink' | 'dead_letter'> & { source: KafkaSource },
-  directory: Pick<TopicDirectory, 'topics'>,
-): Promise<TopicsRead> {
-  const { source } = pipeline;
-  const { topic_pattern: pattern } = source;
-  if (pattern === undefined) return { topics: namedTopics(source), own: [] };
-  const whole = topicPattern(pattern);
-  const written = topicsWritten(pipeline);
-  const matching = (await directory.topics()).filter((name) => whole.test(name)).toSorted();
-  return {
-    topics: matching.filter((name) => !written.includes(name)),
-    own: matching.filter((name) => written.includes(name)),
-  };
-}
 
 /** The options of a reader. `of`: number of topics that share the memory. @throws SluiceError kafka_config */
 export const topicSource = (

@@ -1,9 +1,9 @@
 // Flags and words of `sluice dlq`, without a broker.
 import { expect, test } from 'vitest';
+import type { IncomingRecord } from '../../../src/connectors/kafka/client/records.ts';
+import { DeadLetterCounter, deadLetterOf, OTHERS, selects } from '../../../src/connectors/kafka/dlq/dead-letter.ts';
 import { selectionOf } from '../../../src/doors/commands/letter-selection.ts';
 import { bytesJson, letterBlock, listCells, listLine } from '../../../src/doors/commands/letter-words.ts';
-import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
-import { DeadLetterCounter, deadLetterOf, OTHERS, selects } from '../../../src/kafka/dlq/dead-letter.ts';
 
 const NOW = Date.parse('2026-11-22T12:00:00Z');
 const record = (headers: Record<string, string>): IncomingRecord => ({

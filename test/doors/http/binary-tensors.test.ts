@@ -11,7 +11,7 @@ import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { bytesOfTensor } from '../../../src/doors/http/wire/binary-tensors.ts';
 import { TensorTable } from '../../../src/doors/http/wire/tensor-table.ts';
 import { asWanted, readInferRequest } from '../../../src/doors/http/wire/tensors.ts';
-import { ColumnLines } from '../../../src/io/columns/column-table.ts';
+import { ColumnLines } from '../../../src/formats/columns/column-table.ts';
 import { frame, framed, jsonOf, outputsOf, type Tensor } from '../../support/binary-frames.ts';
 import { asNative, asObjects, type Service, startService } from '../../support/service.ts';
 

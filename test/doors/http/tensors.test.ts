@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { TensorTable } from '../../../src/doors/http/wire/tensor-table.ts';
 import { readInferRequest, refuseUnknownInputs } from '../../../src/doors/http/wire/tensors.ts';
-import { LineBatch } from '../../../src/io/columns/line-batch.ts';
+import { LineBatch } from '../../../src/formats/columns/line-batch.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { framed } from '../../support/binary-frames.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';

@@ -4,10 +4,10 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { CR, LF } from '../../../src/core/ascii.ts';
 import { newBatch } from '../../../src/core/batch.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../../src/core/block.ts';
-import { createDecoder, type DecoderChoice } from '../../../src/io/decode/choose-decoder.ts';
-import { columnCountMessage } from '../../../src/io/decode/csv-parse-decoder.ts';
-import type { RecordSlice } from '../../../src/io/decode/decoder.ts';
-import { RowKernel } from '../../../src/io/decode/row-kernel.ts';
+import { createDecoder, type DecoderChoice } from '../../../src/formats/choose-decoder.ts';
+import type { RecordSlice } from '../../../src/formats/decode/decoder.ts';
+import { RowKernel } from '../../../src/formats/decode/row-kernel.ts';
+import { columnCountMessage } from '../../../src/formats/delimited/csv-parse-decoder.ts';
 import {
   GRAMMAR,
   type GrammarRecord,

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { alterUserScramCredentialsV0, Connection, describeUserScramCredentialsV0 } from '@platformatic/kafka';
 import type { Admin, Kafka } from 'kafkajs';
-import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
+import { openKafkajs } from '../../../src/connectors/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
 import { freePorts } from '../ports.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';

@@ -6,7 +6,7 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { generate } from 'selfsigned';
-import type { TokenEndpoint } from '../../../src/kafka/client/connection.ts';
+import type { TokenEndpoint } from '../../../src/connectors/kafka/client/connection.ts';
 import type { ExtraSettings } from './settings.ts';
 
 export const CLIENT_SECRET = 'sec+ret/of the~issuer';

@@ -1,7 +1,7 @@
 // Dead letters by the hundred, written as pipelines write them: in transactions, some of which are aborted.
 import type { Message } from 'kafkajs';
-import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
-import { deadLetter } from '../../../src/kafka/dlq/dead-letter.ts';
+import type { IncomingRecord } from '../../../src/connectors/kafka/client/records.ts';
+import { deadLetter } from '../../../src/connectors/kafka/dlq/dead-letter.ts';
 import type { KafkaCluster } from './cluster.ts';
 
 export interface MadeLetter {

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generate } from 'selfsigned';
-import type { KafkaConnection, PasswordLogin } from '../../../src/kafka/client/connection.ts';
+import type { KafkaConnection, PasswordLogin } from '../../../src/connectors/kafka/client/connection.ts';
 import { freePorts } from '../ports.ts';
 import type { KafkaCluster } from './cluster.ts';
 import type { ExtraSettings } from './settings.ts';

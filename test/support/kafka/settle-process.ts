@@ -1,6 +1,6 @@
 // Settles dead letters in many small transactions, in a process that tests kill. Writes to standard output when it begins.
-import type { DeadLetterSelection } from '../../../src/kafka/dlq/dead-letter.ts';
-import { settleDeadLetters } from '../../../src/kafka/dlq/settle-dead-letters.ts';
+import type { DeadLetterSelection } from '../../../src/connectors/kafka/dlq/dead-letter.ts';
+import { settleDeadLetters } from '../../../src/connectors/kafka/dlq/settle-dead-letters.ts';
 
 export interface SettleOrder {
   brokers: readonly string[];

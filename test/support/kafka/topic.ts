@@ -1,5 +1,5 @@
 // `npm run kafka:topic -- NAME [PARTITIONS]`: creates a topic on the broker of `npm run kafka:up`.
-import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
+import { openKafkajs } from '../../../src/connectors/kafka/kafkajs/connect.ts';
 
 const [name, partitions = '1'] = process.argv.slice(2);
 if (!name) {

@@ -1,8 +1,10 @@
 // Routes of jobs: list, state, result with byte ranges, cancelling.
+
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
+import { formatEntry } from '../../../formats/formats.ts';
 import { emptyResponse, jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 import { agreedCoding, compressor, varyWith } from '../wire/response-coding.ts';
 import { CONTENT_TYPES } from '../wire/scoring-request.ts';
@@ -65,7 +67,7 @@ function pageOf({ state, limit, after }: ListQuery): JobPage {
 
 /** Content of an upload or a result: the format decides the media type. */
 export const ANY_FORMAT = Object.fromEntries(
-  ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
+  (['json', 'csv', 'ndjson'] as const).map((name) => [formatEntry(name).mediaType, { schema: { type: 'string' } }]),
 );
 
 const describe = (summary: string, responses: object) => ({

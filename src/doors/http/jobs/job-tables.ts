@@ -1,7 +1,8 @@
 // The tables that several servers share: made by the first of them, in the version that all of them know.
+
+import { beside, literalOf, sqlIdentifier, sqlName, tableName } from '../../../connectors/postgres/names.ts';
+import type { SharedConnections } from '../../../connectors/postgres/shared-connections.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { beside, literalOf, sqlIdentifier, sqlName, tableName } from '../../../postgres/names.ts';
-import type { SharedConnections } from '../../../postgres/shared-connections.ts';
 
 /** Raised by one with every change that an earlier program cannot work with. */
 const VERSION = 2;

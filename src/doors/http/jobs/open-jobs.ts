@@ -1,7 +1,7 @@
 // Where the jobs of this server are kept: in a folder of its own, or in a database and object storage that several servers share.
 import path from 'node:path';
-import { judgeAddress } from '../../../config/pipeline-contradictions.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { lintAddress } from '../../../connectors/postgres/postgres-lint.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { takeFileLock } from '../../../core/file-lock.ts';
 import { assertUsable, restrictFolder } from '../../../core/file-system.ts';
@@ -89,7 +89,7 @@ export async function reachShared(shared: SharedJobs): Promise<string> {
 }
 
 async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log: Log): Promise<JobPlace> {
-  judgeAddress(database, 'jobs.shared.database', (_, message) => {
+  lintAddress(database, 'jobs.shared.database', (_, message) => {
     throw new SluiceError('usage', `jobs.shared.database: ${message}`);
   });
   const [{ PostgresJobs }, { ObjectFiles }] = await Promise.all([

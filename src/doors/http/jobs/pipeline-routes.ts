@@ -1,6 +1,8 @@
 // Uploads to pipelines: POST /api/v1/pipelines/{name} makes a job whose predictions go to the sink of the pipeline.
+
 import path from 'node:path';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { connectorOf } from '../../../connectors/connectors.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { assertExplainable } from '../../../engine/stream-spec.ts';
@@ -48,7 +50,7 @@ export async function readUploadPipelines(files: readonly string[]): Promise<Upl
   for (const file of files) {
     const spec = await readPipeline(file);
     const name = path.basename(file).replace(/\.ya?ml$/i, '');
-    if (spec.source.type !== 'upload') {
+    if (connectorOf(spec.source).capabilities.reads !== 'requests') {
       throw new SluiceError('usage', `${file}: a pipeline of the service must have source: { type: upload }`);
     }
     if (!/^[\w.-]{1,100}$/.test(name))

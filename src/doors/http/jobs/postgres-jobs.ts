@@ -1,9 +1,14 @@
 // The table of jobs in PostgreSQL, for several servers: leases by the clock of the database, every write checked against the epoch.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import type { DatabaseSettings } from '../../../connectors/postgres/database.ts';
+import {
+  SharedConnections,
+  type SqlResult,
+  type SqlRow,
+  type SqlValue,
+} from '../../../connectors/postgres/shared-connections.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import type { DatabaseSettings } from '../../../postgres/database.ts';
-import { SharedConnections, type SqlResult, type SqlRow, type SqlValue } from '../../../postgres/shared-connections.ts';
 import {
   type ClaimedJob,
   type HeldJob,

@@ -1,5 +1,5 @@
 // The table of resumable uploads that several servers share. A reservation in the table of jobs for an upload does not expire.
-import type { SqlResult, SqlRow, SqlValue } from '../../../postgres/shared-connections.ts';
+import type { SqlResult, SqlRow, SqlValue } from '../../../connectors/postgres/shared-connections.ts';
 import type { HeldJob } from './job-store.ts';
 import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
 

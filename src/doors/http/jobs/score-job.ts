@@ -1,12 +1,13 @@
 // Scores the spooled upload of a job into a result, or into the sink of a pipeline.
+
+import { openStored } from '../../../connectors/stored-bytes.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import type { ScoredPart } from '../../../engine/protocol.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { UnitAccount } from '../../../runs/account.ts';
-import { withOutput } from '../../../runs/endpoints.ts';
+import { withOutput } from '../../../runs/byte-ends.ts';
 import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce } from '../../../runs/run-once.ts';
-import { openStored } from '../../../runs/stored-bytes.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
 import { refuseOutcome, runSettings, type ServiceContext, streamLimits } from '../wire/scoring-request.ts';
 import type { GrowFile } from './job-quota.ts';

@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 import { SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
-import { type Remedy, refuseMistyped } from '../../../io/decode/column-types.ts';
-import type { PredictionJson } from '../../../io/format/prediction-fields.ts';
+import { tableChunks } from '../../../formats/columns/table-chunks.ts';
+import { type Remedy, refuseMistyped } from '../../../formats/delimited/column-types.ts';
+import type { PredictionJson } from '../../../formats/write/prediction-fields.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/plugins/require-scored-rows.ts';
 import { runOnce } from '../../../runs/run-once.ts';
-import { tableChunks } from '../../../runs/table-chunks.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import {
   jsonContent,

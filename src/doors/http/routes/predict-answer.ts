@@ -5,7 +5,7 @@ import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
-import { refuseOtherColumns } from '../../../io/decode/column-types.ts';
+import { refuseOtherColumns } from '../../../formats/delimited/column-types.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { Chunks } from '../../../io/source/byte-source.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
@@ -114,7 +114,7 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
 }
 
 async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<Chunks> {
-  const { arrowChunks } = await import('../../../runs/table-chunks.ts');
+  const { arrowChunks } = await import('../../../formats/arrow/arrow-format.ts');
   return arrowChunks(body.chunks(), {
     batchBytes: MOST_BATCH_BYTES,
     limits: {
@@ -130,7 +130,7 @@ async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<C
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
   const { passthrough, interpretation } = scoring;
   if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: list the column names for Arrow');
-  const { arrowSink } = await import('../../../io/sink/arrow-sink.ts');
+  const { arrowSink } = await import('../../../formats/arrow/arrow-sink.ts');
   return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
 }
 

@@ -67,7 +67,7 @@ const MESSAGES: Partial<Record<ErrorCode, string>> = {
 
 /**
  * The same error without names from the request: nothing that came with a request, be it a path, a name or a value, is repeated to a
- * client or in a log. `io/decode/` does the same for header rows and records.
+ * client or in a log. `formats/decode/` does the same for header rows and records.
  */
 export function withoutNames(error: SluiceError): SluiceError {
   const message = MESSAGES[error.code];

@@ -1,4 +1,5 @@
 // Shared by all operations that score, at once or as a job: query parameters, limits, admission.
+
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import { SCORING } from '../../../config/options/scoring.ts';
@@ -11,8 +12,9 @@ import type { Tracer } from '../../../core/tracing.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/stream-spec.ts';
-import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
-import type { OutputFormat } from '../../../io/format/formatter.ts';
+import { DELIMITERS, type DelimiterName } from '../../../formats/delimited/header.ts';
+import { formatEntry } from '../../../formats/formats.ts';
+import type { OutputFormat } from '../../../formats/write/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
 import type { Scoring } from '../../../runs/spec.ts';
@@ -24,10 +26,10 @@ export type BodyFormat = 'json' | 'csv' | 'ndjson';
 export type AnswerFormat = BodyFormat | 'arrow';
 
 export const CONTENT_TYPES: Record<AnswerFormat, string> = {
-  json: 'application/json; charset=utf-8',
-  csv: 'text/csv; charset=utf-8; header=present',
-  ndjson: 'application/x-ndjson; charset=utf-8',
-  arrow: 'application/vnd.apache.arrow.stream',
+  json: `${formatEntry('json').mediaType}; charset=utf-8`,
+  csv: `${formatEntry('csv').mediaType}; charset=utf-8; header=present`,
+  ndjson: `${formatEntry('ndjson').mediaType}; charset=utf-8`,
+  arrow: formatEntry('arrow').mediaType,
 };
 
 /** Media types that agree with the suffix of a path. */

@@ -7,7 +7,7 @@ import {
   type LineBatch,
   type RowMarks,
   type SizedColumn,
-} from '../../../io/columns/line-batch.ts';
+} from '../../../formats/columns/line-batch.ts';
 
 /** The elements of a tensor; null: a missing value. */
 export interface Elements {

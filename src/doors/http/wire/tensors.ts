@@ -1,7 +1,11 @@
 // Tensors of the Open Inference Protocol (V2) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
 import type { ValueKind } from '../../../core/block.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
-import { answerColumnsOf, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
+import {
+  answerColumnsOf,
+  type PredictionColumn,
+  type PredictionJson,
+} from '../../../formats/write/prediction-fields.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { BinaryTensors, bytesOfTensor, splitBody } from './binary-tensors.ts';
 import type { TensorColumn } from './tensor-table.ts';

@@ -1,0 +1,14 @@
+// The keys that say which database is used, for pipelines and for the jobs of the service.
+import { maybe, whole } from './describe-option.ts';
+
+/** Which database an end is, and how long it is waited for. */
+export const database = (timeouts = { connect: 10_000, statement: 3_600_000 }) => ({
+  url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
+    otherwise: '$PGHOST, $PGUSER, $PGDATABASE and the other PG variables',
+  }),
+  url_env: maybe('instead of `url`: environment variable that contains the URL with its password'),
+  connect_timeout_ms: whole('timeout of one connection attempt', [1], { default: timeouts.connect }),
+  statement_timeout_ms: whole('timeout of a statement other than the transfer of rows; 0: none', [0], {
+    default: timeouts.statement,
+  }),
+});

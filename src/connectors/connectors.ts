@@ -1,0 +1,64 @@
+// The registry of connectors. A new connector is a folder and a line here.
+import type { TSchema } from 'typebox';
+import type { Connector, End, EndSchemas } from './contract/connector.ts';
+import { FILE } from './file/file-connector.ts';
+import { KAFKA } from './kafka/kafka-connector.ts';
+import { OBJECT_STORAGE } from './object-storage/object-connector.ts';
+import { POSTGRES } from './postgres/postgres-connector.ts';
+import { STANDARD_STREAMS } from './stdio/stdio-connector.ts';
+import { UPLOAD } from './upload/upload-connector.ts';
+
+/** By the `type` of an end in a pipeline. */
+export const CONNECTORS = {
+  kafka: KAFKA,
+  file: FILE,
+  'object-storage': OBJECT_STORAGE,
+  stdio: STANDARD_STREAMS,
+  postgres: POSTGRES,
+  upload: UPLOAD,
+} satisfies Record<string, Connector>;
+
+type Connectors = typeof CONNECTORS;
+type SchemasOf<K extends keyof Connectors> = Connectors[K]['options'];
+type SchemasAs<E extends keyof EndSchemas> = {
+  [K in keyof Connectors as SchemasOf<K> extends Record<E, TSchema> ? K : never]: SchemasOf<K> extends Record<
+    E,
+    infer T
+  >
+    ? T
+    : never;
+};
+
+/** The schemas of all ends, by the type of the end. */
+export interface AllSchemas {
+  sources: SchemasAs<'source'>;
+  sinks: SchemasAs<'sink'>;
+  deadLetters: SchemasAs<'deadLetter'>;
+}
+
+export function endSchemas(): AllSchemas {
+  const found = { sources: {}, sinks: {}, deadLetters: {} } as Record<keyof AllSchemas, Record<string, TSchema>>;
+  for (const [type, connector] of Object.entries<Connector>(CONNECTORS)) {
+    const { source, sink, deadLetter } = connector.options;
+    if (source) found.sources[type] = source;
+    if (sink) found.sinks[type] = sink;
+    if (deadLetter) found.deadLetters[type] = deadLetter;
+  }
+  return found as unknown as AllSchemas;
+}
+
+const BY_TYPE: Readonly<Record<string, Connector>> = CONNECTORS;
+
+/** undefined: no connector has this name, which only an end that is in no pipeline can have. */
+export const connectorNamed = (type: unknown): Connector | undefined =>
+  typeof type === 'string' && Object.hasOwn(BY_TYPE, type) ? BY_TYPE[type] : undefined;
+
+/** The connector of an end of a pipeline. */
+export const connectorOf = ({ type }: End): Connector => BY_TYPE[type]!;
+
+/** Whether a source gives rows of a query, which is executed again instead of read again. */
+export const isQuery = (source: unknown): boolean =>
+  connectorNamed((source as Partial<End> | undefined)?.type)?.capabilities.reads === 'rows';
+
+/** Whether a source gives records without an end. */
+export const isEndless = (source: End): boolean => connectorOf(source).capabilities.reads === 'records';

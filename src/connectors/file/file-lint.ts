@@ -1,0 +1,48 @@
+// Contradictions of files in a pipeline.
+import { COMPRESSIONS, FILE_FORMATS } from '../../core/file-format.ts';
+import { isPattern } from '../../core/file-names.ts';
+import { namedFormat } from '../../formats/formats.ts';
+import type { LintedPipeline, Say } from '../contract/connector.ts';
+import type { FileSink, FileSource } from './file-options.ts';
+
+export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedPipeline, say: Say): void {
+  if (source.type === 'file') lintFile(source as FileSource, 'source', say);
+  if (letters?.type === 'file') {
+    if (reads === 'records') say('dead_letter', 'dead letters of a topic go to a topic');
+    if (reads === 'requests' && !(letters as { path?: string }).path?.includes('{name}')) {
+      say('dead_letter', 'path of dead letters of uploads needs {name}');
+    }
+  }
+  if (sink.type !== 'file') return;
+  const file = sink as FileSink;
+  lintFile(file, 'sink', say);
+  if (reads === 'records') {
+    const format = file.format ?? namedFormat(file.path).format ?? 'ndjson';
+    if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
+    if (!file.path.includes('{partition}')) say('sink', 'path of a sink behind a topic needs {partition} and {offset}');
+  }
+  if (reads === 'requests' && !file.path.includes('{name}')) say('sink', 'path of a sink behind uploads needs {name}');
+  if (source.type === 'file' && (source as FileSource).path.includes('*') && !file.path.includes('{name}')) {
+    say('sink', 'path of a sink behind several files needs {name}');
+  }
+}
+
+/** A format that only its name could tell must be one there is. */
+function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say): void {
+  const { format, ending, compression } = namedFormat(file.path);
+  if (file.format === undefined && !(end === 'source' && isPattern(file.path)) && format === null && ending !== '') {
+    const verb = end === 'source' ? 'reads' : 'writes';
+    const known = `${FILE_FORMATS.join(', ')}, with .gz or .zst`;
+    say(`${end}.path`, `${end}.path: the ending ${ending} is no format Sluice ${verb}: ${known}`);
+  }
+  if ((file.format ?? (isPattern(file.path) ? null : format)) === 'parquet') {
+    lintParquet(end, file.compression ?? compression, say);
+  }
+}
+
+/** Parquet compresses its pages itself. */
+export function lintParquet(end: 'source' | 'sink', compression: string, say: Say): void {
+  if (compression === 'none') return;
+  const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');
+  say(end, `${end}: a Parquet file is compressed inside, not by ${outer} around it`);
+}

@@ -1,0 +1,46 @@
+// Options of files and objects in a pipeline.
+import type { Static } from 'typebox';
+import { choice, closed, literal, text, whole } from '../../config/options/describe-option.ts';
+import { declaredOfBytes, totalsOfFiles } from '../../config/options/input-declarations.ts';
+import { SCORING } from '../../config/options/scoring.ts';
+import { Type } from '../../config/schema.ts';
+import { FILE_FORMATS } from '../../core/file-format.ts';
+
+const BY_NAME = { otherwise: 'by the name of the file' };
+const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }));
+const fileFormat = () => Type.Optional(choice('format of the file', FILE_FORMATS, BY_NAME));
+const fileCompression = () => Type.Optional(SCORING.compression('compression of the file', BY_NAME));
+
+const source = Type.Object(
+  {
+    type: literal('file'),
+    path: text('file, or a pattern with * for several'),
+    format: fileFormat(),
+    compression: fileCompression(),
+    delimiter: delimiter(),
+    ...declaredOfBytes(),
+    ...totalsOfFiles(),
+  },
+  closed,
+);
+
+const sink = Type.Object(
+  {
+    type: literal('file'),
+    path: text('output file; {name}: name of the input, {partition} and {offset}: those of the first record'),
+    format: fileFormat(),
+    compression: fileCompression(),
+    delimiter: delimiter(),
+    roll_rows: whole('from a topic: a file is finished after this many rows', [1], { default: 100_000 }),
+    roll_ms: whole('from a topic: a file is finished after this long', [1], { default: 60_000 }),
+  },
+  closed,
+);
+
+const deadLetter = Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed);
+
+/** Imported on demand by `file-connector.ts`. */
+export const FILE_ENDS = { source, sink, deadLetter };
+
+export type FileSource = Static<typeof source>;
+export type FileSink = Static<typeof sink>;

@@ -1,0 +1,65 @@
+// Files of this machine.
+import { randomBytes } from 'node:crypto';
+import { glob, link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { putFile } from '../../io/sink/file-sink.ts';
+import { writeError } from '../../io/sink/file-target.ts';
+import { openFile } from '../../io/source/byte-source.ts';
+import type { Transport } from '../contract/transport.ts';
+
+const READ_BYTES = 256 * 1024;
+
+export const FILE_TRANSPORT: Transport = {
+  open: openFile,
+  async matching(pattern) {
+    // The path of an existing file is no pattern.
+    if (await stat(pattern).catch(() => null)) return [pattern];
+    const names: string[] = [];
+    for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);
+    if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${pattern}`);
+    return names;
+  },
+  size: async (name) => (await stat(name).catch(() => null))?.size ?? null,
+  bytes: bytesOfFile,
+  async text(name) {
+    try {
+      return await readFile(name, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      throw error;
+    }
+  },
+  put: putFile,
+  async putNew(name, text) {
+    const own = `${name}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
+    await putFile(own, text);
+    try {
+      await link(own, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw writeError(name, error, 'output_unwritable');
+    } finally {
+      await unlink(own).catch(() => {});
+    }
+  },
+  remove: (name) => rm(name, { force: true }),
+  async withRandomAccess(name, use) {
+    const { openRandomAccess } = await import('../../formats/parquet/parquet-file.ts');
+    const file = await openRandomAccess(name);
+    try {
+      return await use(file);
+    } finally {
+      await file.close();
+    }
+  },
+};
+
+/** Into one buffer: those of a stream of the runtime are held until the next collection, which large files do not wait for. */
+async function* bytesOfFile(name: string): AsyncGenerator<Uint8Array> {
+  await using file = await open(name);
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, READ_BYTES, null);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}

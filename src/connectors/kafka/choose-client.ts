@@ -1,0 +1,41 @@
+// Selects the Kafka client: @platformatic/kafka's protocol unless SLUICE_KAFKA_CLIENT names another. Only the selected one is loaded.
+import { SluiceError } from '../../core/errors.ts';
+import type { KafkaClient, TransactionalWriter, TransactionSettings } from './client/kafka-client.ts';
+
+const SETTING = 'SLUICE_KAFKA_CLIENT';
+const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
+  platformatic: async () => (await import('./platformatic/platformatic-client.ts')).platformaticClient,
+  kafkajs: async () => (await import('./kafkajs/kafkajs-client.ts')).kafkajsClient,
+};
+
+const selected = await LIBRARIES[process.env[SETTING] || 'platformatic']?.();
+
+/** @throws SluiceError kafka_config SLUICE_KAFKA_CLIENT names no client */
+export function kafkaClient(): KafkaClient {
+  if (!selected)
+    throw new SluiceError('kafka_config', `${SETTING} must be one of ${Object.keys(LIBRARIES).join(', ')}`);
+  return selected;
+}
+
+/** What needs transactions, as the subject of a message, and what to do without them besides selecting another client. */
+const NEEDS_TRANSACTIONS = {
+  delivery: ['delivery: exactly_once needs', ', or set delivery: at_least_once'],
+  dead_letters: ['replaying and dropping dead letters need', ''],
+} as const;
+
+/** @throws SluiceError kafka_config the selected client has no transactions */
+export function requireTransactions(use: keyof typeof NEEDS_TRANSACTIONS): void {
+  const { name, transactionalWriter } = kafkaClient();
+  if (transactionalWriter) return;
+  const [subject, alternative] = NEEDS_TRANSACTIONS[use];
+  throw new SluiceError(
+    'kafka_config',
+    `${subject} Kafka transactions, which the client ${name} does not have: unset ${SETTING}${alternative}`,
+  );
+}
+
+/** @throws SluiceError kafka_config as requireTransactions, which callers call before they connect */
+export function openTransactionalWriter(settings: TransactionSettings): TransactionalWriter {
+  requireTransactions('delivery');
+  return kafkaClient().transactionalWriter!(settings);
+}

@@ -1,0 +1,219 @@
+// Tokens for SASL OAUTHBEARER: read from where somebody else renews them, or asked for, kept, and renewed before they expire.
+import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import { type JsonAnswer, requestJson } from '../../../core/http-json.ts';
+import { type BearerLogin, readSecret, type TokenEndpoint, tlsOf } from './connection.ts';
+
+const TIMEOUT_MS = 10_000;
+/** Share of its lifetime after which a token is asked for anew, while the old one still serves. */
+const RENEWED_AFTER = 0.8;
+/** Lifetime of a token of which nobody says it, ms. */
+const UNSAID_LIFETIME_MS = 60_000;
+/** A token that ends within this time is not shown to a broker any more, ms. */
+const LAST_USE_MS = 1_000;
+/** Attempts at an endpoint that does not answer as it should, and the pause before each but the first, ms. */
+const ATTEMPT_PAUSES_MS = [0, 200, 800];
+/** After a failure the endpoint is left in peace for this long, ms. */
+const PEACE_MS = 1_000;
+/**
+ * Brokers whose issuer has changed its key refuse its first tokens, because they learn of the new key in the background: whoever was let in
+ * before is patient for this long, ms.
+ */
+const REFUSED_PATIENCE_MS = 60_000;
+
+interface Token {
+  value: string;
+  /** ms since 1970. */
+  renewAt: number;
+  expiresAt: number;
+}
+
+/** What a broker is shown. */
+interface BearerCredential {
+  readonly token: string;
+  readonly extensions: Readonly<Record<string, string>>;
+}
+
+const known = new Map<string, BearerTokens>();
+
+/** One for each login of this process, however many connections there are. */
+export function bearerTokens(login: BearerLogin): BearerTokens {
+  const key = JSON.stringify(login);
+  const tokens = known.get(key) ?? new BearerTokens(login);
+  known.set(key, tokens);
+  return tokens;
+}
+
+/** Tokens of one login: one request at a time, whoever asks. */
+export class BearerTokens {
+  readonly #login: BearerLogin;
+  #token: Token | null = null;
+  #asking: Promise<Token> | null = null;
+  #peaceUntil = 0;
+  #lastFailure: SluiceError | null = null;
+  #acceptedOnce = false;
+  #refusedSince: number | null = null;
+
+  constructor(login: BearerLogin) {
+    this.#login = login;
+  }
+
+  /** @throws SluiceError kafka_token_unavailable | kafka_authentication (the endpoint refuses the client) | kafka_config */
+  async credential(): Promise<BearerCredential> {
+    const { token, extensions = {} } = this.#login;
+    return { token: token ? checked(readSecret(token).trim()) : await this.#renewed(), extensions };
+  }
+
+  /** A broker took the token. */
+  accepted(): void {
+    this.#acceptedOnce = true;
+    this.#refusedSince = null;
+  }
+
+  /** The error for a token that a broker does not take; the next one is a new one. `status`: in the words of the broker. */
+  refused(status: string): SluiceError {
+    this.#token = null;
+    const now = monotonicMs();
+    this.#refusedSince ??= now;
+    const patient = this.#acceptedOnce && now - this.#refusedSince < REFUSED_PATIENCE_MS;
+    return new SluiceError(
+      patient ? 'kafka_token_unavailable' : 'kafka_authentication',
+      `the broker rejects the token (${status}): check issuer, audience, scope and expiry`,
+    );
+  }
+
+  async #renewed(): Promise<string> {
+    const now = epochMs();
+    const old = this.#token;
+    if (old && now < old.renewAt) return old.value;
+    const usable = old !== null && now < old.expiresAt - LAST_USE_MS;
+    if (now < this.#peaceUntil) {
+      if (usable) return old.value;
+      if (this.#lastFailure) throw this.#lastFailure;
+    }
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = null;
+    });
+    try {
+      return (await this.#asking).value;
+    } catch (error) {
+      // An outage of the endpoint is none as long as the token lasts.
+      if (usable) return old.value;
+      throw error;
+    }
+  }
+
+  async #ask(): Promise<Token> {
+    try {
+      const token = await requestToken(this.#login.endpoint!);
+      this.#token = token;
+      return token;
+    } catch (error) {
+      this.#peaceUntil = epochMs() + PEACE_MS;
+      this.#lastFailure = error instanceof SluiceError ? error : null;
+      throw error;
+    }
+  }
+}
+
+async function requestToken(endpoint: TokenEndpoint): Promise<Token> {
+  const secret = readSecret(endpoint.clientSecret);
+  let reason = '';
+  for (const pause of ATTEMPT_PAUSES_MS) {
+    await sleep(pause, { ref: false });
+    const asked = epochMs();
+    let answer: JsonAnswer;
+    try {
+      answer = await post(endpoint, secret);
+    } catch (error) {
+      if (error instanceof SluiceError) throw error;
+      reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+      continue;
+    }
+    const { status, body } = answer;
+    if (status === 200 && typeof body?.access_token === 'string') return tokenOf(body.access_token, body, asked);
+    reason = `status ${status}${wordOf(body?.error)}`;
+    if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+      const who = `the token endpoint ${placeOf(endpoint)} rejects the client`;
+      throw new SluiceError('kafka_authentication', `${who}: ${reason}; check client_id, client_secret and scope`);
+    }
+  }
+  throw new SluiceError(
+    'kafka_token_unavailable',
+    `the token endpoint ${placeOf(endpoint)} returns no token: ${reason}`,
+  );
+}
+
+function post(endpoint: TokenEndpoint, secret: string): Promise<JsonAnswer> {
+  const { url, clientId, authMethod, scope, audience, tls, timeoutMs = TIMEOUT_MS } = endpoint;
+  const form = new URLSearchParams({ grant_type: 'client_credentials' });
+  if (scope !== undefined) form.set('scope', scope);
+  if (audience !== undefined) form.set('audience', audience);
+  const headers: Record<string, string> = {
+    accept: 'application/json',
+    'content-type': 'application/x-www-form-urlencoded',
+  };
+  if (authMethod === 'client_secret_post') {
+    form.set('client_id', clientId);
+    form.set('client_secret', secret);
+  } else headers.authorization = `Basic ${Buffer.from(`${encoded(clientId)}:${encoded(secret)}`).toString('base64')}`;
+  return requestJson({ method: 'POST', url, headers, body: form.toString(), tls: tls ? tlsOf(tls) : {}, timeoutMs });
+}
+
+/** As in a form (RFC 6749, 2.3.1). */
+const encoded = (text: string): string => new URLSearchParams({ a: text }).toString().slice(2);
+
+/** The address without what may be secret in it. */
+function placeOf({ url }: TokenEndpoint): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}
+
+/** The error code of an endpoint (RFC 6749, 5.2); nothing else of its answer is told. */
+const wordOf = (error: unknown): string =>
+  typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? ` ${error}` : '';
+
+function tokenOf(value: string, { expires_in }: Record<string, unknown>, asked: number): Token {
+  const seconds = Number(expires_in);
+  const lifetime = seconds > 0 ? seconds * 1000 : (lifetimeIn(value) ?? UNSAID_LIFETIME_MS);
+  return { value: checked(value), renewAt: asked + lifetime * RENEWED_AFTER, expiresAt: asked + lifetime };
+}
+
+/** ms until the `exp` of a JWT; null: it is none. */
+function lifetimeIn(token: string): number | null {
+  try {
+    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
+    return typeof claims.exp === 'number' ? Math.max(0, claims.exp * 1000 - epochMs()) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @throws SluiceError kafka_config: what is no token (RFC 6750, 2.1) could end the message it is sent in */
+function checked(token: string): string {
+  if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
+  throw new SluiceError('kafka_config', 'the configured token is not a bearer token');
+}
+
+const SEPARATOR = '\u0001';
+
+/** The first message of the client (RFC 7628, 3.1). */
+export function bearerMessage({ token, extensions }: BearerCredential): Buffer {
+  const more = Object.entries(extensions).map(([name, value]) => `${SEPARATOR}${name}=${value}`);
+  return Buffer.from(`n,,${SEPARATOR}auth=Bearer ${token}${more.join('')}${SEPARATOR}${SEPARATOR}`);
+}
+
+/** What is said to a refusal, so that the broker ends the exchange (RFC 7628, 3.2.3). */
+export const BEARER_FAREWELL = Buffer.from(SEPARATOR);
+
+/** The status of a refusal (RFC 7628, 3.2.2); null: the answer is none, the token was taken. */
+export function bearerRefusal(answer: Buffer | null): string | null {
+  if (!answer || answer.length === 0) return null;
+  try {
+    const { status } = JSON.parse(answer.toString()) as { status?: unknown };
+    if (typeof status === 'string' && /^[\w.-]{1,60}$/.test(status)) return status;
+  } catch {
+    // Said below.
+  }
+  return 'without a reason';
+}

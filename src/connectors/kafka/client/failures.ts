@@ -1,0 +1,44 @@
+// Failures of Kafka, whichever library reports them: whether and when to retry, and the name in the protocol.
+import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
+
+/** The error and its causes, outermost first: libraries wrap errors, and the innermost one is the actual cause. */
+export function causesOf(error: unknown): Error[] {
+  const found: Error[] = [];
+  for (let e = error; e instanceof Error && found.length < 8; e = e.cause) found.push(e);
+  return found;
+}
+
+/** As it is where it has a code; anything else is a failure of Kafka nobody has a name for. */
+export function kafkaError(error: unknown, during: string): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const message = causesOf(error).at(-1)?.message ?? String(error);
+  return new SluiceError('kafka_failed', `${during}: ${message}`, { cause: error });
+}
+
+const HOPELESS: readonly ErrorCode[] = [
+  'kafka_config',
+  'kafka_codec',
+  'kafka_authentication',
+  'kafka_not_authorized',
+  'kafka_topic_missing',
+  'kafka_offset_lost',
+  'kafka_instance_taken',
+];
+
+/** Whether retrying is pointless: the error ends the run. */
+export const isHopeless = (error: SluiceError): boolean => HOPELESS.includes(error.code);
+
+/** One word for a counter's label or a log: the protocol's name of the error (`type` of a cause), or that of its class. */
+export function reasonOf(error: unknown): string {
+  const errors = causesOf(error);
+  for (const e of errors) if ('type' in e && typeof e.type === 'string') return e.type;
+  return error instanceof SluiceError ? error.code : (errors.at(-1)?.name ?? '');
+}
+
+/** Short enough that a broker which is back is found within a second or two. */
+const MAX_BACKOFF_MS = 1_500;
+
+/** Exponential backoff from 100 ms, with jitter so that members of a group do not retry in lockstep. */
+export function backoffMs(failures: number): number {
+  return Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
+}

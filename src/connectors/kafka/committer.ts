@@ -1,0 +1,394 @@
+// Commits what partitions have answered: outputs, dead letters and offsets of all that wait, in one transaction.
+//
+// One committer a member where brokers refuse offsets of a generation that is over (KIP-447, from 2.5): whose partition it is says the
+// group, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
+// the partition, which fences whoever had it before.
+
+import { inBackground } from '../../core/async.ts';
+import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { kafkaClient, openTransactionalWriter } from './choose-client.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { MemberIdentity, Rounds, TransactionalWriter } from './client/kafka-client.ts';
+import type { BatchResult, MicroBatch } from './client/records.ts';
+import type { PartitionReport, TransactionReport } from './observer.ts';
+import { type PlanOptions, type SendPlan, SendPlanner } from './send-plan.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+/** A micro-batch with its answers. */
+interface Answered {
+  readonly batch: MicroBatch;
+  readonly result: BatchResult;
+}
+
+interface CommitQueueOptions {
+  partition: number;
+  /** `put` waits while as many records are not committed. */
+  maxRows: number;
+  /** There is something to commit, or it is urgent now. */
+  onWork: () => void;
+  onCommitted: (items: readonly Answered[]) => void;
+  /** The transaction failed that records of this partition were in; nothing of the queue will be committed. */
+  onFailed: (error: unknown) => void;
+}
+
+/**
+ * Answers of one partition that are not committed yet, in order. A lease puts them, a committer takes them. Ends with its first failure, or
+ * when it is dropped.
+ */
+export class CommitQueue {
+  readonly partition: number;
+  readonly #options: CommitQueueOptions;
+  #waiting: Answered[] = [];
+  #taken: readonly Answered[] = [];
+  #waitingRows = 0;
+  #takenRows = 0;
+  #urgent = false;
+  /** Nothing of it will be committed any more. */
+  #dropped = false;
+  #failure: { error: unknown } | null = null;
+  #wake: (() => void)[] = [];
+
+  constructor(options: CommitQueueOptions) {
+    this.partition = options.partition;
+    this.#options = options;
+  }
+
+  /** Records that no transaction has yet. */
+  get rows(): number {
+    return this.#waitingRows;
+  }
+
+  /** Whether it makes no sense to wait for more: it is full, or its lease ends. */
+  get isUrgent(): boolean {
+    return this.#waiting.length > 0 && (this.#urgent || this.#waitingRows + this.#takenRows >= this.#options.maxRows);
+  }
+
+  /** Resolves when there is room for more, or the queue is over. */
+  async put(item: Answered): Promise<void> {
+    if (this.#dropped) return;
+    this.#waiting.push(item);
+    this.#waitingRows += item.batch.records.length;
+    this.#options.onWork();
+    while (!this.#dropped && this.#waitingRows + this.#takenRows >= this.#options.maxRows) await this.#change();
+  }
+
+  /** Resolves when all is committed, or the queue is over. @throws what the transaction failed of */
+  async flush(): Promise<void> {
+    this.#urgent = true;
+    if (this.#waiting.length > 0) this.#options.onWork();
+    while (!this.#dropped && this.#waiting.length + this.#taken.length > 0) await this.#change();
+    if (this.#failure) throw this.#failure.error;
+  }
+
+  /** Nothing is begun any more; what is being written may end. Idempotent. */
+  drop(): void {
+    this.#dropped = true;
+    this.#waiting = [];
+    this.#waitingRows = 0;
+    this.#changed();
+  }
+
+  /** Drops, and resolves when nothing is being written. */
+  async end(): Promise<void> {
+    this.drop();
+    while (this.#taken.length > 0) await this.#change();
+  }
+
+  /** For the committer: the next batches, at most `rows` records unless the first one has more, until `settle`. */
+  take(rows: number): readonly Answered[] {
+    let n = 0;
+    let sum = 0;
+    for (const { batch } of this.#waiting) {
+      if (n > 0 && sum + batch.records.length > rows) break;
+      sum += batch.records.length;
+      n++;
+    }
+    this.#taken = this.#waiting.splice(0, n);
+    this.#takenRows = sum;
+    this.#waitingRows -= sum;
+    return this.#taken;
+  }
+
+  /** For the committer: what was taken is committed, or failed. */
+  settle(failure: { error: unknown } | null): void {
+    const items = this.#taken;
+    this.#taken = [];
+    this.#takenRows = 0;
+    if (failure) {
+      this.#failure = failure;
+      this.drop();
+      this.#options.onFailed(failure.error);
+    } else {
+      this.#options.onCommitted(items);
+      this.#changed();
+    }
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#wake.push(resolve));
+  }
+
+  #changed(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}
+
+export interface CommitterOptions extends Omit<PlanOptions, 'directory'> {
+  connection: KafkaConnection;
+  group: string;
+  topic: string;
+  /** null: at least once, without transactions. */
+  transactionalId: string | null;
+  /** Partitions whose offsets it commits; null: any of the topic. */
+  of: readonly number[] | null;
+  /** All topics that answers and dead letters may go to. */
+  writes: readonly string[];
+  compression: BatchCompression;
+  transactionTimeoutMs: number;
+  /** Most records a transaction, unless one micro-batch has more. */
+  transactionRows: number;
+  /** Least time from the beginning of a transaction to that of the next, ms. A full queue does not wait. */
+  commitIntervalMs: number;
+  /** Whether a new writer fences the ones before it. */
+  fencing: boolean;
+}
+
+export interface CommitterHost {
+  readonly directory: TopicDirectory;
+  /** Of the assignment the open queues belong to; null: not fenced by generation. */
+  identity(): MemberIdentity | null;
+  /** Commits outside of transactions. */
+  commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  /** A writer took over; every older one of its transactional id is refused from now on. */
+  fenced(ms: number): void;
+  /** A transaction begins, or is over, however it ended. */
+  committing(begun: boolean): void;
+  written(report: TransactionReport): void;
+}
+
+/** Writes rounds and commits `next`, in one transaction or, at least once, one after the other. */
+interface Sender {
+  send(rounds: Rounds, next: ReadonlyMap<number, bigint>): Promise<void>;
+  discard(): Promise<void>;
+}
+
+type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
+
+/** One transaction at a time. After a failure all queues that had a part in it are over, and the next one has a new writer. */
+export class Committer {
+  readonly #options: CommitterOptions;
+  readonly #host: CommitterHost;
+  /** In turn: who was served last is last. */
+  readonly #queues = new Set<CommitQueue>();
+  #writer: Promise<Sender> | null = null;
+  #running = false;
+  #closed = false;
+  #begun = Number.NEGATIVE_INFINITY;
+  /** Ends the wait for the next transaction. */
+  #wake: (() => void) | null = null;
+
+  constructor(options: CommitterOptions, host: CommitterHost) {
+    this.#options = options;
+    this.#host = host;
+  }
+
+  /**
+   * Resolves when a writer has taken over: what an older one of the same transactional id had open is ended, so offsets read from now on
+   * are final, or, where several ids are about, as soon as no open transaction can move them.
+   */
+  async open(options: Omit<CommitQueueOptions, 'onWork' | 'maxRows'>): Promise<CommitQueue> {
+    await this.#writing();
+    const maxRows = this.#options.transactionRows;
+    const queue: CommitQueue = new CommitQueue({ ...options, maxRows, onWork: () => this.#work(queue) });
+    return queue;
+  }
+
+  /** Nothing is begun any more. Idempotent. */
+  close(): void {
+    this.#closed = true;
+    for (const queue of this.#queues) queue.drop();
+    this.#queues.clear();
+    this.#wake?.();
+    this.#giveUp();
+  }
+
+  #work(queue: CommitQueue): void {
+    this.#queues.add(queue);
+    if (!this.#running) {
+      this.#running = true;
+      inBackground('committing', () => this.#run());
+    } else if (this.#isUrgent) this.#wake?.();
+  }
+
+  get #isUrgent(): boolean {
+    let rows = 0;
+    for (const queue of this.#queues) {
+      if (queue.isUrgent) return true;
+      rows += queue.rows;
+    }
+    return rows >= this.#options.transactionRows;
+  }
+
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        await this.#pace();
+        const taken = this.#take();
+        if (taken.size === 0) return;
+        this.#begun = monotonicMs();
+        this.#host.committing(true);
+        const failure = await this.#commit(taken).then(
+          () => null,
+          (error: unknown) => ({ error }),
+        );
+        this.#host.committing(false);
+        if (failure) this.#giveUp();
+        for (const queue of taken.keys()) queue.settle(failure);
+      }
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #pace(): Promise<void> {
+    const left = this.#begun + this.#options.commitIntervalMs - monotonicMs();
+    if (left <= 0 || this.#isUrgent || this.#closed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = startTimer(resolve, left);
+    this.#wake = resolve;
+    await promise;
+    stopTimer(timer);
+    this.#wake = null;
+  }
+
+  #take(): Taken {
+    const taken = new Map<CommitQueue, readonly Answered[]>();
+    let left = this.#options.transactionRows;
+    for (const queue of [...this.#queues]) {
+      if (left <= 0 && taken.size > 0) break;
+      this.#queues.delete(queue);
+      const items = queue.take(left);
+      if (items.length > 0) taken.set(queue, items);
+      for (const { batch } of items) left -= batch.records.length;
+      if (queue.rows > 0) this.#queues.add(queue);
+    }
+    return taken;
+  }
+
+  async #commit(taken: Taken): Promise<void> {
+    const began = monotonicMs();
+    const planner = new SendPlanner({ ...this.#options, directory: this.#host.directory });
+    const oversized = new Map<Answered, number>();
+    for (const item of [...taken.values()].flat()) {
+      const before = planner.oversized;
+      await planner.add(item.result.outputs, 'output');
+      oversized.set(item, planner.oversized - before);
+      await planner.add(item.result.rejected, 'dead_letter');
+    }
+    const plan = planner.finish();
+    await this.#write(plan, new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next])));
+    const ms = monotonicMs() - began;
+    for (const [item, n] of oversized) item.result.committed?.(n);
+    const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
+    this.#host.written({ partitions, retimed: plan.retimed, bytes: plan.bytes, ms });
+  }
+
+  async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>): Promise<void> {
+    const writer = await this.#writing();
+    try {
+      await writer.send(rounds, next);
+    } catch (error) {
+      throw await this.#learnFrom(error, rounds);
+    }
+  }
+
+  /** A refusal that the next attempt avoids. */
+  async #learnFrom(error: unknown, rounds: Rounds): Promise<unknown> {
+    if (!(error instanceof SluiceError)) return error;
+    const tooLarge = error.code === 'kafka_record_too_large';
+    if (!tooLarge && error.code !== 'kafka_time_refused') return error;
+    const { directory } = this.#host;
+    for (const topic of new Set(rounds.flat().map((b) => b.topic))) {
+      await (tooLarge ? directory.lowerLimit(topic) : directory.refuseTimes(topic));
+    }
+    return tooLarge ? new SluiceError('kafka_failed', error.message, { cause: error }) : error;
+  }
+
+  #writing(): Promise<Sender> {
+    if (this.#writer) return this.#writer;
+    const opening = this.#takeOver();
+    this.#writer = opening;
+    opening.catch(() => {
+      if (this.#writer === opening) this.#writer = null;
+    });
+    return opening;
+  }
+
+  async #takeOver(): Promise<Sender> {
+    const { group, topic, connection, compression, transactionTimeoutMs, transactionalId } = this.#options;
+    if (this.#closed) throw new SluiceError('kafka_failed', 'the committer is closed');
+    if (transactionalId === null) {
+      const writer = kafkaClient().writer({ connection, compression });
+      await connected(writer, () => writer.connect());
+      const send = async (rounds: Rounds, next: ReadonlyMap<number, bigint>) => {
+        await writer.write(rounds);
+        await this.#host.commit(next);
+      };
+      return { send, discard: () => writer.discard() };
+    }
+    const writer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId });
+    await connected(writer, () => this.#fence(writer));
+    return {
+      send: (rounds, next) => writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() }),
+      discard: () => writer.discard(),
+    };
+  }
+
+  async #fence(writer: TransactionalWriter): Promise<void> {
+    const { group, topic, of, writes, fencing } = this.#options;
+    const began = monotonicMs();
+    await writer.connect();
+    if (!fencing) return;
+    await writer.fence({ group, topic, partitions: of, writes });
+    this.#host.fenced(monotonicMs() - began);
+  }
+
+  /** In the background: it must not hold up whoever takes over. */
+  #giveUp(): void {
+    const writer = this.#writer;
+    this.#writer = null;
+    inBackground('abort a producer', () =>
+      writer?.then(
+        (w) => w.discard(),
+        () => {},
+      ),
+    );
+  }
+}
+
+async function connected(writer: Pick<TransactionalWriter, 'discard'>, connect: () => Promise<void>): Promise<void> {
+  try {
+    await connect();
+  } catch (error) {
+    inBackground('discarding a producer', () => writer.discard());
+    throw error;
+  }
+}
+
+function reportOf(
+  partition: number,
+  items: readonly Answered[],
+  oversized: ReadonlyMap<Answered, number>,
+): PartitionReport {
+  const sum = (count: (item: Answered) => number) => items.reduce((total, item) => total + count(item), 0);
+  const tooLarge = sum((item) => oversized.get(item)!);
+  return {
+    partition,
+    records: sum(({ batch }) => batch.records.length),
+    rejected: sum(({ result }) => result.rejected.length) + tooLarge,
+    oversized: tooLarge,
+    next: items.at(-1)!.batch.next,
+  };
+}

@@ -1,0 +1,284 @@
+// Dead letters: records that could not be answered, with their original bytes and the reason in headers. Writes, reads, selects and counts
+// them, and restores the original for a replay or a retry.
+import type { ErrorCode } from '../../../core/errors.ts';
+import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from '../client/records.ts';
+import type { OffsetRanges } from './offset-ranges.ts';
+
+const DEAD_LETTER_HEADERS = {
+  code: 'sluice-error-code',
+  column: 'sluice-error-column',
+  message: 'sluice-error-message',
+  topic: 'sluice-error-topic',
+  partition: 'sluice-error-partition',
+  offset: 'sluice-error-offset',
+  /** Length of the original value in bytes, where only its beginning fitted. */
+  truncated: 'sluice-error-truncated-from',
+  /** The time of the record, ms since 1970; the dead letter's own time is that of the failure. */
+  timestamp: 'sluice-error-timestamp',
+  /** Name of the pipeline that wrote it. */
+  pipeline: 'sluice-error-pipeline',
+} as const;
+
+/** How often the record has become a dead letter; of a replayed record: the number of this attempt. */
+const ATTEMPT_HEADER = 'sluice-attempt';
+
+const OURS: ReadonlySet<string> = new Set([...Object.values(DEAD_LETTER_HEADERS), ATTEMPT_HEADER]);
+
+/**
+ * Original value, key and headers of `record`, and headers with the error. Its time is now, because retention goes by time and could remove
+ * the dead letter of an old record before it is read.
+ */
+export function deadLetter(
+  record: IncomingRecord,
+  { code, column, message }: LetterReason,
+  pipeline?: string,
+): OutgoingRecord {
+  const names = DEAD_LETTER_HEADERS;
+  return {
+    key: record.key,
+    value: record.value,
+    origin: record,
+    headers: {
+      ...originalHeaders(record.headers),
+      [names.code]: Buffer.from(code),
+      ...(column === undefined ? {} : { [names.column]: Buffer.from(column) }),
+      [names.message]: Buffer.from(message),
+      [names.topic]: Buffer.from(record.topic),
+      [names.partition]: Buffer.from(String(record.partition)),
+      [names.offset]: Buffer.from(String(record.offset)),
+      [names.timestamp]: Buffer.from(String(record.timestamp)),
+      ...(pipeline === undefined ? {} : { [names.pipeline]: Buffer.from(pipeline) }),
+      [ATTEMPT_HEADER]: Buffer.from(String(attemptOf(record.headers))),
+    },
+  };
+}
+
+/** The error in the headers of a record that `deadLetter` made. */
+export function letterReasonOf({ headers = {} }: OutgoingRecord): { code: ErrorCode; column: string | null } {
+  const { code, column } = DEAD_LETTER_HEADERS;
+  return { code: headerText(headers, code) as ErrorCode, column: headerText(headers, column) ?? null };
+}
+
+/** Headers without what `deadLetter` added. */
+function originalHeaders(headers: RecordHeaders): RecordHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
+}
+
+/** 1 for records that were never replayed. */
+function attemptOf(headers: RecordHeaders): number {
+  const text = headerText(headers, ATTEMPT_HEADER) ?? '';
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1;
+}
+
+/** The text of a header, of its last value where there are several; undefined without one. */
+export function headerText(headers: RecordHeaders, name: string): string | undefined {
+  const value = headers[name];
+  if (value === undefined) return undefined;
+  return Buffer.isBuffer(value) ? value.toString() : (value as readonly Buffer[]).at(-1)?.toString();
+}
+
+/** The same dead letter with its value truncated to `bytes`, and a header with the original length. */
+export function truncateDeadLetter(record: OutgoingRecord, bytes: number): OutgoingRecord {
+  const value = record.value ?? Buffer.alloc(0);
+  return {
+    ...record,
+    value: value.subarray(0, Math.max(0, bytes)),
+    headers: { ...record.headers, [DEAD_LETTER_HEADERS.truncated]: Buffer.from(String(value.length)) },
+  };
+}
+
+/** `adopted`: passed by the replay of a release without markers, which either replayed or skipped it. */
+export type SettledAs = 'replayed' | 'dropped' | 'adopted';
+export const SETTLED_AS: readonly SettledAs[] = ['replayed', 'dropped', 'adopted'];
+
+export type DeadLetterState = 'open' | SettledAs;
+
+/** What may be shown of a dead letter: place, reason and sizes, no contents. */
+export interface DeadLetterSummary {
+  readonly partition: number;
+  readonly offset: bigint;
+  /** When it became a dead letter, ms since 1970; in releases without `sluice-error-timestamp`: the time of its record. */
+  readonly time: number;
+  /** Of the record, ms since 1970. */
+  readonly recordTime: number;
+  readonly code: string | null;
+  readonly column: string | null;
+  readonly message: string | null;
+  readonly pipeline: string | null;
+  /** Original place of the record. */
+  readonly from: { readonly topic: string; readonly partition: number | null; readonly offset: string | null } | null;
+  /** How often the record has become a dead letter, this time included. */
+  readonly attempt: number;
+  /** null: no key. */
+  readonly keyBytes: number | null;
+  readonly valueBytes: number | null;
+  /** Original length of a truncated value. */
+  readonly truncatedFrom: number | null;
+  /** Headers of the original. */
+  readonly otherHeaders: number;
+}
+
+export function deadLetterOf({ partition, offset, timestamp, key, value, headers }: IncomingRecord): DeadLetterSummary {
+  const text = (name: string) => headerText(headers, name) ?? null;
+  const names = DEAD_LETTER_HEADERS;
+  const topic = text(names.topic);
+  const truncated = text(names.truncated);
+  const from = topic === null ? null : { topic, partition: wholeOf(text(names.partition)), offset: text(names.offset) };
+  return {
+    partition,
+    offset,
+    time: timestamp,
+    recordTime: wholeOf(text(names.timestamp)) ?? timestamp,
+    code: text(names.code),
+    column: text(names.column),
+    message: text(names.message),
+    pipeline: text(names.pipeline),
+    from,
+    attempt: attemptOf(headers),
+    keyBytes: key?.length ?? null,
+    valueBytes: value?.length ?? null,
+    truncatedFrom: truncated === null ? null : wholeOf(truncated),
+    otherHeaders: Object.keys(originalHeaders(headers)).length,
+  };
+}
+
+/** Why a dead letter cannot be replayed to `topic` (undefined: to its own); null: it can. */
+export function whyUnusable(letter: DeadLetterSummary, topic: string | undefined): 'truncated' | 'no_origin' | null {
+  if (letter.truncatedFrom !== null) return 'truncated';
+  return letter.from === null && topic === undefined ? 'no_origin' : null;
+}
+
+/** The original record with the number of its next attempt, for its original partition where that is known, to keep the order. */
+export function restored(
+  { key, value, headers: all }: IncomingRecord,
+  letter: DeadLetterSummary,
+  { topic, partitions }: { topic: string; partitions: number },
+  time: 'now' | 'original',
+): OutgoingRecord {
+  const attempt = Buffer.from(String(letter.attempt + 1));
+  const headers = { ...originalHeaders(all), [ATTEMPT_HEADER]: attempt };
+  const home = letter.from?.topic === topic ? letter.from.partition : null;
+  const place = home !== null && home < partitions ? { partition: home } : {};
+  return { topic, key, value, headers, ...place, ...(time === 'now' ? {} : { timestamp: letter.recordTime }) };
+}
+
+const wholeOf = (text: string | null): number | null =>
+  text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+
+export interface DeadLetterSelection {
+  readonly codes?: readonly string[];
+  readonly columns?: readonly string[];
+  readonly pipelines?: readonly string[];
+  /** The bytes of the key. */
+  readonly key?: Buffer;
+  /** Became dead letters at or after this time, ms since 1970. */
+  readonly since?: number;
+  /** Became dead letters before this time, ms since 1970. */
+  readonly until?: number;
+  /** Of the dead letter topic. */
+  readonly partition?: number;
+  readonly offsets?: OffsetRanges;
+  /** Became dead letters at most this often. */
+  readonly maxAttempt?: number;
+}
+
+export function selects(selection: DeadLetterSelection, letter: DeadLetterSummary, key: Buffer | null): boolean {
+  const { codes, columns, pipelines, since, until, partition, offsets, maxAttempt } = selection;
+  const among = (names: readonly string[] | undefined, name: string | null) =>
+    names === undefined || (name !== null && names.includes(name));
+  return (
+    among(codes, letter.code) &&
+    among(columns, letter.column) &&
+    among(pipelines, letter.pipeline) &&
+    (since === undefined || letter.time >= since) &&
+    (until === undefined || letter.time < until) &&
+    (partition === undefined || letter.partition === partition) &&
+    (offsets === undefined || offsets.has(Number(letter.offset))) &&
+    (maxAttempt === undefined || letter.attempt <= maxAttempt) &&
+    (selection.key === undefined || (key !== null && selection.key.equals(key)))
+  );
+}
+
+const TALLIED_BY = ['code', 'column', 'pipeline', 'topic', 'attempt'] as const;
+type TalliedBy = (typeof TALLIED_BY)[number];
+
+/** Names from other writers are unbounded: further ones are counted together. */
+const MAX_NAMES = 1000;
+export const OTHERS = '(others)';
+
+export interface DeadLetterTally {
+  open: number;
+  /** Open, but cannot be replayed. */
+  unusable: number;
+  replayed: number;
+  dropped: number;
+  adopted: number;
+  /** Open ones by name, the largest number first; `(none)` counts those without a name. */
+  by: [name: string, letters: number][];
+}
+
+export class DeadLetterCounter {
+  readonly #by: TalliedBy;
+  readonly #states: Record<DeadLetterState, number> = { open: 0, replayed: 0, dropped: 0, adopted: 0 };
+  readonly #names = new Map<string, number>();
+  #unusable = 0;
+
+  constructor(by: TalliedBy) {
+    this.#by = by;
+  }
+
+  add(letter: DeadLetterSummary, state: DeadLetterState): void {
+    this.#states[state]++;
+    if (state !== 'open') return;
+    if (whyUnusable(letter, undefined)) this.#unusable++;
+    const name = nameOf(letter, this.#by);
+    const counted = this.#names.has(name) || this.#names.size < MAX_NAMES ? name : OTHERS;
+    this.#names.set(counted, (this.#names.get(counted) ?? 0) + 1);
+  }
+
+  get tally(): DeadLetterTally {
+    const by = [...this.#names].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+    return { ...this.#states, unusable: this.#unusable, by };
+  }
+}
+
+function nameOf(letter: DeadLetterSummary, by: TalliedBy): string {
+  if (by === 'attempt') return String(letter.attempt);
+  return (by === 'topic' ? letter.from?.topic : letter[by]) ?? '(none)';
+}
+
+export interface RetryPolicy {
+  readonly topic: string;
+  readonly codes: ReadonlySet<string>;
+  readonly delayMs: number;
+  /** Attempts in all, the first one included. */
+  readonly attempts: number;
+}
+
+/** The record for the retry topic while attempts are left and the code is retried, else the dead letter. */
+export function rejectedRecord(
+  record: IncomingRecord,
+  reason: LetterReason,
+  pipeline: string,
+  retry: RetryPolicy | null,
+): OutgoingRecord {
+  const letter = deadLetter(record, reason, pipeline);
+  if (!retry?.codes.has(reason.code) || attemptOf(record.headers) >= retry.attempts) return letter;
+  return { ...letter, topic: retry.topic, instead: letter };
+}
+
+/** The original of a record in the retry topic, with its original place and the number of this attempt. */
+export function originalOf(record: IncomingRecord): IncomingRecord {
+  const { from, recordTime, attempt } = deadLetterOf(record);
+  if (from === null) return record;
+  const { key, value, headers } = record;
+  return {
+    topic: from.topic,
+    partition: from.partition ?? record.partition,
+    offset: /^\d{1,18}$/.test(from.offset ?? '') ? BigInt(from.offset!) : record.offset,
+    timestamp: recordTime,
+    key,
+    value,
+    headers: { ...originalHeaders(headers), [ATTEMPT_HEADER]: Buffer.from(String(attempt + 1)) },
+  };
+}

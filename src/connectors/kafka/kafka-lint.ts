@@ -1,0 +1,131 @@
+// Contradictions of topics in a pipeline, and of the sections that say how brokers and schema registry are reached.
+import type { LintedPipeline, Say } from '../contract/connector.ts';
+import type { KafkaConfig, KafkaDeadLetter, KafkaSink, KafkaSource, SchemaRegistryConfig } from './kafka-options.ts';
+import { topicPattern } from './topics.ts';
+
+interface TopicPipeline extends LintedPipeline {
+  readonly kafka: KafkaConfig;
+  readonly schema_registry?: SchemaRegistryConfig | undefined;
+}
+
+/** The ends that are topics. */
+interface Topics {
+  source: KafkaSource | null;
+  sink: KafkaSink | null;
+  letters: KafkaDeadLetter | null;
+}
+
+export function lintTopics(pipeline: TopicPipeline, say: Say): void {
+  const { source, sink, dead_letter: letters } = pipeline;
+  const topics: Topics = {
+    source: source.type === 'kafka' ? (source as KafkaSource) : null,
+    sink: sink.type === 'kafka' ? (sink as KafkaSink) : null,
+    letters: letters?.type === 'kafka' ? (letters as KafkaDeadLetter) : null,
+  };
+  for (const end of [topics.source, topics.sink]) {
+    if (end && end.format !== 'json' && !pipeline.schema_registry) {
+      say('schema_registry', `format: ${end.format} needs a schema_registry`);
+    }
+  }
+  if (topics.source) lintSource(topics.source, topics, say);
+  if (topics.sink) lintSink(topics.sink, topics, pipeline, say);
+  if (topics.letters) lintLetters(topics.letters, topics, pipeline, say);
+  lintLogin(pipeline.kafka, say);
+}
+
+function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): void {
+  const { topic, topics, topic_pattern: pattern } = source;
+  if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
+  if (source.tombstones === 'forward' && sink === null) {
+    say('source', 'tombstones: files and tables cannot contain records without a value');
+  }
+  if ([topic, topics, pattern].filter((one) => one !== undefined).length !== 1) {
+    say('source', 'source: needs one of topic, topics and topic_pattern');
+  }
+  if (pattern !== undefined && !isRegExp(pattern))
+    say('source.topic_pattern', 'topic_pattern: is not a regular expression');
+  if (topics && new Set(topics).size < topics.length) say('source.topics', 'topics: a topic occurs twice');
+  if (topic === undefined && sink === null)
+    say('source', 'topics: only a single topic can be written to files or a table');
+  if (topic === undefined && letters?.retry) say('dead_letter', 'retry: needs a single topic as the source');
+  const read = topic === undefined ? (topics ?? []) : [topic];
+  if (sink && read.includes(sink.topic)) say('sink', 'source and sink are the same topic');
+  if (sink?.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is also the source');
+  if (letters && read.includes(letters.topic)) {
+    say('dead_letter', 'dead letters would be read again: another topic is needed');
+  }
+}
+
+function isRegExp(pattern: string): boolean {
+  try {
+    topicPattern(pattern);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function lintSink({ key, partition, routes }: KafkaSink, { source }: Topics, pipeline: TopicPipeline, say: Say): void {
+  for (const total of ['expect', 'control', 'trailer'] as const) {
+    if (total in pipeline.source)
+      say(`source.${total}`, `source.${total}: predictions in a topic cannot be taken back`);
+  }
+  if (source && key !== undefined) say('sink', 'key: predictions keep the key of their application');
+  if (!source && partition === 'source') say('sink', 'partition: source needs a topic as the source');
+  if (!routes) return;
+  if (!source) say('sink', 'routes: need a topic as the source');
+  const decisions = routes.map((r) => r.decision);
+  const twice = decisions.find((d, i) => decisions.indexOf(d) !== i);
+  if (twice !== undefined) say('sink', `routes: the decision ${twice} has two topics`);
+}
+
+function lintLetters(letters: KafkaDeadLetter, { source, sink }: Topics, pipeline: TopicPipeline, say: Say): void {
+  if (pipeline.reads === 'requests') say('dead_letter', 'dead letters of uploads are listed in files');
+  else if (!source) say('dead_letter', 'dead letters of files are listed in a file');
+  else if (pipeline.writes === 'rows') {
+    say('dead_letter', 'dead letters on the way to a table go to a table: one transaction holds them all');
+  }
+  const { retry } = letters;
+  if (!retry) return;
+  if (!source || !sink) {
+    say('dead_letter.retry', 'retry: needs a topic as the source and as the sink');
+    return;
+  }
+  if (pipeline.on_invalid !== 'dead_letter') say('dead_letter.retry', 'retry: needs on_invalid: dead_letter');
+  const others = [source.topic, sink.topic, ...(sink.routes ?? []).map((r) => r.topic), letters.topic];
+  if (others.includes(retry.topic)) say('dead_letter.retry.topic', 'retry: needs a topic of its own');
+  if (retry.group === source.group) say('dead_letter.retry.group', 'retry: needs a group of its own');
+}
+
+const PASSWORD_KEYS = ['username', 'password'] as const;
+const TOKEN_KEYS = ['token', 'token_endpoint', 'extensions'] as const;
+
+function lintLogin({ sasl }: KafkaConfig, say: Say): void {
+  if (!sasl) return;
+  const bearer = sasl.mechanism === 'oauthbearer';
+  for (const key of bearer ? PASSWORD_KEYS : TOKEN_KEYS) {
+    if (sasl[key] !== undefined)
+      say(`kafka.sasl.${key}`, `kafka.sasl.${key}: is not supported with mechanism: ${sasl.mechanism}`);
+  }
+  if (!bearer) {
+    for (const key of PASSWORD_KEYS) {
+      if (sasl[key] === undefined) say('kafka.sasl', `kafka.sasl: mechanism: ${sasl.mechanism} needs ${key}`);
+    }
+    return;
+  }
+  if ((sasl.token === undefined) === (sasl.token_endpoint === undefined)) {
+    say('kafka.sasl', 'kafka.sasl: mechanism: oauthbearer needs one of token_endpoint and token');
+  }
+  if (sasl.extensions?.auth !== undefined) {
+    say('kafka.sasl.extensions', 'kafka.sasl.extensions: auth is the token itself');
+  }
+  if (sasl.token_endpoint) lintEndpoint(sasl.token_endpoint.url, say);
+}
+
+/** RFC 6749, 3.2: the secret of the client goes over TLS only. */
+function lintEndpoint(url: string, say: Say): void {
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  const local = parsed !== null && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname);
+  if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && local)) return;
+  say('kafka.sasl.token_endpoint.url', 'kafka.sasl.token_endpoint.url: must be an https address');
+}

@@ -1,0 +1,249 @@
+// Options of topics in a pipeline: source, sink, dead letters, brokers and schema registry.
+import type { Static } from 'typebox';
+import {
+  choice,
+  closed,
+  literal,
+  MIB,
+  maybe,
+  section,
+  text,
+  toggle,
+  whole,
+} from '../../config/options/describe-option.ts';
+import { declaredOfRecords } from '../../config/options/input-declarations.ts';
+import { Type } from '../../config/schema.ts';
+import { ROW_CODES } from '../../core/errors.ts';
+import { RECORD_FORMATS } from '../../core/file-format.ts';
+
+const recordFormat = () =>
+  choice(
+    'format of the record values; all formats except json are preceded by a schema id and need a schema_registry',
+    RECORD_FORMATS,
+    { default: 'json' },
+  );
+/** The schema Avro values are read with: its names, its defaults. */
+const readerSchema = () =>
+  Type.Optional(
+    Type.Object(
+      {
+        subject: text('subject of the schema'),
+        version: Type.Optional(whole('version of it', [1], { otherwise: 'the latest version at the start' })),
+      },
+      { ...closed, description: 'avro: schema to read values with, whichever they were written with' },
+    ),
+  );
+const route = Type.Object(
+  {
+    decision: text('decision of the policy'),
+    topic: text('topic of predictions with it'),
+  },
+  closed,
+);
+const source = Type.Object(
+  {
+    type: literal('kafka'),
+    topic: maybe('topic of applications, one per record'),
+    topics: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description: 'instead of `topic`: several topics',
+      }),
+    ),
+    topic_pattern: maybe('instead of `topic`: a regular expression that whole names of topics match'),
+    group: text('consumer group'),
+    format: recordFormat(),
+    reader_schema: readerSchema(),
+    tombstones: choice(
+      'records without a value: reject them as invalid, forward their key and no value, or skip them',
+      ['reject', 'forward', 'skip'],
+      { default: 'reject' },
+    ),
+    start_at: choice('where a group without offsets begins', ['earliest', 'latest'], { default: 'earliest' }),
+    on_offset_lost: choice('when the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
+      default: 'stop',
+    }),
+    until_caught_up: toggle('end after the records that are in the topic at the start', { default: false }),
+    fetch_bytes: whole('maximum bytes of one fetch from one partition', [1], { default: MIB / 2 }),
+    in_flight_bytes: whole('maximum bytes of records in memory, over all partitions', [1], { default: 8 * MIB }),
+    ...declaredOfRecords(),
+  },
+  closed,
+);
+
+const sink = Type.Object(
+  {
+    type: literal('kafka'),
+    topic: text('topic of predictions'),
+    routes: Type.Optional(
+      Type.Array(route, {
+        minItems: 1,
+        description: 'separate topics for some decisions; all other predictions go to `topic`',
+      }),
+    ),
+    format: recordFormat(),
+    compression: choice('compression of record batches', ['none', 'gzip', 'snappy', 'lz4', 'zstd'], {
+      default: 'none',
+    }),
+    timestamp: choice(
+      'timestamp of a prediction: that of its application where the topic keeps it, or now',
+      ['input', 'now'],
+      {
+        default: 'input',
+      },
+    ),
+    partition: Type.Optional(
+      choice(
+        'from a topic: a prediction goes to the partition of its application, or to that of its key as Java chooses it',
+        ['source', 'key'],
+        { otherwise: 'source if all topics have the same number of partitions; otherwise required' },
+      ),
+    ),
+    key: maybe('from a file or an upload: passthrough column that becomes the record key'),
+  },
+  closed,
+);
+
+/** An answer that is too large becomes a letter while it is written, which no other attempt changes. */
+const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
+const WEEK_MS = 7 * 24 * 3600 * 1000;
+const retry = Type.Object(
+  {
+    topic: text('topic where they wait, used by this pipeline only; cleanup.policy=delete'),
+    codes: Type.Array(choice('error code', RETRYABLE), {
+      minItems: 1,
+      description: 'error codes to retry, because their cause may disappear without a change of the application',
+    }),
+    delay_ms: whole('wait before each attempt', [1, WEEK_MS], { default: 300_000 }),
+    attempts: whole('attempts in all, the first one included', [2, 1000], { default: 3 }),
+    group: maybe('consumer group of the attempts', { otherwise: 'topic name of the source with -retry appended' }),
+  },
+  { ...closed, description: 'between topics: rejected applications are tried again before they are dead letters' },
+);
+
+const deadLetter = Type.Object(
+  { type: literal('kafka'), topic: text('topic of rejected applications'), retry: Type.Optional(retry) },
+  closed,
+);
+
+// Connections to brokers and to the schema registry.
+
+const secret = (description: string) =>
+  Type.Union(
+    [
+      Type.Object({ file: text('file that contains it') }, closed),
+      Type.Object({ env: text('environment variable that contains it') }, closed),
+    ],
+    { description: `${description}: where it is kept` },
+  );
+
+/** TLS of a client, to a broker or to a registry. */
+const tlsKeys = (server: string) =>
+  Type.Object(
+    {
+      ca_file: maybe('PEM file of trusted authorities', { otherwise: 'those of Node' }),
+      certificate_file: maybe('PEM certificate of this client'),
+      key_file: maybe('PEM key of this client'),
+      key_passphrase: Type.Optional(secret('passphrase of that key')),
+      server_name: maybe(`name in the certificate of the ${server}`),
+    },
+    closed,
+  );
+
+const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], { description: 'TLS to the brokers: true, or how' });
+
+const TokenEndpointSchema = Type.Object(
+  {
+    url: text('address that gives tokens; https, but for this very machine'),
+    client_id: text('name of this client at the issuer'),
+    client_secret: secret('secret of this client'),
+    auth_method: choice(
+      'client authentication: in the Authorization header or in the form',
+      ['client_secret_basic', 'client_secret_post'],
+      { default: 'client_secret_basic' },
+    ),
+    scope: maybe('scope asked for; several are separated by a space'),
+    audience: maybe('audience asked for, where the issuer wants one'),
+    tls: Type.Optional({ ...tlsKeys('token endpoint'), description: 'TLS to the token endpoint' }),
+    timeout_ms: whole('timeout of a token request', [1], { default: 10_000 }),
+  },
+  {
+    ...closed,
+    description: 'oauthbearer: tokens by the client credentials grant, cached and renewed before they expire',
+  },
+);
+
+const SaslSchema = Type.Object(
+  {
+    mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
+    username: maybe('user; plain and scram need it'),
+    password: Type.Optional(secret('password; plain and scram need it')),
+    token_endpoint: Type.Optional(TokenEndpointSchema),
+    token: Type.Optional(secret('oauthbearer: a token renewed by another process, read for every login')),
+    extensions: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z]+$' }), Type.String({ pattern: '^[\\x21-\\x7E \\t]+$' }), {
+        additionalProperties: false,
+        description: 'oauthbearer: SASL extensions sent with the token, such as logicalCluster and identityPoolId',
+      }),
+    ),
+  },
+  { ...closed, description: 'SASL authentication: username and password, or a token for oauthbearer' },
+);
+
+export const KafkaSchema = section(
+  {
+    brokers: Type.Optional(
+      Type.Array(text('host:port'), {
+        minItems: 1,
+        description: 'host:port of some brokers; default: $SLUICE_KAFKA_BROKERS, comma-separated',
+      }),
+    ),
+    client_id: Type.String({ default: 'sluice', description: 'name of this client in the logs of the brokers' }),
+    instance_id: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9._-]{1,249}$',
+        description:
+          'static membership: a member that returns under this name within the session timeout gets its partitions back without a rebalance; unique per member; default in Kubernetes: pod name and topic, otherwise none',
+      }),
+    ),
+    rack: maybe('rack of this machine: a nearer replica may be read'),
+    tls: Type.Optional(TlsSchema),
+    sasl: Type.Optional(SaslSchema),
+    session_timeout_ms: whole('a member silent for this long loses its partitions', [1000], { default: 30_000 }),
+    connect_timeout_ms: whole('timeout of a connection', [1], { default: 10_000 }),
+    request_timeout_ms: whole('timeout of a response', [1], { default: 30_000 }),
+  },
+  'how the brokers are reached',
+);
+
+export const SchemaRegistrySchema = Type.Object(
+  {
+    url: text('address of the registry'),
+    username: maybe('user of basic authentication'),
+    password: Type.Optional(secret('password of basic authentication')),
+    token: Type.Optional(secret('bearer token, read again for every request')),
+    tls: Type.Optional({ ...tlsKeys('registry'), description: 'TLS to a registry with an address of https' }),
+    register: toggle(
+      'register the schema of predictions; false: it must already exist (`sluice lint --schema` prints it)',
+      {
+        default: true,
+      },
+    ),
+    subject: choice(
+      'subject of the schema of predictions: <topic>-value, sluice.Prediction, or <topic>-sluice.Prediction',
+      ['topic', 'record', 'topic_record'],
+      { default: 'topic' },
+    ),
+    timeout_ms: whole('timeout of a response', [1], { default: 5000 }),
+  },
+  { ...closed, description: 'registry of the schemas of record values' },
+);
+
+/** Imported on demand by `kafka-connector.ts`. */
+export const KAFKA_ENDS = { source, sink, deadLetter };
+
+export type KafkaSource = Static<typeof source>;
+export type KafkaSink = Static<typeof sink>;
+export type KafkaDeadLetter = Static<typeof deadLetter>;
+export type KafkaConfig = Static<typeof KafkaSchema>;
+export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;

@@ -1,0 +1,229 @@
+// Lag: records of a partition that are not committed yet, and how old the first of them is, whatever the member does meanwhile (reads,
+// waits, is paused, starts over).
+import { inBackground } from '../../core/async.ts';
+import { epochMs, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { PartitionScanner } from './client/kafka-client.ts';
+import type { IncomingRecord } from './client/records.ts';
+import type { LagEvent } from './observer.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+interface LagMeterOptions {
+  connection: KafkaConnection;
+  directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
+  topic: string;
+  group: string;
+  /** Called on every change. */
+  onLag?: ((event: LagEvent) => void) | undefined;
+  /** Interval of looking up end offsets, ms: a partition that is not fetched does not report its end. Default 5,000. */
+  everyMs?: number;
+}
+
+interface Mark {
+  /** Offset behind the last committed record, or where reading started. */
+  committed: bigint;
+  /** Offset behind the last record of the partition. */
+  end: bigint;
+  /** Of what was fetched. */
+  times: RecordTimes;
+  /** The record behind `offset` that was looked up, because it was not fetched; `time`: null where there is none. */
+  looked: { offset: bigint; time: number | null } | null;
+  /** Since when records wait, as far as this member knows, ms since 1970; null: none do. */
+  since: number | null;
+}
+
+/** Longest time of looking up a record, ms. */
+const LOOK_MS = 4_000;
+
+/** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking and keeps the last figures. */
+export class LagMeter {
+  readonly #options: LagMeterOptions;
+  readonly #marks = new Map<number, Mark | null>();
+  readonly #timer: Timer;
+  #scanner: PartitionScanner | null = null;
+  #asking = false;
+  #stopped = false;
+
+  constructor(options: LagMeterOptions) {
+    this.#options = options;
+    this.#timer = startInterval(() => inBackground('query the lag', () => this.#ask()), options.everyMs ?? 5_000);
+    this.#timer.unref();
+  }
+
+  /** Sets the partitions of this member; known offsets are kept. */
+  assign(partitions: readonly number[]): void {
+    if (this.#stopped) return;
+    for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
+    for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
+    for (const p of partitions) this.#publish(p);
+    if (partitions.length > 0) inBackground('query the lag', () => this.#ask());
+  }
+
+  /** Reading starts at `committed`. */
+  start(partition: number, committed: bigint, end: bigint): void {
+    if (!this.#marks.has(partition)) return;
+    const since = this.#marks.get(partition)?.since ?? null;
+    this.#marks.set(partition, { committed, end, times: new RecordTimes(), looked: null, since });
+    this.#publish(partition);
+  }
+
+  committed(partition: number, next: bigint): void {
+    const mark = this.#marks.get(partition);
+    if (!mark) return;
+    mark.committed = next;
+    if (mark.end < next) mark.end = next;
+    this.#publish(partition);
+  }
+
+  /** Records were fetched. `next`: offset behind them; `end`: of the partition, as the fetch has seen it. */
+  fetched(partition: number, records: readonly IncomingRecord[], next: bigint, end: bigint): void {
+    this.#marks.get(partition)?.times.add(records, next);
+    this.end(partition, end);
+  }
+
+  /** The end of the partition, as seen by a fetch or a lookup. */
+  end(partition: number, end: bigint): void {
+    const mark = this.#marks.get(partition);
+    if (!mark || end <= mark.end) return;
+    mark.end = end;
+    this.#publish(partition);
+  }
+
+  /** Records by partition; those of which nothing is known yet are left out. */
+  get lags(): ReadonlyMap<number, number> {
+    const known = [...this.#marks].flatMap(([p, m]) => (m ? [[p, lagOf(m)] as const] : []));
+    return new Map(known);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    stopTimer(this.#timer);
+    this.#closeScanner();
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking || this.#stopped || this.#marks.size === 0) return;
+    this.#asking = true;
+    const { directory, topic, group } = this.#options;
+    try {
+      const ends = await directory.ends(topic);
+      for (const [partition, mark] of [...this.#marks]) {
+        const end = ends.get(partition);
+        if (end === undefined) continue;
+        if (mark) this.end(partition, end);
+        // Not being read yet, but its lag is known all the same.
+        else {
+          const from =
+            (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
+          if (this.#marks.get(partition) === null) this.start(partition, from, end);
+        }
+      }
+      for (const partition of [...this.#marks.keys()]) await this.#look(partition);
+    } catch {
+      // No answer: the last known values stand until the next lookup.
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  /** How old the first record is that waits, where no fetch has brought it: nothing is read while a pipeline is paused. */
+  async #look(partition: number): Promise<void> {
+    const mark = this.#marks.get(partition);
+    if (!mark || lagOf(mark) === 0) return;
+    const { committed: from, end } = mark;
+    if (mark.times.from(from) !== null || mark.looked?.offset === from) return;
+    this.#scanner ??= kafkaClient().scanner(this.#options.connection);
+    const range = { topic: this.#options.topic, partition, from, end };
+    try {
+      for await (const [first] of this.#scanner.scan(range, { signal: AbortSignal.timeout(LOOK_MS), fetchBytes: 1 })) {
+        if (first) return this.#looked(mark, partition, from, first.timestamp > 0 ? first.timestamp : mark.since);
+      }
+      this.#looked(mark, partition, from, null);
+    } catch (error) {
+      this.#closeScanner();
+      throw error;
+    }
+  }
+
+  #looked(mark: Mark, partition: number, offset: bigint, time: number | null): void {
+    mark.looked = { offset, time };
+    this.#publish(partition);
+  }
+
+  #closeScanner(): void {
+    const scanner = this.#scanner;
+    this.#scanner = null;
+    if (scanner) inBackground('closing a scanner', () => scanner.close());
+  }
+
+  #publish(partition: number): void {
+    const mark = this.#marks.get(partition);
+    if (!mark) return;
+    const lag = lagOf(mark);
+    mark.since = lag === 0 ? null : (mark.since ?? epochMs());
+    this.#options.onLag?.({ partition, lag, oldest: lag === 0 ? null : oldestOf(mark) });
+  }
+}
+
+const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));
+
+/** Time of the first record that is not committed; as long as nobody knows it, the time since when some wait. */
+function oldestOf({ committed, times, looked, since }: Mark): number | null {
+  const fetched = times.from(committed);
+  if (fetched !== null) return fetched;
+  return looked?.offset === committed ? looked.time : since;
+}
+
+/** Records of one fetch whose times are looked at. */
+const SAMPLES = 32;
+/** Neighbours whose times differ by less are merged, ms. */
+const SAME_MS = 1000;
+/** Committed spans are removed when there are this many. */
+const MANY = 1024;
+
+/** Records from one offset up to another (not included), none of which is much younger than `time`, ms since 1970. */
+interface Span {
+  to: number;
+  time: number;
+}
+
+/**
+ * The age of records of one partition that were fetched and not committed, without a number for each of them. Times are accurate to a second
+ * and a thirty-second part of a fetch.
+ */
+export class RecordTimes {
+  #spans: Span[] = [];
+  #first = 0;
+
+  /** Records were fetched; `next`: offset behind them. A record without a time is as old as its arrival. */
+  add(records: readonly IncomingRecord[], next: bigint): void {
+    const step = Math.ceil(records.length / SAMPLES);
+    for (let i = 0; i < records.length; i += step) {
+      const { timestamp } = records[i]!;
+      const time = timestamp > 0 ? timestamp : epochMs();
+      const to = Number(i + step < records.length ? records[i + step]!.offset : next);
+      const last = this.#spans.at(-1);
+      if (last && Math.abs(time - last.time) < SAME_MS) {
+        last.to = to;
+        last.time = Math.min(last.time, time);
+      } else this.#spans.push({ to, time });
+    }
+  }
+
+  /** Time of the first record from `offset` on; null where none was fetched. Offsets asked for only grow. */
+  from(offset: bigint): number | null {
+    const at = Number(offset);
+    while (this.#first < this.#spans.length && this.#spans[this.#first]!.to <= at) this.#first++;
+    if (this.#first > MANY && this.#first * 2 > this.#spans.length) {
+      this.#spans = this.#spans.slice(this.#first);
+      this.#first = 0;
+    }
+    return this.#spans[this.#first]?.time ?? null;
+  }
+
+  clear(): void {
+    this.#spans = [];
+    this.#first = 0;
+  }
+}

@@ -1,0 +1,250 @@
+// The brokers of a cluster as one client sees them: who leads what, who coordinates what, and one connection for each purpose.
+import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import type { KafkaConnection } from '../client/connection.ts';
+import type { PartitionRange } from '../client/kafka-client.ts';
+import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
+import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
+import { findCoordinatorV3, listOffsetsV5, metadataV9 } from './kafka-protocol.ts';
+import { logIn, wireOf } from './login.ts';
+
+interface TopicLayout {
+  /** Leader of each partition, by its index; -1: none now. */
+  readonly leaders: readonly number[];
+  /** monotonicMs() */
+  readonly asked: number;
+}
+
+type CoordinatorOf = 'group' | 'transaction';
+const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transaction: 1 };
+
+/** Requests that wait for something have a connection of their own: a broker answers in order. */
+type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
+
+const FIRST_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 1_000;
+
+export class BrokerCluster {
+  readonly #connection: KafkaConnection;
+  readonly #wire: Wire;
+  readonly #end = new AbortController();
+  readonly #open = new Map<string, Promise<BrokerConnection>>();
+  readonly #live = new Set<BrokerConnection>();
+  readonly #layouts = new Map<string, TopicLayout>();
+  readonly #coordinators = new Map<string, number>();
+  /** Some broker has taken a connection, and the login where there is one. */
+  reached = false;
+  #nodes = new Map<number, BrokerAddress>();
+
+  /** @throws SluiceError kafka_config */
+  constructor(connection: KafkaConnection) {
+    if (connection.brokers.length === 0) throw new SluiceError('kafka_config', 'no broker address is given');
+    this.#connection = connection;
+    this.#wire = wireOf(connection);
+  }
+
+  get signal(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  /** Ends every connection, those being made as well. Idempotent. */
+  destroy(): void {
+    this.#end.abort();
+    for (const broker of this.#live) broker.destroy(new NoConnection('the client is closed'));
+    this.#open.clear();
+  }
+
+  /** Any broker: one that is connected, else the first that can be. @throws NoConnection | Refusal of the last one tried */
+  async any(): Promise<BrokerConnection> {
+    for (const [key, open] of this.#open) {
+      if (!key.startsWith('main ')) continue;
+      const broker = await open.catch(() => null);
+      if (broker?.alive && broker.renewAt > epochMs()) return broker;
+    }
+    let last: unknown = new NoConnection('no broker is known');
+    for (const endpoint of this.#candidates()) {
+      try {
+        return await this.#connect(endpoint, 'main');
+      } catch (error) {
+        last = error;
+        if (!isPassing(error)) throw error;
+      }
+    }
+    throw last;
+  }
+
+  /** @throws NoConnection | Refusal */
+  async node(id: number, lane: ConnectionLane = 'main'): Promise<BrokerConnection> {
+    if (!this.#nodes.has(id)) await this.#metadata([]);
+    const endpoint = this.#nodes.get(id);
+    if (!endpoint) throw new Refusal('Metadata', ['BROKER_NOT_AVAILABLE']);
+    return await this.#connect(endpoint, lane);
+  }
+
+  /** @throws NoConnection | Refusal */
+  async coordinator(of: CoordinatorOf, key: string, lane: ConnectionLane = 'main'): Promise<BrokerConnection> {
+    const name = `${of} ${key}`;
+    let id = this.#coordinators.get(name);
+    if (id === undefined) {
+      const any = await this.any();
+      const found = await any.call(findCoordinatorV3.api, [KEY_TYPES[of] as 0 | 1, [key]]);
+      const one = found.coordinators[0];
+      if (!one) throw new Refusal('FindCoordinator', ['COORDINATOR_NOT_AVAILABLE']);
+      id = one.nodeId;
+      this.#coordinators.set(name, id);
+      this.#nodes.set(id, { host: one.host, port: one.port });
+    }
+    try {
+      return await this.node(id, lane);
+    } catch (error) {
+      this.forgetCoordinator(of, key);
+      throw error;
+    }
+  }
+
+  forgetCoordinator(of: CoordinatorOf, key: string): void {
+    this.#coordinators.delete(`${of} ${key}`);
+  }
+
+  /** What is known of the topic, if that is not older than `maxAgeMs`. @throws NoConnection | Refusal */
+  async layout(topic: string, maxAgeMs = Number.POSITIVE_INFINITY): Promise<TopicLayout> {
+    const known = this.#layouts.get(topic);
+    if (known && monotonicMs() - known.asked <= maxAgeMs) return known;
+    await this.#metadata([topic]);
+    return this.#layouts.get(topic)!;
+  }
+
+  /** All there are. @throws NoConnection | Refusal */
+  async topics(): Promise<readonly string[]> {
+    return await this.#metadata(null);
+  }
+
+  known(topic: string): TopicLayout | null {
+    return this.#layouts.get(topic) ?? null;
+  }
+
+  /** The next question is answered by the cluster. */
+  forget(topic: string): void {
+    this.#layouts.delete(topic);
+  }
+
+  /**
+   * Tries until it works, a retry cannot help, or `patienceMs` are over. `again` is told of each failure that could be retried, and
+   * says false where it must not be.
+   * @throws what the last try threw
+   */
+  async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
+    const end = monotonicMs() + patienceMs;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(MAX_PAUSE_MS, pause * 2)) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!isPassing(error) || monotonicMs() + pause > end || this.signal.aborted) throw error;
+        if (again?.(error) === false) throw error;
+      }
+      await sleep(pause * (0.5 + Math.random() / 2), { signal: this.signal }).catch(() => {});
+    }
+  }
+
+  /** null: of all. Gives the names of those it found. */
+  async #metadata(topics: string[] | null): Promise<string[]> {
+    const any = await this.any();
+    const asked = monotonicMs();
+    const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
+      // One partition without a leader does not make the others unknown.
+      const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
+      const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
+      if (!answer) throw error instanceof Refusal ? error.about(topics ?? []) : error;
+      return answer;
+    });
+    this.#nodes = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
+    for (const { name, partitions } of found) {
+      const leaders: number[] = Array(partitions.length).fill(-1);
+      for (const p of partitions) leaders[p.partitionIndex] = p.leaderId;
+      if (name !== null) this.#layouts.set(name, { leaders, asked });
+    }
+    return found.flatMap(({ name }) => name ?? []);
+  }
+
+  #candidates(): BrokerAddress[] {
+    const seeds = this.#connection.brokers.map((address) => {
+      const at = address.lastIndexOf(':');
+      const host = address.slice(0, at).replace(/^\[|\]$/g, '');
+      return { host, port: Number(address.slice(at + 1)) };
+    });
+    const known = [...this.#nodes.values()].sort(() => Math.random() - 0.5);
+    const all = [...known, ...seeds];
+    return all.filter((a, i) => all.findIndex((b) => b.host === a.host && b.port === a.port) === i);
+  }
+
+  /** One connection an address and lane, made once however many ask for it at the same time. */
+  #connect(endpoint: BrokerAddress, lane: ConnectionLane): Promise<BrokerConnection> {
+    const key = `${lane} ${endpoint.host}:${endpoint.port}`;
+    const known = this.#open.get(key);
+    if (!known) return this.#renew(key, endpoint);
+    return known.then((broker) => {
+      if (broker.alive && broker.renewAt > epochMs()) return broker;
+      return this.#open.get(key) === known ? this.#renew(key, endpoint, broker) : this.#connect(endpoint, lane);
+    });
+  }
+
+  /** Instead of `old`, whose login is about to be over; it goes on until then where no other can be made now. */
+  #renew(key: string, endpoint: BrokerAddress, old: BrokerConnection | null = null): Promise<BrokerConnection> {
+    const opening = this.#dial(endpoint).then(
+      (fresh) => {
+        old?.retire();
+        return fresh;
+      },
+      (error: unknown) => {
+        if (!old?.alive || old.expires <= epochMs() || !isPassing(error)) throw error;
+        old.renewAt = epochMs() + MAX_PAUSE_MS;
+        return old;
+      },
+    );
+    this.#open.set(key, opening);
+    const drop = () => {
+      if (this.#open.get(key) === opening) this.#open.delete(key);
+    };
+    opening.then((broker) => broker.whenClosed(drop), drop);
+    return opening;
+  }
+
+  async #dial(endpoint: BrokerAddress): Promise<BrokerConnection> {
+    const broker = await BrokerConnection.open(endpoint, this.#wire, this.signal);
+    this.#live.add(broker);
+    broker.whenClosed(() => this.#live.delete(broker));
+    if (this.signal.aborted) broker.destroy(new NoConnection('the client is closed'));
+    if (this.#connection.sasl) await logIn(broker, this.#connection.sasl);
+    this.reached = true;
+    return broker;
+  }
+}
+
+const EARLIEST = -2n;
+const LATEST = -1n;
+
+/** First and last offsets of all partitions of a topic, from their leaders. `isolation`: 1 ends at the first open transaction, 0 behind the last record. @throws Refusal | NoConnection */
+export async function offsetsOf(
+  cluster: BrokerCluster,
+  topic: string,
+  isolation: 0 | 1,
+): Promise<ReadonlyMap<number, PartitionRange>> {
+  const { leaders } = await cluster.layout(topic, 0);
+  if (leaders.includes(-1)) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
+  const byLeader = Map.groupBy(leaders.keys(), (partition) => leaders[partition]!);
+  const found = new Map<number, { low: bigint; high: bigint }>();
+  const ask = async (leader: number, partitions: readonly number[], timestamp: bigint) => {
+    const broker = await cluster.node(leader);
+    const asked = partitions.map((partitionIndex) => ({ partitionIndex, currentLeaderEpoch: -1, timestamp }));
+    const { topics } = await broker.call(listOffsetsV5.api, [-1, isolation, [{ name: topic, partitions: asked }]]);
+    for (const p of topics[0]?.partitions ?? []) {
+      const range = found.get(p.partitionIndex) ?? { low: 0n, high: 0n };
+      found.set(p.partitionIndex, timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset });
+    }
+  };
+  // The ends are asked for after the beginnings, so a range is never negative.
+  for (const timestamp of [EARLIEST, LATEST]) {
+    await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
+  }
+  return new Map([...found].sort(([a], [b]) => a - b));
+}

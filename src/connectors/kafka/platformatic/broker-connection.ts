@@ -1,0 +1,297 @@
+// One connection to one broker: frames out, frames in, and an end that nothing survives. The library's own connection is not used:
+// after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
+import { connect as connectPlain, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
+import { NoConnection, Refusal } from './broker-failures.ts';
+import {
+  type API,
+  type Connection,
+  Reader,
+  ResponseError,
+  type ResponseParser,
+  type Writer,
+} from './kafka-protocol.ts';
+
+export interface BrokerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Wire {
+  readonly clientId: string;
+  /** null: no TLS. */
+  readonly tls: ConnectionOptions | null;
+  readonly connectTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+}
+
+/** What of a request is made or read here instead of in the library. */
+interface CallOptions<R> {
+  /** Body of the request. */
+  payload?: readonly Buffer[];
+  /** Reads the body of the answer. */
+  parse?: (body: Buffer) => R;
+  /** Longest time until the answer; the connection is given up then. Default: that of the connection. */
+  timeoutMs?: number;
+}
+
+interface Pending {
+  read(frame: Buffer): void;
+  fail(error: Error): void;
+  timer: Timer;
+}
+
+const LENGTH_BYTES = 4;
+/** Whoever was just given a connection that is replaced still gets to ask, ms. */
+const RETIRED_MS = 2_000;
+const NO_TAGS = Buffer.from([0]);
+/** First bytes of a TLS alert or handshake, where the length of an answer should be. */
+const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
+
+export class BrokerConnection {
+  readonly endpoint: BrokerAddress;
+  /** ms since 1970 after which a new connection is to be made. */
+  renewAt = Number.POSITIVE_INFINITY;
+  /** ms since 1970 after which the login is over: the broker ends the connection at the next request. */
+  expires = Number.POSITIVE_INFINITY;
+  readonly #wire: Wire;
+  readonly #socket: Socket;
+  readonly #pending = new Map<number, Pending>();
+  readonly #listeners: (() => void)[] = [];
+  #correlation = 0;
+  readonly #length = Buffer.alloc(LENGTH_BYTES);
+  /** The answer that is on its way, and how much of it, or of its length, is there. */
+  #frame: Buffer | null = null;
+  #filled = 0;
+  #end: Error | null = null;
+
+  private constructor(endpoint: BrokerAddress, wire: Wire, socket: Socket) {
+    this.endpoint = endpoint;
+    this.#wire = wire;
+    this.#socket = socket;
+    socket.on('data', (chunk) => this.#take(chunk));
+    socket.on('error', (error) => this.destroy(error));
+    socket.on('close', () => this.destroy(null));
+  }
+
+  /** @throws NoConnection */
+  static open(endpoint: BrokerAddress, wire: Wire, signal: AbortSignal): Promise<BrokerConnection> {
+    const { host, port } = endpoint;
+    const { promise, resolve, reject } = Promise.withResolvers<BrokerConnection>();
+    if (signal.aborted) return Promise.reject(new NoConnection('the client is closed'));
+    const socket = wire.tls ? connectTls({ host, port, ...wire.tls }) : connectPlain({ host, port });
+    socket.setNoDelay(true).setKeepAlive(true, 60_000);
+    const give = (why: string, cause?: unknown) => {
+      settle();
+      socket.on('error', () => {}).destroy();
+      reject(new NoConnection(`${host}:${port} ${why}`, cause));
+    };
+    const onError = (error: NodeJS.ErrnoException) => give(`cannot be reached: ${error.code ?? error.message}`, error);
+    const onClose = () => give('closed the connection immediately');
+    const onAbort = () => give('was cancelled: the client is closed');
+    const onReady = () => {
+      settle();
+      resolve(new BrokerConnection(endpoint, wire, socket));
+    };
+    const ready = wire.tls ? 'secureConnect' : 'connect';
+    const timer = startTimer(() => give(`did not answer within ${wire.connectTimeoutMs} ms`), wire.connectTimeoutMs);
+    const settle = () => {
+      stopTimer(timer);
+      signal.removeEventListener('abort', onAbort);
+      socket.off('error', onError).off('close', onClose).off(ready, onReady);
+    };
+    signal.addEventListener('abort', onAbort);
+    socket.once('error', onError).once('close', onClose).once(ready, onReady);
+    return promise;
+  }
+
+  /** The login is over `lifetimeMs` from now. */
+  lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
+    const now = epochMs();
+    this.renewAt = now + renewedAfterMs;
+    this.expires = now + lifetimeMs;
+  }
+
+  /** A newer connection does its work: it ends once nothing is asked of it. */
+  retire(): void {
+    const timer = startInterval(() => {
+      if (this.#pending.size === 0) this.destroy(null);
+    }, RETIRED_MS);
+    timer.unref();
+    this.whenClosed(() => stopTimer(timer));
+  }
+
+  get alive(): boolean {
+    return this.#end === null;
+  }
+
+  /** Called once, when the connection has ended, whoever ended it. */
+  whenClosed(listener: () => void): void {
+    if (this.#end) listener();
+    else this.#listeners.push(listener);
+  }
+
+  /** @throws Refusal the answer holds an error; NoConnection there was no answer */
+  async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
+    const send = (
+      key: number,
+      version: number,
+      createPayload: () => Writer,
+      parser: ResponseParser<R>,
+      tagged: boolean,
+      answerTagged: boolean,
+      done: (error: Error | null, answer?: R) => void,
+    ) => {
+      const head = this.#head(key, version, tagged);
+      const body = options.payload ?? [createPayload().buffer];
+      const read = (frame: Buffer) => {
+        const start = answerTagged ? afterTags(frame, LENGTH_BYTES) : LENGTH_BYTES;
+        const bytes = frame.subarray(start);
+        return options.parse ? options.parse(bytes) : parser(0, key, version, Reader.from(bytes));
+      };
+      this.#send(head, body, options.timeoutMs ?? this.#wire.requestTimeoutMs, (error, frame) => {
+        if (error) return done(error);
+        try {
+          done(null, read(frame!) as R);
+        } catch (failed) {
+          done(failed as Error);
+        }
+      });
+    };
+    try {
+      return await api.async({ send } as unknown as Connection, ...args);
+    } catch (error) {
+      if (error instanceof ResponseError) throw refusalOf(error);
+      throw error;
+    }
+  }
+
+  /** Ends it at once, whatever the broker does; requests without an answer fail. Idempotent. */
+  destroy(cause: Error | null): void {
+    if (this.#end) return;
+    const { host, port } = this.endpoint;
+    const why = (cause as NodeJS.ErrnoException | null)?.code ?? cause?.message;
+    const told = why === undefined ? 'closed the connection' : `broke the connection: ${why}`;
+    this.#end = cause instanceof NoConnection ? cause : new NoConnection(`${host}:${port} ${told}`, cause);
+    this.#socket.destroy();
+    this.#frame = null;
+    for (const { fail, timer } of this.#pending.values()) {
+      stopTimer(timer);
+      fail(this.#end);
+    }
+    this.#pending.clear();
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+
+  #head(key: number, version: number, tagged: boolean): Buffer {
+    this.#correlation = (this.#correlation + 1) & 0x7fff_ffff;
+    const client = Buffer.from(this.#wire.clientId);
+    const head = Buffer.alloc(LENGTH_BYTES + 10 + client.length + (tagged ? 1 : 0));
+    head.writeInt16BE(key, 4);
+    head.writeInt16BE(version, 6);
+    head.writeInt32BE(this.#correlation, 8);
+    head.writeInt16BE(client.length, 12);
+    client.copy(head, 14);
+    if (tagged) NO_TAGS.copy(head, head.length - 1);
+    return head;
+  }
+
+  #send(
+    head: Buffer,
+    body: readonly Buffer[],
+    timeoutMs: number,
+    done: (error: Error | null, frame?: Buffer) => void,
+  ): void {
+    if (this.#end) {
+      done(this.#end);
+      return;
+    }
+    const size = body.reduce((n, part) => n + part.length, head.length);
+    head.writeInt32BE(size - LENGTH_BYTES, 0);
+    const { host, port } = this.endpoint;
+    const timer = startTimer(() => {
+      // What comes after a late answer cannot be told from it by those who wait, so nobody waits on this connection any more.
+      this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
+    }, timeoutMs);
+    this.#pending.set(this.#correlation, {
+      timer,
+      fail: (error) => done(error),
+      read: (frame) => done(null, frame),
+    });
+    this.#socket.cork();
+    this.#socket.write(head);
+    for (const part of body) this.#socket.write(part);
+    this.#socket.uncork();
+  }
+
+  /** Bytes of a large answer are copied as they come, so that the pieces need not be kept for it. */
+  #take(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length && !this.#end; ) {
+      if (this.#frame === null) {
+        const taken = chunk.copy(this.#length, this.#filled, at, at + LENGTH_BYTES - this.#filled);
+        this.#filled += taken;
+        at += taken;
+        if (this.#filled < LENGTH_BYTES) return;
+        this.#filled = 0;
+        const size = this.#length.readInt32BE(0);
+        if (size < LENGTH_BYTES || isTls(size)) {
+          const { host, port } = this.endpoint;
+          const what = isTls(size) ? 'answers in TLS: does it expect TLS (kafka.tls)?' : 'is not a Kafka broker';
+          this.destroy(new NoConnection(`${host}:${port} ${what}`));
+          return;
+        }
+        if (chunk.length - at >= size) {
+          this.#answer(chunk.subarray(at, at + size));
+          at += size;
+          continue;
+        }
+        this.#frame = Buffer.allocUnsafeSlow(size);
+      }
+      const frame: Buffer = this.#frame;
+      const taken = chunk.copy(frame, this.#filled, at);
+      this.#filled += taken;
+      at += taken;
+      if (this.#filled < frame.length) return;
+      this.#frame = null;
+      this.#filled = 0;
+      this.#answer(frame);
+    }
+  }
+
+  #answer(frame: Buffer): void {
+    const id = frame.readInt32BE(0);
+    const pending = this.#pending.get(id);
+    if (!pending) {
+      this.destroy(new NoConnection('an unexpected response'));
+      return;
+    }
+    this.#pending.delete(id);
+    stopTimer(pending.timer);
+    pending.read(frame);
+  }
+}
+
+/** Skips the tagged fields of an answer's head; none are defined so far. */
+function afterTags(frame: Buffer, at: number): number {
+  let position = at + 1;
+  for (let n = frame[at]!; n > 0; n--) {
+    position++;
+    position += 1 + frame[position]!;
+  }
+  return position;
+}
+
+const UNNAMED = 'UNKNOWN_SERVER_ERROR';
+
+interface Told {
+  apiId?: string;
+}
+
+function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
+  const told = error.errors.map((e) => (e as Told).apiId ?? UNNAMED);
+  // Errors of single records have no name of their own and stand before that of their batch.
+  const ids = [...told.filter((id) => id !== UNNAMED), ...told.filter((id) => id === UNNAMED)];
+  const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
+  return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);
+}

@@ -1,0 +1,140 @@
+// What can go wrong below the interface, and the code and words it gets above: nothing of the library goes further up.
+import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
+
+/** What is said of the partitions beside the one that a request was refused for. */
+const NOT_THE_REASON = 'OPERATION_NOT_ATTEMPTED';
+
+/** The broker answered, and the answer is no. `ids` are the protocol's names of the errors, the first one counts. */
+export class Refusal extends Error {
+  /** The first of `ids` that says why. */
+  readonly type: string;
+  readonly ids: readonly string[];
+  /** What was answered beside the error, as the library read it. */
+  readonly response: unknown;
+  readonly #api: string;
+
+  /** @param topics it is about, where the request named several things */
+  constructor(api: string, ids: readonly string[], response: unknown = null, topics: readonly string[] = []) {
+    const type = ids.find((id) => id !== NOT_THE_REASON) ?? ids[0] ?? 'UNKNOWN_SERVER_ERROR';
+    super(`${[api, ...topics.map((topic) => `the topic ${topic}`)].join(', ')}: ${type}`);
+    this.name = 'Refusal';
+    this.type = type;
+    this.ids = ids;
+    this.response = response;
+    this.#api = api;
+  }
+
+  about(topics: readonly string[]): Refusal {
+    return new Refusal(this.#api, this.ids, this.response, topics);
+  }
+}
+
+/** There is no connection, or no longer. */
+export class NoConnection extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'NoConnection';
+  }
+}
+
+/** Records cannot be read: damaged, or packed by what is not known here. */
+export class Unreadable extends Error {}
+
+const PASSING = new Set([
+  'COORDINATOR_LOAD_IN_PROGRESS',
+  'COORDINATOR_NOT_AVAILABLE',
+  'NOT_COORDINATOR',
+  'LEADER_NOT_AVAILABLE',
+  'NOT_LEADER_OR_FOLLOWER',
+  'REPLICA_NOT_AVAILABLE',
+  'BROKER_NOT_AVAILABLE',
+  'REQUEST_TIMED_OUT',
+  'NETWORK_EXCEPTION',
+  'NOT_ENOUGH_REPLICAS',
+  'NOT_ENOUGH_REPLICAS_AFTER_APPEND',
+  'CONCURRENT_TRANSACTIONS',
+  'UNSTABLE_OFFSET_COMMIT',
+  'FENCED_LEADER_EPOCH',
+  'UNKNOWN_LEADER_EPOCH',
+  'KAFKA_STORAGE_ERROR',
+  'PREFERRED_LEADER_NOT_AVAILABLE',
+  'OFFSET_NOT_AVAILABLE',
+  'THROTTLING_QUOTA_EXCEEDED',
+  'LISTENER_NOT_FOUND',
+]);
+/** The coordinator is another one now. */
+const MOVED = new Set(['NOT_COORDINATOR', 'COORDINATOR_NOT_AVAILABLE']);
+const REBALANCED = new Set([
+  'ILLEGAL_GENERATION',
+  'UNKNOWN_MEMBER_ID',
+  'REBALANCE_IN_PROGRESS',
+  'STALE_MEMBER_EPOCH',
+  'FENCED_MEMBER_EPOCH',
+  'UNRELEASED_INSTANCE_ID',
+  'FENCED_INSTANCE_ID',
+]);
+const FENCED = new Set([
+  'PRODUCER_FENCED',
+  'INVALID_PRODUCER_EPOCH',
+  'INVALID_PRODUCER_ID_MAPPING',
+  'TRANSACTION_COORDINATOR_FENCED',
+]);
+const MISSING = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'INVALID_TOPIC_EXCEPTION', 'UNKNOWN_TOPIC_ID']);
+const TOO_LARGE = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']);
+const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE']);
+const TLS_CODES =
+  /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number|answers in TLS/i;
+
+/** What to grant or mend; the names of topics and groups are in what was tried. */
+const WORDS: Readonly<Record<string, string>> = {
+  TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
+  GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'it may not write with the transactional id',
+  CLUSTER_AUTHORIZATION_FAILED: 'it may not write idempotently on the cluster',
+  INCONSISTENT_GROUP_PROTOCOL:
+    'the group contains members of another program with other assignments: they must leave first',
+};
+
+/** Trying again may help, because of the cluster and not of what was asked. */
+export const isPassing = (error: unknown): boolean =>
+  error instanceof NoConnection
+    ? codeOf(error) === 'kafka_unreachable'
+    : error instanceof SluiceError
+      ? error.code === 'kafka_token_unavailable'
+      : error instanceof Refusal && PASSING.has(error.type);
+export const hasMoved = (error: unknown): boolean => error instanceof Refusal && MOVED.has(error.type);
+export const isRebalanced = (error: unknown): boolean => error instanceof Refusal && REBALANCED.has(error.type);
+export const isMissing = (error: unknown): boolean => error instanceof Refusal && MISSING.has(error.type);
+export const refusedAs = (error: unknown, id: string): boolean => error instanceof Refusal && error.type === id;
+
+function codeOf(error: unknown): ErrorCode {
+  if (error instanceof Unreadable) return 'kafka_codec';
+  if (error instanceof NoConnection) {
+    const causes = [error, error.cause].filter((e): e is NodeJS.ErrnoException => e instanceof Error);
+    const tls = causes.some((e) => TLS_CODES.test(String(e.code ?? '')) || TLS_CODES.test(e.message));
+    return tls ? 'kafka_authentication' : 'kafka_unreachable';
+  }
+  if (!(error instanceof Refusal)) return 'kafka_failed';
+  const id = error.type;
+  if (NO_LOGIN.has(id)) return 'kafka_authentication';
+  if (id.endsWith('_AUTHORIZATION_FAILED')) return 'kafka_not_authorized';
+  if (MISSING.has(id)) return 'kafka_topic_missing';
+  if (TOO_LARGE.has(id)) return 'kafka_record_too_large';
+  if (id === 'FENCED_INSTANCE_ID') return 'kafka_instance_taken';
+  if (REBALANCED.has(id)) return 'kafka_rebalanced';
+  if (id === 'INVALID_TIMESTAMP') return 'kafka_time_refused';
+  if (id === 'OFFSET_OUT_OF_RANGE') return 'kafka_offset_lost';
+  return 'kafka_failed';
+}
+
+function wordsOf(error: unknown): string {
+  if (!(error instanceof Refusal)) return error instanceof Error ? error.message : String(error);
+  const why = WORDS[error.type] ?? (FENCED.has(error.type) ? 'a newer writer has this transactional id' : null);
+  return why === null ? error.message : `${why} (${error.message})`;
+}
+
+/** The SluiceError for anything thrown below; addresses and names, no contents. */
+export function failure(error: unknown, during: string): SluiceError {
+  if (error instanceof SluiceError) return error;
+  return new SluiceError(codeOf(error), `${during}: ${wordsOf(error)}`, { cause: error });
+}

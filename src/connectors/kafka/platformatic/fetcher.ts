@@ -1,0 +1,309 @@
+// Reads the partitions of one member: a few fetches at a time from each leader, records handed over in order and never after a partition
+// was taken away, paused, or started at another offset.
+import { inBackground } from '../../../core/async.ts';
+import { monotonicMs, sleep, startTimer } from '../../../core/clock.ts';
+import type { SluiceError } from '../../../core/errors.ts';
+import type { IncomingRecord } from '../client/records.ts';
+import type { BrokerCluster } from './broker-cluster.ts';
+import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
+import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
+import { errorName, fetchV11 } from './kafka-protocol.ts';
+
+interface FetchEvents {
+  records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
+  skipped(partition: number, next: bigint): void;
+  /** The topic no longer has the offset to read from; the partition waits for `startAt`. */
+  lost(partition: number, error: SluiceError): void;
+  /** No retry helps. */
+  failed(error: unknown): void;
+}
+
+interface FetchOptions {
+  readonly topic: string;
+  readonly fetchBytes: number;
+  readonly fetchWaitMs: number;
+  /** Least time between two fetches that bring little, ms. */
+  readonly fetchPaceMs: number;
+  readonly rack: string;
+}
+
+interface Held {
+  records: IncomingRecord[];
+  next: bigint;
+  highWatermark: bigint;
+}
+
+interface Reading {
+  /** null: waits for `startAt`. */
+  position: bigint | null;
+  paused: boolean;
+  busy: boolean;
+  /** Changes whenever what is on its way no longer counts. */
+  version: number;
+  /** Came while it was paused. */
+  held: Held | null;
+  /** Broker to read from instead of the leader; -1: none. */
+  replica: number;
+  /** Looks at an offset that is not there. */
+  looks: number;
+}
+
+/** Fetches on their way to one broker: what is resumed while one waits for records goes with the next. */
+const FETCHES = 3;
+/** Bytes of one answer, at most, unless one batch is larger. */
+const ANSWER_BYTES = 2 * 1024 * 1024;
+/** An answer with fewer bytes brings little. */
+const LITTLE_BYTES = 64 * 1024;
+const READ_COMMITTED = 1;
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 1_000;
+/** A new leader may not know better for a moment. */
+const LOOKS = 5;
+const LOOK_MS = 500;
+/** A topic is believed to be gone when the brokers say so for this long, ms: one that has just started may not know it yet. */
+const MISSING_MS = 5_000;
+
+export class Fetcher {
+  readonly #cluster: BrokerCluster;
+  readonly #options: FetchOptions;
+  readonly #events: FetchEvents;
+  readonly #readings = new Map<number, Reading>();
+  readonly #slots = new Map<number, Set<number>>();
+  readonly #end = new AbortController();
+  #planned = false;
+  /** What goes on with the next tick of the pace. */
+  #resting: (() => void)[] = [];
+  #failures = 0;
+  #missingSince: number | null = null;
+
+  constructor(cluster: BrokerCluster, options: FetchOptions, events: FetchEvents) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#events = events;
+  }
+
+  /** Nothing is handed over any more. Idempotent. */
+  stop(): void {
+    this.#end.abort();
+    this.#readings.clear();
+  }
+
+  add(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const reading = { position: null, paused: false, busy: false, version: 0, held: null, replica: -1, looks: 0 };
+      this.#readings.set(partition, reading);
+    }
+  }
+
+  remove(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#readings.delete(partition);
+  }
+
+  startAt(partition: number, offset: bigint): void {
+    const reading = this.#readings.get(partition);
+    if (!reading) return;
+    reading.position = offset;
+    reading.version++;
+    reading.held = null;
+    reading.paused = false;
+    this.#wake();
+  }
+
+  pause(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const reading = this.#readings.get(partition);
+      if (reading) reading.paused = true;
+    }
+  }
+
+  resume(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const reading = this.#readings.get(partition);
+      if (reading) reading.paused = false;
+    }
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (this.#planned) return;
+    this.#planned = true;
+    queueMicrotask(() => {
+      this.#planned = false;
+      this.#plan();
+    });
+  }
+
+  #plan(): void {
+    if (this.#end.signal.aborted) return;
+    for (const [partition, reading] of this.#readings) this.#release(partition, reading);
+    const leaders = this.#cluster.known(this.#options.topic)?.leaders ?? [];
+    const wanted = new Map<number, number[]>();
+    for (const [partition, reading] of this.#readings) {
+      if (reading.position === null || reading.paused || reading.busy) continue;
+      const broker = reading.replica >= 0 ? reading.replica : (leaders[partition] ?? -1);
+      const list = wanted.get(broker);
+      if (list) list.push(partition);
+      else wanted.set(broker, [partition]);
+    }
+    for (const [broker, partitions] of wanted) {
+      const slots = this.#slots.get(broker) ?? new Set();
+      this.#slots.set(broker, slots);
+      // A broker that is not known is looked for by one.
+      const limit = broker < 0 ? 1 : FETCHES;
+      for (let slot = 0; slot < limit; slot++) {
+        if (slots.has(slot)) continue;
+        slots.add(slot);
+        inBackground('fetching records', () => this.#fetch(broker, slot, partitions, slots));
+        break;
+      }
+    }
+  }
+
+  /** Never rejects. */
+  async #fetch(broker: number, slot: number, partitions: readonly number[], slots: Set<number>): Promise<void> {
+    const asked = new Map<number, { reading: Reading; version: number }>();
+    for (const partition of partitions) {
+      const reading = this.#readings.get(partition)!;
+      reading.busy = true;
+      asked.set(partition, { reading, version: reading.version });
+    }
+    let bytes = 0;
+    try {
+      if (broker < 0) throw new Refusal('Fetch', ['LEADER_NOT_AVAILABLE']);
+      let refused: unknown = null;
+      for (const fetched of await this.#ask(broker, slot, asked)) {
+        bytes += fetched.batches.length;
+        const one = asked.get(fetched.partition);
+        if (one) await this.#take(fetched, one.reading, one.version).catch((error: unknown) => (refused ??= error));
+      }
+      if (refused !== null) throw refused;
+      this.#failures = 0;
+      this.#missingSince = null;
+    } catch (error) {
+      await this.#mend(error, asked);
+    } finally {
+      slots.delete(slot);
+      this.#rest(bytes > 0 && bytes < LITTLE_BYTES, () => {
+        for (const { reading } of asked.values()) reading.busy = false;
+        this.#wake();
+      });
+    }
+  }
+
+  /** Ticks are the same for all partitions, so that one fetch is for as many as possible. */
+  #rest(paced: boolean, then: () => void): void {
+    const { fetchPaceMs } = this.#options;
+    if (!paced || fetchPaceMs === 0) {
+      then();
+      return;
+    }
+    this.#resting.push(then);
+    if (this.#resting.length > 1) return;
+    const left = fetchPaceMs - (monotonicMs() % fetchPaceMs);
+    startTimer(() => {
+      for (const go of this.#resting.splice(0)) go();
+    }, left).unref();
+  }
+
+  async #ask(
+    broker: number,
+    slot: number,
+    asked: ReadonlyMap<number, { reading: Reading }>,
+  ): Promise<FetchedPartition[]> {
+    const { topic, fetchBytes, fetchWaitMs, rack } = this.#options;
+    const connection = await this.#cluster.node(broker, `fetch-${slot}`);
+    const partitions = [...asked].map(([partition, { reading }]) => ({
+      partition,
+      currentLeaderEpoch: -1,
+      fetchOffset: reading.position ?? 0n,
+      lastFetchedEpoch: -1,
+      partitionMaxBytes: fetchBytes,
+    }));
+    const topics = [{ topicId: topic, partitions }];
+    const parse = (body: Buffer) => readFetch(body);
+    const most = Math.max(fetchBytes, ANSWER_BYTES);
+    const answer = await connection.call(
+      fetchV11.api,
+      [fetchWaitMs, 1, most, READ_COMMITTED, 0, -1, topics, [], rack],
+      {
+        parse: parse as never,
+      },
+    );
+    const { error, partitions: fetched } = answer as unknown as ReturnType<typeof readFetch>;
+    if (error !== 0) throw new Refusal('Fetch', [errorName(error)]);
+    return fetched;
+  }
+
+  async #take(fetched: FetchedPartition, reading: Reading, version: number): Promise<void> {
+    if (!this.#counts(fetched.partition, reading, version)) return;
+    const from = reading.position!;
+    if (fetched.error !== 0) {
+      const refusal = new Refusal('Fetch', [errorName(fetched.error)]);
+      if (refusal.type !== 'OFFSET_OUT_OF_RANGE') throw refusal;
+      return this.#outOfRange(fetched, reading, from);
+    }
+    reading.looks = 0;
+    if (fetched.preferredReplica >= 0) {
+      reading.replica = fetched.preferredReplica;
+      return;
+    }
+    const { records, next } = await decodeRecords(this.#options.topic, fetched, from);
+    if (next === from || !this.#counts(fetched.partition, reading, version)) return;
+    reading.held = { records, next, highWatermark: fetched.highWatermark };
+    this.#release(fetched.partition, reading);
+  }
+
+  /** Hands over what came, unless the partition is paused. */
+  #release(partition: number, reading: Reading): void {
+    const { held } = reading;
+    if (!held || reading.paused) return;
+    reading.held = null;
+    reading.position = held.next;
+    if (held.records.length > 0) this.#events.records(partition, held.records, held.next, held.highWatermark);
+    else this.#events.skipped(partition, held.next);
+  }
+
+  #counts(partition: number, reading: Reading, version: number): boolean {
+    return !this.#end.signal.aborted && this.#readings.get(partition) === reading && reading.version === version;
+  }
+
+  async #outOfRange(fetched: FetchedPartition, reading: Reading, from: bigint): Promise<void> {
+    const { topic } = this.#options;
+    const { version } = reading;
+    const replica = reading.replica >= 0;
+    reading.replica = -1;
+    reading.looks++;
+    if (replica || (from > fetched.highWatermark && reading.looks < LOOKS) || fetched.logStart < 0n) {
+      this.#cluster.forget(topic);
+      if (!replica) await sleep(LOOK_MS, { signal: this.#end.signal }).catch(() => {});
+      await this.#cluster.layout(topic);
+      if (reading.looks < LOOKS) return;
+    }
+    if (!this.#counts(fetched.partition, reading, version)) return;
+    reading.position = null;
+    reading.version++;
+    const why = `offset ${from} of partition ${fetched.partition} is no longer in the topic ${topic}`;
+    this.#events.lost(fetched.partition, offsetLost(why));
+  }
+
+  /** Waits, looks for the leaders, and lets the next fetch try again; what cannot be mended is told. */
+  async #mend(error: unknown, asked: ReadonlyMap<number, { reading: Reading }>): Promise<void> {
+    if (this.#end.signal.aborted) return;
+    for (const { reading } of asked.values()) reading.replica = -1;
+    if (isMissing(error)) this.#missingSince ??= monotonicMs();
+    const missing = this.#missingSince !== null && monotonicMs() - this.#missingSince > MISSING_MS;
+    if (!(isPassing(error) || (isMissing(error) && !missing))) return this.#events.failed(error);
+    const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures++, 10));
+    await sleep(pause * (0.5 + Math.random() / 2), { signal: this.#end.signal }).catch(() => {});
+    if (this.#end.signal.aborted) return;
+    this.#cluster.forget(this.#options.topic);
+    try {
+      await this.#cluster.layout(this.#options.topic);
+    } catch (again) {
+      if (isMissing(again)) this.#missingSince ??= monotonicMs();
+      else if (!isPassing(again)) this.#events.failed(again);
+    }
+  }
+}
+
+const offsetLost = (why: string): SluiceError => failure(new Refusal('Fetch', ['OFFSET_OUT_OF_RANGE']), why);

@@ -1,0 +1,206 @@
+// What a member says to the coordinator of its group: join, sync, heartbeat, commit, leave. It holds who the member is, and nothing of
+// what the member does with it.
+
+import { monotonicMs } from '../../../core/clock.ts';
+import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
+import {
+  assign,
+  assignInTurn,
+  decodeAssignment,
+  decodeSubscription,
+  EAGER_PROTOCOL,
+  encodeAssignment,
+  encodeEagerSubscription,
+  encodeSubscription,
+  PROTOCOL,
+  PROTOCOL_TYPE,
+} from './assignment.ts';
+import type { BrokerCluster } from './broker-cluster.ts';
+import type { BrokerConnection } from './broker-connection.ts';
+import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
+import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './kafka-protocol.ts';
+
+/** Beyond what the coordinator waits for others. */
+const ANSWER_MARGIN_MS = 10_000;
+const COMMIT_TIMEOUT_MS = 10_000;
+
+export class GroupCoordination {
+  readonly #cluster: BrokerCluster;
+  readonly #options: MemberOptions;
+  #memberId = '';
+  #generation = -1;
+  #synced = false;
+  #eager = false;
+  /** Joins that are not answered: a broker answers nothing else on their connection meanwhile. */
+  #joins = 0;
+  /** monotonicMs() of the last word of the coordinator that this member is one. */
+  confirmed = Number.NEGATIVE_INFINITY;
+  readonly #onNews: () => void;
+  #link: BrokerConnection | null = null;
+
+  /** `onNews`: the connection that heartbeats go through has ended. */
+  constructor(cluster: BrokerCluster, options: MemberOptions, onNews: () => void) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#onNews = onNews;
+  }
+
+  get identity(): MemberIdentity {
+    return { memberId: this.#memberId, generation: this.#generation, instanceId: this.#options.instanceId };
+  }
+
+  /** The coordinator may know this member. */
+  get isKnown(): boolean {
+    return this.#generation >= 0;
+  }
+
+  /** The partitions of this generation came: between JoinGroup and SyncGroup those of the last one are nobody's to keep. */
+  get isSynced(): boolean {
+    return this.isKnown && this.#synced;
+  }
+
+  /** The last generation was eager, because of a member that knows nothing else: whoever joins the next one holds nothing. */
+  get isEager(): boolean {
+    return this.#eager;
+  }
+
+  /**
+   * Joins with what is held now; resolves when every member has, with the partitions of the new generation. Where that is the first
+   * eager one, `giveUp` is called before anybody can be told what is theirs.
+   * @throws Refusal | NoConnection
+   */
+  async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
+    this.#joins += 1;
+    try {
+      return await this.#join(owned, giveUp);
+    } finally {
+      this.#joins -= 1;
+    }
+  }
+
+  async #join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
+    const { group, topic, instanceId, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
+    const held = new Map(owned.length > 0 ? [[topic, owned] as const] : []);
+    const metadata = encodeSubscription({ topics: [topic], owned: held, generation: this.#generation });
+    // The first one that every member knows is taken.
+    const protocols = [
+      { name: PROTOCOL, metadata },
+      { name: EAGER_PROTOCOL, metadata: encodeEagerSubscription([topic]) },
+    ];
+    const ask = async () => {
+      const broker = await this.#coordinator('group');
+      const timeoutMs = rebalanceTimeoutMs + ANSWER_MARGIN_MS;
+      const args = [
+        group,
+        sessionTimeoutMs,
+        rebalanceTimeoutMs,
+        this.#memberId,
+        instanceId,
+        PROTOCOL_TYPE,
+        protocols,
+      ] as const;
+      return { broker, joined: await broker.call(joinGroupV7.api, [...args], { timeoutMs }) };
+    };
+    const { broker, joined } = await ask().catch((error: unknown) => {
+      if (!refusedAs(error, 'MEMBER_ID_REQUIRED')) throw error;
+      this.#memberId = ((error as Refusal).response as { memberId: string }).memberId;
+      return ask();
+    });
+    this.#synced = false;
+    this.#memberId = joined.memberId;
+    this.#generation = joined.generationId;
+    this.confirmed = monotonicMs();
+    const protocol = joined.protocolName ?? PROTOCOL;
+    this.#eager = protocol === EAGER_PROTOCOL;
+    if (this.#eager) giveUp();
+    const assignments = joined.leader === joined.memberId ? await this.#assignAll(joined.members) : [];
+    const { memberId, generation } = this.identity;
+    const args = [group, generation, memberId, instanceId, PROTOCOL_TYPE, protocol, assignments] as const;
+    const synced = await broker.call(syncGroupV5.api, [...args], { timeoutMs: rebalanceTimeoutMs + ANSWER_MARGIN_MS });
+    this.confirmed = monotonicMs();
+    this.#synced = true;
+    return decodeAssignment(synced.assignment).get(topic) ?? [];
+  }
+
+  /** @throws Refusal | NoConnection */
+  async heartbeat(): Promise<void> {
+    const { group, instanceId, sessionTimeoutMs } = this.#options;
+    const { memberId, generation } = this.identity;
+    const broker = await this.#coordinator('group');
+    await broker.call(heartbeatV4.api, [group, generation, memberId, instanceId], { timeoutMs: sessionTimeoutMs });
+    this.confirmed = monotonicMs();
+  }
+
+  /** @throws Refusal | NoConnection */
+  async commit(offsets: ReadonlyMap<number, bigint>): Promise<void> {
+    const { group, topic } = this.#options;
+    const { memberId, generation, instanceId } = this.identity;
+    const partitions = [...offsets].map(([partitionIndex, committedOffset]) => ({
+      partitionIndex,
+      committedOffset,
+      committedLeaderEpoch: -1,
+      committedMetadata: null,
+    }));
+    const topics = [{ name: topic, partitions }];
+    await this.#cluster.patiently(
+      COMMIT_TIMEOUT_MS,
+      async () =>
+        (await this.#coordinator('aside')).call(offsetCommitV8.api, [group, generation, memberId, instanceId, topics], {
+          timeoutMs: COMMIT_TIMEOUT_MS,
+        }),
+      (error) => {
+        this.doubt(error);
+        return true;
+      },
+    );
+  }
+
+  /** @throws Refusal | NoConnection */
+  async leave(timeoutMs: number): Promise<void> {
+    if (this.#memberId === '') return;
+    const member = { memberId: this.#memberId, groupInstanceId: this.#options.instanceId, reason: null };
+    // The connection that is open, because one of its own would cost a TLS handshake and a login at the very end.
+    const broker = await this.#coordinator(this.#joins > 0 ? 'aside' : 'group');
+    await broker.call(leaveGroupV4.api, [this.#options.group, [member]], { timeoutMs });
+  }
+
+  /** What an error says of this membership: another coordinator, or another member. */
+  doubt(error: unknown): void {
+    if (hasMoved(error) || error instanceof NoConnection) this.#cluster.forgetCoordinator('group', this.#options.group);
+    if (refusedAs(error, 'UNKNOWN_MEMBER_ID') || refusedAs(error, 'FENCED_INSTANCE_ID')) this.#memberId = '';
+    if (isRebalanced(error) && !refusedAs(error, 'REBALANCE_IN_PROGRESS')) this.#generation = -1;
+  }
+
+  async #coordinator(lane: 'group' | 'aside'): Promise<BrokerConnection> {
+    const broker = await this.#cluster.coordinator('group', this.#options.group, lane);
+    if (lane === 'group' && broker !== this.#link) {
+      this.#link = broker;
+      broker.whenClosed(this.#onNews);
+    }
+    return broker;
+  }
+
+  async #assignAll(
+    members: readonly { memberId: string; groupInstanceId?: string | null | undefined; metadata: Buffer }[],
+  ): Promise<{ memberId: string; assignment: Buffer }[]> {
+    const subscriptions = new Map(members.map((m) => [m.memberId, decodeSubscription(m.metadata)]));
+    const counts = new Map<string, number>();
+    for (const topic of new Set([...subscriptions.values()].flatMap((s) => s.topics))) {
+      // A topic of others that is not there, or not for this member, is theirs to worry about.
+      const layout = this.#cluster.layout(topic, 0);
+      counts.set(
+        topic,
+        topic === this.#options.topic
+          ? (await layout).leaders.length
+          : await layout.then(
+              (l) => l.leaders.length,
+              () => 0,
+            ),
+      );
+    }
+    const partitionsOf = (topic: string) => counts.get(topic) ?? 0;
+    const named = members.map((m) => ({ ...m, topics: subscriptions.get(m.memberId)!.topics }));
+    const assigned = this.#eager ? assignInTurn(named, partitionsOf) : assign(subscriptions, partitionsOf);
+    return [...assigned].map(([memberId, assignment]) => ({ memberId, assignment: encodeAssignment(assignment) }));
+  }
+}

@@ -1,0 +1,134 @@
+// @platformatic/kafka behind the interface: its encoding of the protocol, with connections and states of our own. Facts about topics and
+// groups are here; members, writers and scanners have files of their own.
+
+import { monotonicMs, sleep } from '../../../core/clock.ts';
+import type { KafkaConnection } from '../client/connection.ts';
+import type { BrokerFeatures, KafkaClient, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
+import { PlatformaticWriter } from './batch-writer.ts';
+import { BrokerCluster, offsetsOf } from './broker-cluster.ts';
+import { failure, hasMoved, isMissing, isPassing, refusedAs } from './broker-failures.ts';
+import { PlatformaticMember } from './group-member.ts';
+import { apiVersionsV3, describeConfigsV2, offsetFetchV6, offsetFetchV7 } from './kafka-protocol.ts';
+import { PlatformaticScanner } from './partition-scanner.ts';
+
+export const platformaticClient: KafkaClient = {
+  name: 'platformatic',
+  cooperative: true,
+  paced: true,
+  admin: (connection) => new PlatformaticAdmin(connection),
+  member: (options, events) => new PlatformaticMember(options, events),
+  writer: (settings) => new PlatformaticWriter({ ...settings, transactionalId: null, transactionTimeoutMs: 0 }),
+  transactionalWriter: (settings) => new PlatformaticWriter(settings),
+  scanner: (connection) => new PlatformaticScanner(connection),
+};
+
+/** A broker that restarts is waited for, ms. */
+const PATIENCE_MS = 5_000;
+/** A transaction that is open is waited for, ms: longer than one of ours may stay open. */
+const STABLE_MS = 15_000;
+const TOPIC_RESOURCE = 2;
+const READ_COMMITTED = 1;
+const TXN_OFFSET_COMMIT = 28;
+const OFFSET_FETCH = 9;
+
+class PlatformaticAdmin implements TopicAdmin {
+  readonly #connection: KafkaConnection;
+  #cluster: BrokerCluster | null = null;
+
+  constructor(connection: KafkaConnection) {
+    this.#connection = connection;
+  }
+
+  async topics(): Promise<readonly string[]> {
+    return await this.#ask('querying the topics failed', (cluster) => cluster.topics());
+  }
+
+  async partitions(topic: string): Promise<number> {
+    return await this.#ask(`querying the topic ${topic} failed`, async (cluster) => {
+      cluster.forget(topic);
+      return (await cluster.layout(topic)).leaders.length;
+    });
+  }
+
+  async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
+    return await this.#ask(`reading the settings of the topic ${topic} failed`, async (cluster) => {
+      const any = await cluster.any();
+      const resources = [{ resourceType: TOPIC_RESOURCE, resourceName: topic, configurationKeys: [...names] }];
+      try {
+        const { results } = await any.call(describeConfigsV2.api, [resources as never, false, false]);
+        return new Map(results[0]?.configs.flatMap(({ name, value }) => (value ? [[name, value] as const] : [])));
+      } catch (error) {
+        if (refusedAs(error, 'TOPIC_AUTHORIZATION_FAILED') || refusedAs(error, 'CLUSTER_AUTHORIZATION_FAILED'))
+          return null;
+        throw error;
+      }
+    });
+  }
+
+  async ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
+    return await this.#ask(`querying the end offsets of the topic ${topic} failed`, (cluster) =>
+      offsetsOf(cluster, topic, READ_COMMITTED),
+    );
+  }
+
+  async committed(
+    group: string,
+    topic: string,
+    partitions: readonly number[],
+  ): Promise<ReadonlyMap<number, bigint | null>> {
+    const stable = (await this.features()).memberTransactions;
+    const during = `reading the offsets of the group ${group} failed`;
+    return await this.#ask(during, (cluster) =>
+      this.#committed(cluster, group, [{ name: topic, partitionIndexes: [...partitions] }], stable),
+    );
+  }
+
+  async #committed(
+    cluster: BrokerCluster,
+    group: string,
+    topics: { name: string; partitionIndexes: number[] }[],
+    stable: boolean,
+  ): Promise<Map<number, bigint | null>> {
+    const groups = [{ groupId: group, topics }];
+    const api = stable ? offsetFetchV7.api : offsetFetchV6.api;
+    const end = monotonicMs() + STABLE_MS;
+    for (;;) {
+      const broker = await cluster.coordinator('group', group);
+      try {
+        const answer = await broker.call(api, [groups, stable]);
+        const partitions = answer.topics[0]?.partitions ?? [];
+        return new Map(partitions.map((p) => [p.partitionIndex, p.committedOffset < 0n ? null : p.committedOffset]));
+      } catch (error) {
+        if (hasMoved(error)) cluster.forgetCoordinator('group', group);
+        if (!refusedAs(error, 'UNSTABLE_OFFSET_COMMIT') || monotonicMs() > end) throw error;
+      }
+      await sleep(20);
+    }
+  }
+
+  async features(): Promise<BrokerFeatures> {
+    return await this.#ask('querying the API versions of the broker failed', async (cluster) => {
+      const { apiKeys } = await (await cluster.any()).call(apiVersionsV3.api, ['sluice', '1']);
+      const most = (key: number) => apiKeys.find((a) => a.apiKey === key)?.maxVersion ?? -1;
+      return { memberTransactions: most(TXN_OFFSET_COMMIT) >= 3 && most(OFFSET_FETCH) >= 7 };
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#cluster?.destroy();
+    this.#cluster = null;
+  }
+
+  async #ask<T>(during: string, question: (cluster: BrokerCluster) => Promise<T>): Promise<T> {
+    this.#cluster ??= new BrokerCluster(this.#connection);
+    const cluster = this.#cluster;
+    try {
+      return await cluster.patiently(PATIENCE_MS, () => question(cluster));
+    } catch (error) {
+      if (!isPassing(error) && !isMissing(error)) throw failure(error, during);
+      cluster.destroy();
+      if (this.#cluster === cluster) this.#cluster = null;
+      throw failure(error, during);
+    }
+  }
+}

@@ -1,0 +1,149 @@
+// How the processor and the plain reader read a topic: options with their defaults, and the offset at which a partition starts.
+
+import { sleep } from '../../core/clock.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { GroupMember, MemberOptions } from './client/kafka-client.ts';
+import type { KafkaObserver } from './observer.ts';
+import type { BatchLimits } from './partition-buffer.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+/** Where offsets are kept instead of by the group. */
+export interface OffsetKeeper {
+  /** Where a partition goes on; null: nobody has begun with it. @throws SluiceError one that is not retryable ends the reading */
+  committed(partition: number): Promise<bigint | null>;
+  /** It begins `at`, before anything is written: nobody has begun (`stored` null), or the topic no longer has what is stored. */
+  begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
+  /** Reading starts at `offset`: what comes next is what stands from there on. */
+  started(partition: number, offset: bigint): void;
+}
+
+export interface ReadingOptions {
+  connection: KafkaConnection;
+  topic: string;
+  group: string;
+  /** Static membership under this name, which no other member of the group may have. Default: none. */
+  instanceId?: string | null;
+  /** A member without heartbeats for this long loses its partitions, ms. Default 30,000. */
+  sessionTimeoutMs?: number;
+  /** Default: a tenth of the session. */
+  heartbeatIntervalMs?: number;
+  /** Longest time the group waits for a member in a rebalance, ms. Default 60,000. */
+  rebalanceTimeoutMs?: number;
+  /** Maximum bytes of one fetch from one partition. Default 1 MiB. */
+  fetchBytes?: number;
+  /** Longest time a fetch waits for records, ms; a resumed partition may wait as long. Default 250. */
+  fetchWaitMs?: number;
+  /** New partitions are noticed after this time, ms. Default 30,000. */
+  metadataMaxAgeMs?: number;
+  /** Default: earliest. */
+  startAt?: 'earliest' | 'latest';
+  /** Default: stop. */
+  onOffsetLost?: 'stop' | 'earliest' | 'latest';
+  /** Ends once everything is done with that was in this member's partitions when it got them. Default: false. */
+  untilCaughtUp?: boolean;
+  /** Default 1024. */
+  batchRows?: number;
+  /** Default 20. */
+  batchWaitMs?: number;
+  /** Default 4 MiB. */
+  batchBytes?: number;
+  /** Records are handed over this long after their timestamp, or after they came, whichever is first, ms. Default 0. */
+  delayMs?: number;
+  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
+  maxInFlightBytes?: number;
+}
+
+const DEFAULT_BATCH_WAIT_MS = 20;
+
+export function memberOptionsOf(o: ReadingOptions): MemberOptions {
+  const sessionTimeoutMs = o.sessionTimeoutMs ?? 30_000;
+  return {
+    connection: o.connection,
+    topic: o.topic,
+    group: o.group,
+    instanceId: o.instanceId ?? null,
+    sessionTimeoutMs,
+    heartbeatIntervalMs: o.heartbeatIntervalMs ?? Math.max(100, Math.floor(sessionTimeoutMs / 10)),
+    rebalanceTimeoutMs: o.rebalanceTimeoutMs ?? 60_000,
+    fetchBytes: o.fetchBytes ?? 1024 * 1024,
+    fetchWaitMs: o.fetchWaitMs ?? 250,
+    fetchPaceMs: o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS,
+    metadataMaxAgeMs: o.metadataMaxAgeMs ?? 30_000,
+  };
+}
+
+export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
+  batchRows: o.batchRows ?? 1024,
+  batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
+  // Records that come in batches have waited.
+  batchWaitMs: kafkaClient().paced ? 0 : (o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS),
+  delayMs: o.delayMs ?? 0,
+});
+
+export const startPolicyOf = (
+  { topic, group, startAt, onOffsetLost }: ReadingOptions,
+  observer?: Pick<KafkaObserver, 'onOffsetLost'>,
+): StartPolicy => ({
+  topic,
+  group,
+  startAt: startAt ?? 'earliest',
+  onOffsetLost: onOffsetLost ?? 'stop',
+  onLost: (partition, offset) => observer?.onOffsetLost?.({ partition, offset }),
+});
+
+export interface StartPolicy {
+  group: string;
+  topic: string;
+  /** Where a group without offsets begins. */
+  startAt: 'earliest' | 'latest';
+  /** When the committed offset is no longer in the topic. */
+  onOffsetLost: 'stop' | 'earliest' | 'latest';
+  /** Told when reading goes on at `offset` instead of the committed one. */
+  onLost?: ((partition: number, offset: bigint) => void) | undefined;
+}
+
+export interface Start {
+  offset: bigint;
+  /** Where the partition ended when it was asked. */
+  end: bigint;
+}
+
+/** Requests of an end that is before the committed offset: a new leader may lag behind for a moment. */
+const SHORT_LOOKS = 5;
+const SHORT_LOOK_MS = 1_000;
+
+/**
+ * The committed offset, unless the group has none or the topic no longer has it. The end for `latest` and the offset that replaces a lost one
+ * are committed at once: a restart before the first answer must neither skip records that came meanwhile nor report the loss again.
+ * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
+ */
+export async function startOffset(
+  directory: Pick<TopicDirectory, 'committed' | 'range'>,
+  policy: StartPolicy,
+  partition: number,
+  member: Pick<GroupMember, 'commit'>,
+): Promise<Start> {
+  const { group, topic, startAt, onOffsetLost } = policy;
+  const committed = await directory.committed(group, topic, partition);
+  let { low, high } = await directory.range(topic, partition);
+  for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
+    await sleep(SHORT_LOOK_MS);
+    ({ low, high } = await directory.range(topic, partition));
+  }
+  if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
+  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
+  if (committed >= low && committed <= high) return { offset: committed, end: high };
+  if (onOffsetLost !== 'stop') {
+    const offset = onOffsetLost === 'earliest' ? low : high;
+    await member.commit(new Map([[partition, offset]]));
+    policy.onLost?.(partition, offset);
+    return { offset, end: high };
+  }
+  throw new SluiceError(
+    'kafka_offset_lost',
+    `partition ${partition} of ${topic} has offsets ${low} to ${high}, but the committed offset is ${committed}`,
+    { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
+  );
+}

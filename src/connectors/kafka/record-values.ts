@@ -1,0 +1,82 @@
+// How values of topics are read and written: JSON as it is, or Avro, JSON Schema and Protobuf through a schema registry.
+import { SluiceError } from '../../core/errors.ts';
+import type { ExactObject } from '../../core/exact-json.ts';
+import type { RecordFormatName } from '../../core/file-format.ts';
+import { openValueDecoder, RECORD_CODECS } from '../../formats/record-formats.ts';
+import type { PredictionSchemaOptions } from '../../formats/schemas/prediction-schema.ts';
+import { SchemaRegistry } from '../../formats/schemas/schema-registry.ts';
+import type { Decoded, ValueEncoder } from '../../formats/schemas/value-codec.ts';
+import { PREDICTION_FIELDS } from '../../formats/write/prediction-fields.ts';
+import type { End } from '../contract/connector.ts';
+import { readSecret, tlsOf } from './client/connection.ts';
+import { tlsSettings } from './connection-settings.ts';
+import type { KafkaSink, SchemaRegistryConfig } from './kafka-options.ts';
+import { topicsOf } from './topics.ts';
+
+/** The parts of a pipeline that determine the values of its topics. */
+export interface ValueSettings {
+  readonly score: { readonly passthrough?: readonly string[] | '*' | undefined };
+  readonly schema_registry?: SchemaRegistryConfig | undefined;
+}
+
+/**
+ * A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; undefined: its main one. `parsed`: what
+ * `parseExact` gave of it, so that it is not read twice.
+ */
+export type EncodeValue = (json: Buffer, topic?: string, parsed?: ExactObject) => Buffer;
+
+/** @throws SluiceError schema_registry_unavailable | kafka_config */
+export async function valueEncoder(sink: End, settings: ValueSettings): Promise<EncodeValue> {
+  const { schema_registry: config } = settings;
+  const { format, topic: main } = sink as KafkaSink;
+  if (sink.type !== 'kafka' || format === 'json' || !config) return (json) => json;
+  const registry = openRegistryOf(config);
+  const encoders = new Map<string, ValueEncoder>();
+  for (const topic of topicsOf(sink as KafkaSink)) {
+    encoders.set(topic, await RECORD_CODECS[format].openEncoder(registry, predictionSchemaOf(settings, topic)));
+  }
+  return (json, topic = main, parsed) => encoders.get(topic)!.encode(json, parsed);
+}
+
+/** Reads values of a topic: JSON of each, or why there is none. @throws SluiceError schema_registry_unavailable | kafka_config */
+export async function valueReader(
+  format: RecordFormatName,
+  config: SchemaRegistryConfig | undefined,
+): Promise<(value: Buffer) => Promise<Decoded>> {
+  if (format === 'json') return async (json) => ({ json });
+  if (!config) throw new SluiceError('kafka_config', `values of the format ${format} need a schema_registry`);
+  const decoder = await openValueDecoder(format, openRegistryOf(config));
+  return (value) => decoder.decode(value);
+}
+
+export function openRegistryOf({
+  url,
+  username,
+  password,
+  token,
+  tls,
+  timeout_ms,
+}: SchemaRegistryConfig): SchemaRegistry {
+  const basic = (): string =>
+    `Basic ${Buffer.from(`${username}:${password === undefined ? '' : readSecret(password)}`).toString('base64')}`;
+  const bearer = token && (() => `Bearer ${readSecret(token).trim()}`);
+  const login = bearer ?? (username === undefined ? () => null : basic);
+  return new SchemaRegistry({
+    url,
+    timeoutMs: timeout_ms,
+    authorization: async () => login(),
+    ...(tls ? { tls: tlsOf(tlsSettings(tls)) } : {}),
+  });
+}
+
+/** The settings that determine the schema of predictions. */
+export const predictionSchemaOf = (
+  { score, schema_registry: config }: ValueSettings,
+  topic: string,
+): PredictionSchemaOptions => ({
+  topic,
+  fields: PREDICTION_FIELDS,
+  passthrough: score.passthrough ?? '*',
+  subject: config?.subject ?? 'topic',
+  register: config?.register ?? true,
+});

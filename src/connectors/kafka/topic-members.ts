@@ -1,0 +1,153 @@
+// The topics of one pipeline: a member of the group for each of them, and for a pattern one more whenever a topic comes to match it.
+import { inBackground } from '../../core/async.ts';
+import { sleep } from '../../core/clock.ts';
+import { asSluiceError, type SluiceError } from '../../core/errors.ts';
+import { named, type Word, withAction, words } from '../../core/log.ts';
+import type { TransactionalProcessor } from './processor.ts';
+
+interface TopicMembersOptions {
+  /** At the start. */
+  topics: readonly string[];
+  /** Asked again and again for the topics there are now; null: those of the start are all. */
+  look: (() => Promise<readonly string[]>) | null;
+  /** Starts a member. `late`: the topic was not there at the start, so that nothing of it was ever to be skipped. */
+  open: (topic: string, late: boolean) => Promise<TransactionalProcessor>;
+  /** The topic is no longer read. */
+  onLeft: (topic: string) => void;
+  onNotice: (event: { about: string; message: Word }) => void;
+  /** Between two looks, ms. Default 30,000. */
+  everyMs?: number;
+}
+
+/** Longest wait for the member of a topic that is gone, ms. */
+const LEAVING_MS = 2_000;
+
+/** `start` once, `stop` once; `done` settles with the outcome of all. */
+export class TopicMembers {
+  /** Resolves when all have ended, or after `stop`; rejects with the first error that ended one of them. */
+  readonly done: Promise<void>;
+  readonly #options: TopicMembersOptions;
+  readonly #members = new Map<string, TransactionalProcessor>();
+  readonly #ended = new Set<string>();
+  readonly #finish = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
+  #paused: string | null = null;
+  #stopped: Promise<void> | null = null;
+
+  constructor(options: TopicMembersOptions) {
+    this.#options = options;
+    this.done = this.#finish.promise;
+    this.done.catch(() => {});
+  }
+
+  /** @throws SluiceError as a processor's start */
+  async start(): Promise<void> {
+    const { topics, look } = this.#options;
+    // Together, so that the group rebalances once and not for each of them.
+    const starts = await Promise.allSettled(topics.map((topic) => this.#open(topic, false)));
+    for (const start of starts) if (start.status === 'rejected') throw start.reason;
+    if (look) inBackground('looking for topics', () => this.#lookOut(look));
+    else if (topics.length === 0) this.#finish.resolve();
+  }
+
+  /** By topic. */
+  get members(): ReadonlyMap<string, TransactionalProcessor> {
+    return this.#members;
+  }
+
+  /** Records not yet committed, all topics together. */
+  lag(): number {
+    return [...this.#members.values()].flatMap((m) => [...m.lag().values()]).reduce((a, b) => a + b, 0);
+  }
+
+  pause(reason: string): void {
+    this.#paused = reason;
+    for (const member of this.#members.values()) member.pause(reason);
+  }
+
+  resume(): void {
+    this.#paused = null;
+    for (const member of this.#members.values()) member.resume();
+  }
+
+  /** As a processor's, of all at the same time. Idempotent. */
+  stop(deadlineMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(deadlineMs);
+    return this.#stopped;
+  }
+
+  async #stop(deadlineMs: number): Promise<void> {
+    this.#closing.abort();
+    await Promise.all([...this.#members.values()].map((m) => m.stop(deadlineMs)));
+    this.#finish.resolve();
+  }
+
+  async #open(topic: string, late: boolean): Promise<void> {
+    const member = await this.#options.open(topic, late);
+    if (this.#closing.signal.aborted) return void (await member.stop(0));
+    this.#members.set(topic, member);
+    if (this.#paused !== null) member.pause(this.#paused);
+    member.done.then(
+      () => this.#end(topic),
+      (error: unknown) =>
+        inBackground('the end of a topic', () => this.#fail(topic, asSluiceError(error, 'kafka_failed'))),
+    );
+  }
+
+  #end(topic: string): void {
+    this.#ended.add(topic);
+    const { look, topics } = this.#options;
+    if (look === null && topics.every((t) => this.#ended.has(t))) this.#finish.resolve();
+  }
+
+  /** A topic that a pattern matched may go, and only its own member ends with it. */
+  async #fail(topic: string, error: SluiceError): Promise<void> {
+    const { look } = this.#options;
+    const missing = look !== null && error.code === 'kafka_topic_missing';
+    const there = missing ? await look().catch(() => null) : null;
+    if (there === null || there.includes(topic)) this.#finish.reject(error);
+    else await this.#leave(topic);
+  }
+
+  async #leave(topic: string): Promise<void> {
+    const member = this.#members.get(topic);
+    if (!member) return;
+    this.#members.delete(topic);
+    this.#options.onNotice({
+      about: `gone ${topic}`,
+      message: words`the topic ${named(topic)} was removed and is no longer read`,
+    });
+    await member.stop(LEAVING_MS);
+    this.#options.onLeft(topic);
+  }
+
+  async #lookOut(look: () => Promise<readonly string[]>): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await sleep(this.#options.everyMs ?? 30_000, { signal, ref: false }).catch(() => {});
+      // Brokers that do not answer are told of elsewhere.
+      const there = signal.aborted ? null : await look().catch(() => null);
+      if (there === null || signal.aborted) continue;
+      for (const topic of this.#members.keys()) if (!there.includes(topic)) await this.#leave(topic);
+      for (const topic of there) if (!this.#members.has(topic) && !signal.aborted) await this.#join(topic);
+    }
+  }
+
+  /** A topic that cannot be read ends nothing: the others go on, and it is tried again with every look. */
+  async #join(topic: string): Promise<void> {
+    const { onNotice } = this.#options;
+    try {
+      await this.#open(topic, true);
+      onNotice({
+        about: `new ${topic}`,
+        message: words`the topic ${named(topic)} matches the pattern and is read from now on`,
+      });
+    } catch (error) {
+      const failure = asSluiceError(error, 'kafka_failed');
+      onNotice({
+        about: `new ${topic}`,
+        message: words`the topic ${named(topic)} cannot be read: ${withAction(failure)}`,
+      });
+    }
+  }
+}

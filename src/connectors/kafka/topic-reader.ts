@@ -1,0 +1,296 @@
+// A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
+import { inBackground } from '../../core/async.ts';
+import { sleep } from '../../core/clock.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { Held } from '../../core/flow.ts';
+import { saysOf } from '../../core/log.ts';
+import { kafkaClient } from './choose-client.ts';
+import { backoffMs, isHopeless, kafkaError } from './client/failures.ts';
+import type { GroupMember } from './client/kafka-client.ts';
+import type { IncomingRecord, MicroBatch } from './client/records.ts';
+import { LagMeter } from './lag.ts';
+import type { KafkaObserver } from './observer.ts';
+import { InFlight, PartitionBuffer } from './partition-buffer.ts';
+import {
+  batchLimitsOf,
+  memberOptionsOf,
+  type OffsetKeeper,
+  type ReadingOptions,
+  type Start,
+  startOffset,
+  startPolicyOf,
+} from './reading-options.ts';
+import { TopicDirectory } from './topic-directory.ts';
+
+/** Records of a partition that begin where those handed out before them ended. */
+export interface PlacedBatch extends MicroBatch {
+  /** Offset behind those. */
+  readonly from: bigint;
+}
+
+export interface ReaderOptions extends ReadingOptions {
+  /** Default: the group keeps the offsets. */
+  offsets?: OffsetKeeper;
+  observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset' | 'onOffsetLost'>;
+}
+
+interface Slot {
+  buffer: PartitionBuffer;
+  /** Offset behind what was handed out in this generation. */
+  delivered: bigint;
+  /** Offset behind what was fetched. */
+  fetched: bigint;
+  goal: bigint;
+}
+
+/** Batches handed out but not taken: the loops of all partitions meet here. */
+const MAX_WAITING = 2;
+
+/** Iterate it once; `commit` in between; `stop` at the end. */
+export class TopicReader implements AsyncDisposable {
+  readonly #options: ReaderOptions;
+  readonly #directory: TopicDirectory;
+  readonly #consumer: GroupMember;
+  readonly #slots = new Map<number, Slot>();
+  readonly #lag: LagMeter;
+  readonly #inFlight: InFlight;
+  readonly #waiting: MicroBatch[] = [];
+  #generation = 0;
+  /** Partitions of this generation; their slots come one by one. */
+  #assigned = 0;
+  #ended = false;
+  #failure: SluiceError | null = null;
+  #wake: (() => void)[] = [];
+
+  private constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.#directory = new TopicDirectory(options.connection);
+    const { observer } = options;
+    this.#lag = new LagMeter({
+      connection: options.connection,
+      directory: this.#directory,
+      topic: options.topic,
+      group: options.group,
+      onLag: observer?.onLag?.bind(observer),
+    });
+    this.#consumer = kafkaClient().member(memberOptionsOf(options), {
+      assigned: ({ added, kept }) => this.#assign([...added, ...kept]),
+      revoked: () => this.#drop(),
+      records: (partition, records, next, highWatermark) => {
+        this.#lag.fetched(partition, records, next, highWatermark);
+        this.#receive(partition, records, next);
+      },
+      skipped: (partition, next) => this.#receive(partition, [], next),
+      reset: (partition, offset) => observer?.onReset?.({ partition, offset }),
+      restarting: (error) => observer?.onRestart?.({ reason: saysOf(error) }),
+      failed: (error) => this.#fail(error),
+      ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
+    });
+    this.#inFlight = new InFlight({
+      maxBytes: options.maxInFlightBytes,
+      pause: (partition) => this.#consumer.pause([partition]),
+      resume: (partition) => this.#consumer.resume([partition]),
+    });
+  }
+
+  /** @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing */
+  static async start(options: ReaderOptions): Promise<TopicReader> {
+    const reader = new TopicReader(options);
+    try {
+      await reader.#directory.connect();
+      await reader.#directory.facts(options.topic);
+      await reader.#consumer.start();
+    } catch (error) {
+      await reader.stop();
+      throw error;
+    }
+    return reader;
+  }
+
+  /** Batches of all partitions, in order within each. @throws SluiceError what ended the reading */
+  async *[Symbol.asyncIterator](): AsyncGenerator<PlacedBatch> {
+    for (;;) {
+      const batch = this.#waiting.shift();
+      if (batch) {
+        this.#changed();
+        const slot = this.#slots.get(batch.partition);
+        if (!slot) continue;
+        const from = slot.delivered;
+        slot.delivered = batch.next;
+        yield { ...batch, from };
+        slot.buffer.release(batch.bytes);
+        this.#limit(batch.partition);
+        continue;
+      }
+      if (this.#failure) throw this.#failure;
+      if (this.#ended || this.#caughtUp()) return;
+      await this.#change();
+    }
+  }
+
+  /**
+   * Commits `next` of batches that are safe now. Gives the partitions that were taken away meanwhile, or given back in
+   * another generation: their records since the last commit come again, here or elsewhere.
+   */
+  async commit(positions: ReadonlyMap<number, bigint>): Promise<readonly number[]> {
+    const lost: number[] = [];
+    const safe = new Map<number, bigint>();
+    for (const [partition, next] of positions) {
+      if (next <= (this.#slots.get(partition)?.delivered ?? -1n)) safe.set(partition, next);
+      else lost.push(partition);
+    }
+    if (safe.size === 0) return lost;
+    try {
+      await this.#consumer.commit(safe);
+      for (const [partition, next] of safe) this.#lag.committed(partition, next);
+    } catch (error) {
+      if (!(error instanceof SluiceError && error.code === 'kafka_rebalanced')) throw error;
+      lost.push(...safe.keys());
+    }
+    return lost;
+  }
+
+  /** Drops what is in memory of a partition, and reads on at what is committed. Nothing where it is not this member's. */
+  restart(partition: number): void {
+    const slot = this.#slots.get(partition);
+    if (!slot) return;
+    this.#consumer.pause([partition]);
+    slot.buffer.close();
+    this.#slots.delete(partition);
+    this.#inFlight.forget(partition);
+    this.#waiting.splice(0, Infinity, ...this.#waiting.filter((batch) => batch.partition !== partition));
+    this.#changed();
+    inBackground('opening a partition', () => this.#open(partition, this.#generation));
+  }
+
+  /** Records not yet committed, by partition of this member. */
+  lag(): ReadonlyMap<number, number> {
+    return this.#lag.lags;
+  }
+
+  /** Records in memory, and how much they may be. */
+  get held(): Held {
+    return {
+      bytes: [...this.#slots.values()].reduce((sum, { buffer }) => sum + buffer.bytes, 0),
+      budget: this.#inFlight.budget,
+    };
+  }
+
+  /** Leaves the group; ends the iteration. Idempotent. */
+  async stop(): Promise<void> {
+    this.#ended = true;
+    this.#lag.stop();
+    this.#drop();
+    this.#changed();
+    await this.#consumer.stop();
+    await this.#directory.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  #assign(partitions: readonly number[]): void {
+    this.#drop();
+    this.#assigned = partitions.length;
+    this.#options.observer?.onAssigned?.({ partitions });
+    this.#lag.assign(partitions);
+    for (const partition of partitions) {
+      inBackground('opening a partition', () => this.#open(partition, this.#generation));
+    }
+  }
+
+  async #open(partition: number, generation: number): Promise<void> {
+    const { topic } = this.#options;
+    for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
+      try {
+        const { offset, end } = await this.#startOf(partition);
+        if (generation !== this.#generation || this.#ended || this.#slots.has(partition)) return;
+        this.#options.offsets?.started(partition, offset);
+        const buffer = new PartitionBuffer(topic, partition, batchLimitsOf(this.#options));
+        this.#inFlight.forget(partition);
+        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end });
+        this.#consumer.startAt(partition, offset);
+        this.#lag.start(partition, offset, end);
+        this.#changed();
+        return await this.#pump(buffer);
+      } catch (error) {
+        const failure = kafkaError(error, `partition ${partition} of ${topic}`);
+        if (isHopeless(failure) || failure.code === 'database_refused') return this.#fail(failure);
+        await sleep(backoffMs(failures));
+      }
+    }
+  }
+
+  #startOf(partition: number): Promise<Start> {
+    const policy = startPolicyOf(this.#options, this.#options.observer);
+    const { offsets } = this.#options;
+    if (!offsets) return startOffset(this.#directory, policy, partition, this.#consumer);
+    let stored: bigint | null = null;
+    const directory = {
+      committed: async () => {
+        stored = await offsets.committed(partition);
+        return stored;
+      },
+      range: (topic: string, of: number) => this.#directory.range(topic, of),
+    };
+    const keeper = {
+      commit: async (at: ReadonlyMap<number, bigint>) => offsets.begin(partition, stored, at.get(partition)!),
+    };
+    return startOffset(directory, policy, partition, keeper);
+  }
+
+  async #pump(buffer: PartitionBuffer): Promise<void> {
+    for (;;) {
+      const batch = await buffer.take();
+      if (!batch) return;
+      while (this.#waiting.length >= MAX_WAITING && !this.#ended) await this.#change();
+      if (this.#slots.get(batch.partition)?.buffer !== buffer) return;
+      this.#waiting.push(batch);
+      this.#changed();
+    }
+  }
+
+  #receive(partition: number, records: readonly IncomingRecord[], next: bigint): void {
+    const slot = this.#slots.get(partition);
+    if (!slot) return;
+    slot.fetched = next;
+    slot.buffer.push(records, next);
+    this.#limit(partition);
+    this.#changed();
+  }
+
+  #limit(partition: number): void {
+    const slot = this.#slots.get(partition);
+    if (slot) this.#inFlight.update(partition, slot.buffer.bytes, this.#slots.size);
+  }
+
+  /** Everything up to the goals is fetched, and nothing of it waits or is being worked on. */
+  #caughtUp(): boolean {
+    if (!this.#options.untilCaughtUp || this.#assigned === 0 || this.#slots.size < this.#assigned) return false;
+    return [...this.#slots.values()].every((s) => s.fetched >= s.goal && s.buffer.bytes === 0);
+  }
+
+  #drop(): void {
+    this.#generation++;
+    this.#assigned = 0;
+    for (const { buffer } of this.#slots.values()) buffer.close();
+    this.#slots.clear();
+    this.#inFlight.clear();
+    this.#waiting.length = 0;
+    this.#changed();
+  }
+
+  #fail(error: SluiceError): void {
+    this.#failure ??= error;
+    this.#drop();
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#wake.push(resolve));
+  }
+
+  #changed(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}

@@ -1,0 +1,86 @@
+// Records into a topic, in order and acknowledged: the plain producer behind "file into topic".
+import { SluiceError } from '../../core/errors.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { kafkaError } from './client/failures.ts';
+import type { BatchWriter } from './client/kafka-client.ts';
+import type { OutgoingRecord } from './client/records.ts';
+import { SendPlanner } from './send-plan.ts';
+import { TopicDirectory } from './topic-directory.ts';
+
+interface WriterOptions {
+  connection: KafkaConnection;
+  topic: string;
+  /** Takes what is too large for the topic, when the record has an `origin`. */
+  deadLetterTopic?: string;
+  /** Default: none. */
+  compression?: BatchCompression;
+}
+
+/** Idempotent: repeated requests do not double records. Not a transaction: what was written before a failure stays. */
+export class TopicWriter implements AsyncDisposable {
+  readonly #options: WriterOptions;
+  readonly #directory: TopicDirectory;
+  readonly #producer: BatchWriter;
+  #last: Promise<void> = Promise.resolve();
+  #turn = 0;
+
+  private constructor(options: WriterOptions) {
+    this.#options = options;
+    this.#directory = new TopicDirectory(options.connection);
+    this.#producer = kafkaClient().writer({
+      connection: options.connection,
+      compression: options.compression ?? 'none',
+    });
+  }
+
+  /** @throws SluiceError kafka_unreachable | kafka_authentication | kafka_topic_missing | kafka_config */
+  static async open(options: WriterOptions): Promise<TopicWriter> {
+    const writer = new TopicWriter(options);
+    try {
+      await writer.#directory.connect();
+      await writer.#directory.facts(options.topic);
+      await writer.#producer.connect();
+    } catch (error) {
+      await writer.close();
+      throw kafkaError(error, `opening the topic ${options.topic} failed`);
+    }
+    return writer;
+  }
+
+  /**
+   * Resolves when all of them are acknowledged. Calls take effect in the order they are made; records without a key go
+   * to one partition a call, in turn.
+   * @throws SluiceError kafka_record_too_large | kafka_failed | kafka_unreachable | kafka_not_authorized
+   */
+  write(records: readonly OutgoingRecord[]): Promise<void> {
+    this.#last = this.#last.then(() => this.#write(records));
+    return this.#last;
+  }
+
+  /** Idempotent. Await what `write` gave before. */
+  async close(): Promise<void> {
+    await Promise.all([this.#producer.discard(), this.#directory.close()]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #write(records: readonly OutgoingRecord[]): Promise<void> {
+    const { topic, compression = 'none', deadLetterTopic = null } = this.#options;
+    const directory = this.#directory;
+    const planner = new SendPlanner({ directory, compression, outputTopic: topic, deadLetterTopic });
+    try {
+      const { partitions } = await directory.facts(topic);
+      const partition = this.#turn++ % partitions;
+      const placed = records.map((r) => (r.key === null && !r.origin && !r.topic ? { partition, ...r } : r));
+      await planner.add(placed, 'output');
+      await this.#producer.write(planner.finish().rounds);
+    } catch (error) {
+      if (error instanceof SluiceError) throw error;
+      throw kafkaError(error, `writing to the topic ${topic} failed`);
+    }
+  }
+}

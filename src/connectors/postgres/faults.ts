@@ -1,0 +1,83 @@
+// Maps errors of PostgreSQL to error codes. Its messages are passed on only if they cannot contain a value of a row.
+import { SluiceError } from '../../core/errors.ts';
+
+/** Fields of an error of the server; a failed connection has only a code of Node. */
+interface Refusal {
+  code?: unknown;
+  message?: unknown;
+  constraint?: unknown;
+  column?: unknown;
+  where?: unknown;
+}
+
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+
+/** Classes of SQLSTATE whose messages name tables, columns and roles only, never values of a row. */
+const SAFE_CLASSES = new Set(['0A', '25', '28', '3D', '3F', '42', '53', '54', '55', '57', '58']);
+
+/** Those another attempt may not meet: lost connections, sessions that slept, conflicts between transactions, resources, interventions. */
+const PASSING = /^(08|25P03|40|53|55P03|57|58)/;
+
+/** Conditions whose messages hold values, in words. */
+const WORDS: Readonly<Record<string, string>> = {
+  '21000': 'the written rows contain a duplicate key',
+  '22001': 'a text is too long for its column',
+  '22003': 'a number is out of the range of its column',
+  '22007': 'a text is not a date or time',
+  '22008': 'a date or time is out of range',
+  '22012': 'the query divides by zero',
+  '22021': 'a text contains a character that the database cannot store',
+  '22P02': 'a text is not of the type of its column',
+  '22P04': 'the columns do not fit',
+  '23502': 'a column must have a value',
+  '23503': 'a foreign key refers to a missing row',
+  '23505': 'a unique key already exists',
+  '23514': 'a check constraint of the table is violated',
+};
+
+export const sqlStateOf = (error: unknown): string | null => {
+  const code = (error as Refusal | null)?.code;
+  return typeof code === 'string' && SQLSTATE.test(code) && !code.startsWith('E') ? code : null;
+};
+
+/**
+ * Any failure of a database as an error of the house: `database_refused` where the same would be refused again, `database_failed`
+ * if a retry may succeed. `doing`: the operation, with the name of the table or server.
+ */
+export function databaseError(error: unknown, doing: string): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const state = sqlStateOf(error);
+  const code = state !== null && !PASSING.test(state) ? 'database_refused' : 'database_failed';
+  return new SluiceError(code, `${doing}: ${saysOfDatabase(error)}`, { cause: error });
+}
+
+/** Why it failed, without a value of any row. */
+export function saysOfDatabase(error: unknown): string {
+  const refusal = (error ?? {}) as Refusal;
+  const state = sqlStateOf(error);
+  if (state === null) return connectionWords(refusal);
+  const safe = SAFE_CLASSES.has(state.slice(0, 2)) && typeof refusal.message === 'string';
+  const words = safe ? (refusal.message as string) : (WORDS[state] ?? 'the database rejected it');
+  const places = [named('column', refusal.column), named('constraint', refusal.constraint), copyPlace(refusal.where)];
+  const at = places.filter((place) => place !== null).join(', ');
+  return `${words}${at === '' ? '' : ` (${at})`}, SQLSTATE ${state}`;
+}
+
+const named = (what: string, name: unknown): string | null => (typeof name === 'string' ? `${what} ${name}` : null);
+
+/** `COPY staging, line 3, column points: "…"`: the value behind the colon is left out. */
+function copyPlace(where: unknown): string | null {
+  const place = typeof where === 'string' ? /^COPY \S+, line (\d+)(?:, column ([^:]+))?/.exec(where) : null;
+  if (!place) return null;
+  return place[2] === undefined ? `row ${place[1]}` : `row ${place[1]}, column ${place[2]}`;
+}
+
+/** Node's codes and the few messages of the client that name no server. */
+function connectionWords({ code, message }: Refusal): string {
+  if (typeof code === 'string') return `the connection failed (${code})`;
+  const said = typeof message === 'string' ? message : '';
+  if (/timeout/i.test(said)) return 'it did not answer in time';
+  if (/does not support SSL/i.test(said)) return 'the server does not support TLS; use sslmode=disable';
+  if (/password/i.test(said)) return 'it requires a password, but the URL, $PGPASSWORD and .pgpass contain none';
+  return 'the connection was lost';
+}

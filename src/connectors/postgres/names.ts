@@ -1,0 +1,32 @@
+// Names of tables and columns as SQL has them.
+import pg from 'pg';
+import { SluiceError } from '../../core/errors.ts';
+
+export const sqlIdentifier = (name: string): string => pg.escapeIdentifier(name);
+export const literalOf = (text: string): string => pg.escapeLiteral(text);
+export const listOf = (names: readonly string[]): string => names.map(sqlIdentifier).join(', ');
+
+export interface TableName {
+  /** null: the first of the search path that has it, or can have it. */
+  schema: string | null;
+  table: string;
+}
+
+/** Longest name, bytes: PostgreSQL truncates longer ones, so that two names could become one. */
+const NAME_BYTES = 63;
+
+/** `table` or `schema.table`, as it is written: case counts. @throws SluiceError usage */
+export function tableName(said: string): TableName {
+  const parts = said.split('.');
+  if (parts.length > 2 || parts.some((p) => p === '' || Buffer.byteLength(p) > NAME_BYTES || p.includes('\0'))) {
+    throw new SluiceError('usage', `a table name is table or schema.table, with at most ${NAME_BYTES} bytes each`);
+  }
+  return parts.length === 1 ? { schema: null, table: parts[0]! } : { schema: parts[0]!, table: parts[1]! };
+}
+
+/** As SQL names it. */
+export const sqlName = ({ schema, table }: TableName): string =>
+  schema === null ? sqlIdentifier(table) : `${sqlIdentifier(schema)}.${sqlIdentifier(table)}`;
+
+/** Another table in the same schema. */
+export const beside = ({ schema }: TableName, table: string): string => sqlName({ schema, table });

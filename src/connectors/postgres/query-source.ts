@@ -1,0 +1,182 @@
+// A table or a query as an input: one snapshot of it, as a stream of CSV in the words of the model.
+//
+// The server writes CSV (COPY … TO STDOUT), because the engine reads it fastest. What CSV cannot express is in the
+// query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
+// and passthrough columns are tokens of JSON, in which NULL is not an empty text.
+import { to as copyTo } from 'pg-copy-streams';
+import type { ValueKind } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type Remedy, refuseMistyped, type TypedColumn } from '../../formats/delimited/column-types.ts';
+import type { ByteSource } from '../../io/source/byte-source.ts';
+import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
+import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
+import { databaseError } from './faults.ts';
+import { listOf, literalOf, sqlIdentifier, sqlName, tableName } from './names.ts';
+
+export interface QuerySettings extends DatabaseSettings {
+  table?: string | undefined;
+  query?: string | undefined;
+  key?: readonly string[] | undefined;
+}
+
+export interface QueryOptions {
+  manifest: Manifest;
+  passthrough: readonly string[] | '*';
+}
+
+/** Type numbers of PostgreSQL (pg_type.dat): boolean, numeric, and the texts. */
+const BOOL = 16;
+const NUMERIC = 1700;
+const TEXTS = new Set([25, 1042, 1043, 18, 19]);
+/** Kinds of values by type; other types are read as the text of the server. */
+const KINDS: Readonly<Record<number, ValueKind>> = {
+  [BOOL]: 'boolean',
+  [NUMERIC]: 'decimal',
+  17: 'binary',
+  20: 'number',
+  21: 'number',
+  23: 'number',
+  26: 'number',
+  700: 'number',
+  701: 'number',
+  1082: 'date',
+  1083: 'time',
+  1114: 'timestamp',
+  1184: 'timestamp',
+  1186: 'duration',
+  1266: 'time',
+};
+
+/**
+ * Opens a transaction that sees one state of the database and writes nothing, and begins to read in it. Memory is that of a few
+ * blocks: the server waits for the reader.
+ * @throws SluiceError database_unreachable | database_refused | usage; while reading: database_failed
+ */
+export async function openQuery(settings: QuerySettings, options: QueryOptions): Promise<ByteSource> {
+  const doing = `the ${settings.table === undefined ? 'query' : `table ${sqlName(tableName(settings.table))}`}`;
+  const client = await connectDatabase(settings);
+  try {
+    await client.query('BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const select = await selectOf(client, settings, options);
+    await client.query('SET LOCAL statement_timeout = 0');
+    return readingFrom(client, `COPY (${select}) TO STDOUT WITH (FORMAT csv, HEADER true)`, doing);
+  } catch (error) {
+    await disconnect(client);
+    throw databaseError(error, doing);
+  }
+}
+
+function readingFrom(client: Database, statement: string, doing: string): ByteSource {
+  const stream = client.query(copyTo(statement, { highWaterMark: 256 * 1024 }));
+  // Readers hear of an error by their read; a run that is refused before it reads closes the connection, which must not end the process.
+  stream.on('error', () => {});
+  let read = 0;
+  return {
+    chunks: {
+      async *[Symbol.asyncIterator]() {
+        try {
+          for await (const chunk of stream) {
+            read += (chunk as Buffer).length;
+            yield chunk as Buffer;
+          }
+        } catch (error) {
+          throw databaseError(error, doing);
+        }
+      },
+    },
+    totalBytes: null,
+    bytesRead: () => read,
+    close: () => disconnect(client),
+  };
+}
+
+interface Field {
+  name: string;
+  type: number;
+}
+
+async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
+  const { table, query, key } = settings;
+  // A comment at the end of a query must not swallow the text behind it.
+  const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
+  const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
+  const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
+  const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
+  const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
+  refuseBoth(options);
+  refuseMistyped(typedColumns(fields, columns), options.manifest, null, castInQuery);
+  const outcome = options.manifest.outcome;
+  const expressions = fields.map((field) => {
+    const column = columns.get(field.name);
+    const plain = column === undefined && (field.name === outcome || !isPassed(field.name, options));
+    const value = column ? ofModel(field, column) : plain ? `q.${sqlIdentifier(field.name)}` : asToken(field);
+    return `${value} AS ${sqlIdentifier(field.name)}`;
+  });
+  const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
+  const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
+  // Without expressions, no column was requested: the header check reports what is missing.
+  return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
+}
+
+/** A column that the model reads comes in its words, one that is passed through as a token of JSON: it cannot be both. */
+function refuseBoth({ manifest, passthrough }: QueryOptions): void {
+  const both = passthrough === '*' ? undefined : manifest.columns.find(({ name }) => passthrough.includes(name))?.name;
+  if (both === undefined) return;
+  const message = `passthrough: ${both} is a model column; select it again under another name and pass that through`;
+  throw new SluiceError('usage', message);
+}
+
+/** Booleans in a column of numbers are left out: they are written as 1 and 0. */
+const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, ColumnSpec>): TypedColumn[] =>
+  fields
+    .map(({ name, type }) => ({ name, kind: KINDS[type] ?? ('text' as const) }))
+    .filter(({ name, kind }) => kind !== 'boolean' || columns.get(name)?.kind !== 'number');
+
+const castInQuery: Remedy = (name, wanted) =>
+  wanted === 'number'
+    ? 'make it a number in a query'
+    : `keep it as text in the table, or write its text in a query: ${name}::text where nothing was lost, lpad(${name}::text, 4, '0') where zeros were`;
+
+function withoutEnd(query: string): string {
+  let text = query.trim();
+  while (text.endsWith(';')) text = text.slice(0, -1).trimEnd();
+  return text;
+}
+
+const isPassed = (name: string, { passthrough }: QueryOptions): boolean =>
+  passthrough === '*' || passthrough.includes(name);
+
+/** For a table: the columns of the model and the pipeline; never the outcome, which a training table has. */
+const isWanted = (name: string, options: QueryOptions): boolean =>
+  name !== options.manifest.outcome &&
+  (isPassed(name, options) || options.manifest.columns.some((column) => column.name === name));
+
+const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier(name)})::text, 'null')`;
+
+/** @throws SluiceError database_refused: the model has no text for NULL */
+function ofModel({ name, type }: Field, column: ColumnSpec): string {
+  // The zeros that a numeric writes behind its point are no part of a category.
+  const isWord = column.kind === 'category' || column.kind === 'text';
+  const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
+  const missing = column.missing?.values ?? [''];
+  const absent = missing.includes('') ? null : missing[0];
+  if (type === BOOL) {
+    const [yes, no] = wordsOf(column);
+    const or = absent === null || absent === undefined ? '' : ` ELSE ${literalOf(absent)}`;
+    return `CASE WHEN ${value} THEN ${literalOf(yes)} WHEN NOT ${value} THEN ${literalOf(no)}${or} END`;
+  }
+  if (absent === null) return value;
+  if (absent !== undefined) return `coalesce(${value}::text, ${literalOf(absent)})`;
+  if (!TEXTS.has(type) || column.kind === 'number' || column.kind === 'boolean') return value;
+  throw new SluiceError(
+    'database_refused',
+    `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query`,
+  );
+}
+
+/** What true and false are called in a column of the model. */
+function wordsOf(column: ColumnSpec): [string, string] {
+  if (column.kind === 'number') return ['1', '0'];
+  if (column.kind !== 'boolean') return ['true', 'false'];
+  return [column.true_values?.[0] ?? 'true', column.false_values?.[0] ?? 'false'];
+}

@@ -1,0 +1,215 @@
+// The columns of predictions in a table: names, types, and whether an existing table fits.
+import { SluiceError } from '../../core/errors.ts';
+import { type PredictionColumn, predictionColumns } from '../../formats/write/prediction-fields.ts';
+import { Interpreter } from '../../inference/evaluate/prediction.ts';
+import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import type { Database } from './database.ts';
+import { listOf, sqlIdentifier, sqlName, type TableName } from './names.ts';
+
+export interface StoredColumn {
+  name: string;
+  /** null: whatever the table has, and text where the table is made. */
+  kind: PredictionColumn['kind'] | null;
+  /** Its type where the table is made; default: that of its kind. */
+  made?: string;
+}
+
+/** Type of a column that is made. */
+const MADE = { integer: 'bigint', number: 'double precision', text: 'text', boolean: 'boolean' } as const;
+const TEXTS = ['text', 'character varying', 'character', 'citext'];
+/** Types that hold every value of the kind. */
+const TAKES: Readonly<Record<PredictionColumn['kind'], readonly string[]>> = {
+  integer: ['bigint', 'integer', 'numeric', 'double precision', ...TEXTS],
+  number: ['double precision', 'numeric', 'real', ...TEXTS],
+  boolean: ['boolean', ...TEXTS],
+  text: TEXTS,
+};
+/** Types without an equality: rows that hold one are written again where nothing changed. */
+const WITHOUT_EQUALITY = new Set(['json', 'xml', 'point', 'box', 'path', 'polygon']);
+
+/** The columns of a file of predictions, in its order. */
+export const predictionLayout = (
+  manifest: Manifest,
+  passthrough: readonly string[],
+  interpretation: InterpretationSpec | null,
+): StoredColumn[] => [
+  ...passthrough.map((name) => ({ name, kind: null })),
+  ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns).map(({ name, kind }) => ({
+    name,
+    kind,
+  })),
+];
+
+/** A table and the columns that are written to it. */
+export interface Target {
+  name: TableName;
+  exists: boolean;
+  columns: readonly StoredColumn[];
+  /** Type of each column, without modifiers in brackets. */
+  types: readonly string[];
+  /** Key columns; none: rows are only added. */
+  key: readonly string[];
+}
+
+/** Operations on a table, which determine the required privileges. */
+const RIGHTS = {
+  append: ['SELECT', 'INSERT'],
+  merge: ['SELECT', 'INSERT', 'UPDATE'],
+  replace: ['SELECT', 'INSERT', 'DELETE'],
+} as const;
+export type TableMode = keyof typeof RIGHTS;
+
+interface TargetOptions {
+  columns: readonly StoredColumn[];
+  key: readonly string[];
+  mode: TableMode;
+}
+
+/** @throws SluiceError database_refused: the table exists and does not fit, or the role may not write to it */
+export async function inspectTarget(
+  client: Database,
+  name: TableName,
+  { columns, key, mode }: TargetOptions,
+): Promise<Target> {
+  const found = await client.query<{ oid: string | null; kind: string | null }>(
+    'SELECT c.oid::text AS oid, c.relkind AS kind FROM pg_class c WHERE c.oid = to_regclass($1)',
+    [sqlName(name)],
+  );
+  const table = found.rows[0];
+  if (!table?.oid) {
+    await assertMayCreate(client, name);
+    return { name, exists: false, columns, types: columns.map((c) => c.made ?? MADE[c.kind ?? 'text']), key };
+  }
+  if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'is no table');
+  await assertMayWrite(client, name, table.oid, mode);
+  const there = await columnsOf(client, table.oid);
+  const faults = columns.flatMap((column) => faultOf(column, there.get(column.name)));
+  const named = new Set(columns.map((c) => c.name));
+  for (const [column, { required }] of there) {
+    if (required && !named.has(column))
+      faults.push(`its column ${column} requires a value, but predictions have none for it`);
+  }
+  if (key.length > 0 && !(await hasUniqueIndex(client, table.oid, key))) {
+    faults.push(`it has no unique index on (${key.join(', ')})`);
+  }
+  if (faults.length > 0) throw refused(name, `does not fit: ${faults.join('; ')}`);
+  return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key };
+}
+
+/** A table that rows are compared with: only the right to read is needed. @throws SluiceError database_refused: it does not exist or does not fit */
+export async function readableTarget(
+  client: Database,
+  name: TableName,
+  columns: readonly StoredColumn[],
+): Promise<Target> {
+  const found = await client.query<{ oid: string | null }>('SELECT to_regclass($1)::oid::text AS oid', [sqlName(name)]);
+  const oid = found.rows[0]?.oid;
+  if (!oid) throw refused(name, 'is not there');
+  const there = await columnsOf(client, oid);
+  const missing = columns.filter((column) => !there.has(column.name)).map((column) => column.name);
+  if (missing.length > 0) throw refused(name, `has no column ${missing.join(', ')}`);
+  return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key: [] };
+}
+
+const refused = (name: TableName, why: string): SluiceError =>
+  new SluiceError('database_refused', `the table ${sqlName(name)} ${why}`);
+
+async function assertMayCreate(client: Database, name: TableName): Promise<void> {
+  const { rows } = await client.query<{ may: boolean | null }>(
+    "SELECT has_schema_privilege(coalesce($1::text, current_schema()), 'CREATE') AS may",
+    [name.schema],
+  );
+  if (rows[0]!.may !== true) throw refused(name, 'does not exist, and the role may not create it');
+}
+
+async function assertMayWrite(client: Database, name: TableName, oid: string, mode: TableMode): Promise<void> {
+  const asked = RIGHTS[mode].map((right) =>
+    right === 'DELETE'
+      ? `has_table_privilege($1::oid, '${right}') AS "${right}"`
+      : `has_any_column_privilege($1::oid, '${right}') AS "${right}"`,
+  );
+  const { rows } = await client.query<Record<string, boolean>>(`SELECT ${asked.join(', ')}`, [oid]);
+  const missing = RIGHTS[mode].filter((right) => rows[0]![right] !== true);
+  if (missing.length === 0) return;
+  const says = `the table ${sqlName(name)}: the role has no right to ${missing.join(', ')}`;
+  throw new SluiceError('database_refused', says);
+}
+
+interface Present {
+  type: string;
+  /** Not null, and nothing fills it. */
+  required: boolean;
+  generated: boolean;
+}
+
+async function columnsOf(client: Database, oid: string): Promise<Map<string, Present>> {
+  const { rows } = await client.query<{ name: string; type: string; required: boolean; generated: boolean }>(
+    `SELECT attname AS name, format_type(atttypid, NULL) AS type, attgenerated <> '' AS generated,
+            attnotnull AND NOT atthasdef AND attidentity = '' AS required
+       FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
+    [oid],
+  );
+  return new Map(rows.map(({ name, ...rest }) => [name, rest]));
+}
+
+function faultOf({ name, kind }: StoredColumn, present: Present | undefined): string[] {
+  if (!present) return [`it has no column ${name}${kind === null ? '' : ` (${MADE[kind]})`}`];
+  if (present.generated) return [`its column ${name} is generated`];
+  if (kind === null || TAKES[kind].includes(present.type)) return [];
+  return [`its column ${name} is ${present.type}, and would be ${MADE[kind]}`];
+}
+
+async function hasUniqueIndex(client: Database, oid: string, key: readonly string[]): Promise<boolean> {
+  const { rows } = await client.query<{ columns: string[] }>(
+    `SELECT array_agg(a.attname::text) AS columns FROM pg_index i
+       JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+      WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+        AND i.indnkeyatts = i.indnatts
+      GROUP BY i.indexrelid`,
+    [oid],
+  );
+  const wanted = [...key].sort().join('\0');
+  return rows.some(({ columns }) => [...columns].sort().join('\0') === wanted);
+}
+
+const definitions = ({ columns, types }: Target): string =>
+  columns.map(({ name }, i) => `${sqlIdentifier(name)} ${types[i]}`).join(', ');
+
+/** Name of the temporary table that collects rows; private to the session and removed with it. */
+export const STAGING = 'pg_temp.sluice_staging';
+
+/** `emptied`: at the end of each transaction. */
+export function createStaging(target: Target, { emptied = false } = {}): string {
+  const names = listOf(target.columns.map((c) => c.name));
+  return target.exists
+    ? `CREATE TEMP TABLE sluice_staging${emptied ? ' ON COMMIT DELETE ROWS' : ''} AS SELECT ${names} FROM ${sqlName(target.name)} WITH NO DATA`
+    : `CREATE TEMP TABLE sluice_staging (${definitions(target)})`;
+}
+
+export function createTarget(target: Target): string {
+  const key = target.key.length === 0 ? '' : `, PRIMARY KEY (${listOf(target.key)})`;
+  return `CREATE TABLE ${sqlName(target.name)} (${definitions(target)}${key})`;
+}
+
+/** Reads rows of CSV with a header into a table; an unquoted empty field is NULL, and `""` is an empty text. */
+export function copyInto(table: string, { columns, types }: Target, header: boolean): string {
+  const others = columns.filter((_, i) => !TEXTS.includes(types[i]!)).map((c) => c.name);
+  const force = others.length === 0 ? '' : `, FORCE_NULL (${listOf(others)})`;
+  const names = listOf(columns.map((c) => c.name));
+  return `COPY ${table} (${names}) FROM STDIN WITH (FORMAT csv, HEADER ${header}, NULL ''${force})`;
+}
+
+/** Adds collected rows to the target; an existing row with the same key is replaced if it differs. `from`: the source of rows. */
+export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
+  const { columns, types, key, name } = target;
+  const insert = `INSERT INTO ${sqlName(name)} AS t (${listOf(columns.map((c) => c.name))}) ${from}`;
+  if (key.length === 0) return insert;
+  const others = columns.filter((c) => !key.includes(c.name)).map((c) => sqlIdentifier(c.name));
+  const conflict = `${insert} ON CONFLICT (${listOf(key)})`;
+  if (others.length === 0) return `${conflict} DO NOTHING`;
+  const changed = types.some((type) => WITHOUT_EQUALITY.has(type))
+    ? ''
+    : ` WHERE (${others.map((c) => `t.${c}`).join(', ')}) IS DISTINCT FROM (${others.map((c) => `EXCLUDED.${c}`).join(', ')})`;
+  return `${conflict} DO UPDATE SET ${others.map((c) => `${c} = EXCLUDED.${c}`).join(', ')}${changed}`;
+}

@@ -1,0 +1,184 @@
+// Predictions of a file as rows of a table: collected in a temporary table, then added, merged or swapped in one transaction.
+//
+//  1. The table is looked at before the first row is scored: what does not fit is refused then.
+//  2. Rows go by COPY into a temporary table of the session. It has no log and no name for others, and vanishes with the session,
+//     so a run that is killed, or whose connection breaks, leaves nothing.
+//  3. `commit` ends the transfer, and in one transaction creates a missing table, removes earlier rows (replace),
+//     and inserts (append, merge). Readers see the rows of before until then.
+//  4. A run that is repeated changes nothing: what is replaced or merged is the same, and what is appended stands in
+//     `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
+import { createHash } from 'node:crypto';
+import { SluiceError } from '../../core/errors.ts';
+import type { ByteSink } from '../../io/sink/byte-sink.ts';
+import { type CopyIn, copyIn } from './copy-in.ts';
+import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
+import { databaseError, sqlStateOf } from './faults.ts';
+import { beside, sqlIdentifier, sqlName, type TableName, tableName } from './names.ts';
+import { ensureTable } from './own-table.ts';
+import {
+  copyInto,
+  createStaging,
+  createTarget,
+  insertFrom,
+  inspectTarget,
+  STAGING,
+  type StoredColumn,
+  type TableMode,
+  type Target,
+} from './table-layout.ts';
+
+export interface TableSinkSettings extends DatabaseSettings {
+  table: string;
+  mode: TableMode;
+  key?: readonly string[] | undefined;
+}
+
+interface TableSinkOptions {
+  columns: readonly StoredColumn[];
+  /** SHA-256 of the input, requested after its end. */
+  inputDigest: () => string;
+  /** This very run was appended before: nothing is added. */
+  onRepeated?: (() => void) | undefined;
+}
+
+/** Table of appended runs, in the schema of the target. */
+const RUNS = 'sluice_runs';
+
+/**
+ * A sink of CSV with a header, in the form of `OutputSpec.copy`.
+ * @throws SluiceError database_unreachable | database_refused | usage; later database_failed, too
+ */
+export async function openTableSink(settings: TableSinkSettings, options: TableSinkOptions): Promise<ByteSink> {
+  const name = tableName(settings.table);
+  const key = settings.mode === 'merge' ? (settings.key ?? []) : [];
+  const client = await connectDatabase(settings);
+  try {
+    const target = await inspectTarget(client, name, { columns: options.columns, key, mode: settings.mode });
+    if (settings.mode === 'append') await ensureRuns(client, name);
+    await client.query(createStaging(target));
+    // The transfer lasts as long as the run.
+    await client.query('SET statement_timeout = 0');
+    return tableSink(client, settings, target, options);
+  } catch (error) {
+    await disconnect(client);
+    throw databaseError(error, `the table ${sqlName(name)}`);
+  }
+}
+
+function tableSink(
+  client: Database,
+  settings: TableSinkSettings,
+  target: Target,
+  { inputDigest, onRepeated }: TableSinkOptions,
+): ByteSink {
+  const doing = `the table ${sqlName(target.name)}`;
+  const hash = createHash('sha256');
+  let copy: CopyIn | null = copyIn(client, copyInto(STAGING, target, true));
+  let written = 0;
+  const attempt = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      await disconnect(client);
+      throw databaseError(error, doing);
+    }
+  };
+  return {
+    revocable: true,
+    get bytesWritten() {
+      return written;
+    },
+    write: (bytes) =>
+      attempt(async () => {
+        hash.update(bytes);
+        await copy!.write(bytes);
+        written += bytes.length;
+      }),
+    commit: () =>
+      attempt(async () => {
+        const rows = await copy!.end();
+        copy = null;
+        await client.query(`SET statement_timeout = ${settings.statement_timeout_ms}`);
+        const run = createHash('sha256').update(inputDigest()).update(hash.digest()).digest('hex');
+        if (!(await publish(client, settings.mode, target, { run, rows }))) onRepeated?.();
+        await disconnect(client);
+      }),
+    abort: () => disconnect(client),
+  };
+}
+
+interface Made {
+  /** Digest of input and output. */
+  run: string;
+  rows: number;
+}
+
+/** false: this very run was appended before. */
+async function publish(
+  client: Database,
+  mode: TableSinkSettings['mode'],
+  target: Target,
+  made: Made,
+): Promise<boolean> {
+  const table = sqlName(target.name);
+  if (mode === 'merge') await refuseDoubtfulKeys(client, target);
+  await client.query('BEGIN');
+  if (mode === 'append' && !(await enterRun(client, target.name, made))) {
+    await client.query('ROLLBACK');
+    return false;
+  }
+  if (!target.exists) await client.query(createTarget(target));
+  // Two replacing runs are serialised; readers see the earlier rows meanwhile.
+  if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
+  if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
+  await client.query(insertFrom(target));
+  await commit(client, table);
+  return true;
+}
+
+/** @throws SluiceError database_failed: with the remedy if the outcome of the commit is unknown */
+async function commit(client: Database, table: string): Promise<void> {
+  try {
+    await client.query('COMMIT');
+  } catch (error) {
+    if (sqlStateOf(error) !== null) throw error;
+    const says = `the connection was lost while the rows of ${table} were committed: either all or none are stored`;
+    throw new SluiceError('database_failed', `${says}; repeating the run changes nothing if they are stored`, {
+      cause: error,
+    });
+  }
+}
+
+/** false: this very run was appended before. */
+async function enterRun(client: Database, name: TableName, { run, rows }: Made): Promise<boolean> {
+  const entered = await client.query(
+    `INSERT INTO ${beside(name, RUNS)} (target, run, rows) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+    [name.table, run, rows],
+  );
+  return entered.rowCount === 1;
+}
+
+/** A NULL key matches nothing, so each repetition would add it again; a duplicate key is ambiguous. */
+async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Promise<void> {
+  const columns = key.map(sqlIdentifier);
+  const none = columns.map((c) => `${c} IS NULL`).join(' OR ');
+  const nulls = await client.query(`SELECT 1 FROM ${STAGING} WHERE ${none} LIMIT 1`);
+  const where = `the key of ${sqlName(name)} (${key.join(', ')})`;
+  if (nulls.rowCount) throw new SluiceError('database_refused', `${where} is NULL in a row`);
+  const list = columns.join(', ');
+  const twice = await client.query<{ n: string }>(
+    `SELECT count(*) AS n FROM (SELECT 1 FROM ${STAGING} GROUP BY ${list} HAVING count(*) > 1) AS d`,
+  );
+  const { n } = twice.rows[0]!;
+  if (n !== '0') throw new SluiceError('database_refused', `${where}: ${n} keys occur more than once in the input`);
+}
+
+async function ensureRuns(client: Database, name: TableName): Promise<void> {
+  const runs = beside(name, RUNS);
+  await ensureTable(
+    client,
+    runs,
+    `CREATE TABLE ${runs} (target text, run text, rows bigint NOT NULL, finished_at timestamptz NOT NULL DEFAULT now(),
+       PRIMARY KEY (target, run))`,
+  );
+}

@@ -1,0 +1,178 @@
+// Dictionaries of Arrow columns: the words of the file (writers extend them by deltas), and our own codes for columns of few plain texts.
+import type { Batch, DataType } from '@uwdata/flechette';
+import { ESCAPED_BYTES, Fragments, QUOTE_BYTES, TokenArena, writeTextToken } from '../columns/json-text.ts';
+
+interface Piece {
+  words: Batch<unknown>;
+  /** Code of its first word. */
+  first: number;
+}
+
+export class ArrowDictionary {
+  readonly type: DataType;
+  readonly pieces: Piece[] = [];
+  /** Words. */
+  count = 0;
+  /** Bytes of all pieces. */
+  bytes = 0;
+
+  constructor(type: DataType) {
+    this.type = type;
+  }
+
+  add(words: Batch<unknown>, bytes: number): void {
+    this.pieces.push({ words, first: this.count });
+    this.count += words.length;
+    this.bytes += bytes;
+  }
+
+  /** The number of the piece that has the word of a code. */
+  pieceOf(code: number): number {
+    let [low, high] = [0, this.pieces.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.pieces[middle]!.first <= code) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}
+
+// Plain texts of a column become codes while there are few of them: a coded text is formatted and decoded once.
+
+/** More different words, or longer ones all in all, are no categories. */
+const MOST_WORDS = 2048;
+const MOST_BYTES = 64 * 1024;
+/** Powers of two; tables may have thousands of columns. */
+const FIRST_PLACES = 64;
+
+/** Texts of a column as Arrow has them: bytes, where each begins, and whether there is one. */
+export interface PlainTexts {
+  text: DataView;
+  /** One more than there are texts, `step` apart: of 64 bits the lower halves, because no message has more bytes than 32 bits can say. */
+  offsets: Int32Array;
+  step: 1 | 2;
+  /** A bit a row; null: all are there. */
+  validity: Uint8Array | null;
+  /** The first row. */
+  from: number;
+}
+
+export const outside = (): Error => new Error('a text is outside its column');
+
+export class InternedWords {
+  /** Of what is null. */
+  static readonly NULL = 0;
+  readonly #key: Uint8Array;
+  /** By hash, open addressing, at most half full: a word's code, 0 where there is none. */
+  #places = new Int16Array(FIRST_PLACES);
+  /** Bytes of the words one behind the other; one past each, by code. */
+  readonly #bytes = new TokenArena();
+  #view = dataViewOf(this.#bytes.bytes);
+  readonly #ends = new Int32Array(MOST_WORDS);
+  #count = 1;
+  readonly #tokens = new TokenArena();
+  readonly #tokenEnds: number[] = [];
+  #fragments: Fragments | null = null;
+
+  constructor(key: Uint8Array) {
+    this.#key = key;
+    this.#tokens.ascii('null');
+    this.#tokenEnds.push(this.#tokens.length);
+  }
+
+  /**
+   * The codes of the texts of rows `from`..; false: there are too many different ones.
+   * @throws Error: a text lies outside its column
+   */
+  fill(codes: Int32Array, rows: number, { text, offsets, step, validity, from }: PlainTexts): boolean {
+    const most = text.byteLength;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      if (validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0) codes[i] = InternedWords.NULL;
+      else {
+        const start = offsets[row * step]!;
+        const end = offsets[(row + 1) * step]!;
+        if (!(start >= 0 && start <= end && end <= most)) throw outside();
+        if (step === 2 && (offsets[row * 2 + 1] !== 0 || offsets[row * 2 + 3] !== 0)) throw outside();
+        const code = this.#codeOf(text, start, end);
+        if (code < 0) return false;
+        codes[i] = code;
+      }
+    }
+    return true;
+  }
+
+  /** -1: it is one too many. */
+  #codeOf(from: DataView, start: number, end: number): number {
+    const places = this.#places;
+    const last = places.length - 1;
+    for (let place = hashOf(from, start, end) & last; ; place = (place + 1) & last) {
+      const code = places[place]!;
+      if (code === 0) return this.#add(place, from, start, end);
+      if (this.#is(code, from, start, end)) return code;
+    }
+  }
+
+  #is(code: number, from: DataView, start: number, end: number): boolean {
+    const view = this.#view;
+    let at = this.#ends[code - 1]!;
+    if (this.#ends[code]! - at !== end - start) return false;
+    let p = start;
+    for (; p <= end - 4; p += 4, at += 4) if (view.getInt32(at, true) !== from.getInt32(p, true)) return false;
+    for (; p < end; p++, at++) if (view.getUint8(at) !== from.getUint8(p)) return false;
+    return true;
+  }
+
+  #add(place: number, from: DataView, start: number, end: number): number {
+    const code = this.#count;
+    const length = end - start;
+    if (code === MOST_WORDS || this.#bytes.length + length > MOST_BYTES) return -1;
+    const text = new Uint8Array(from.buffer, from.byteOffset + start, length);
+    this.#bytes.room(length).set(text, this.#bytes.length);
+    this.#bytes.length += length;
+    this.#view = dataViewOf(this.#bytes.bytes);
+    this.#ends[code] = this.#bytes.length;
+    this.#count++;
+    this.#places[place] = code;
+    const room = this.#tokens.room(length * ESCAPED_BYTES + QUOTE_BYTES);
+    this.#tokens.length = writeTextToken(room, this.#tokens.length, text, 0, length);
+    this.#tokenEnds.push(this.#tokens.length);
+    this.#fragments = null;
+    if (code * 2 >= this.#places.length) this.#grow();
+    return code;
+  }
+
+  #grow(): void {
+    const places = new Int16Array(this.#places.length * 2);
+    const last = places.length - 1;
+    for (let code = 1; code < this.#count; code++) {
+      let place = hashOf(this.#view, this.#ends[code - 1]!, this.#ends[code]!) & last;
+      while (places[place] !== 0) place = (place + 1) & last;
+      places[place] = code;
+    }
+    this.#places = places;
+  }
+
+  /** What codes stand for: all words so far. */
+  get fragments(): Fragments {
+    this.#fragments ??= new Fragments(this.#key, this.#tokens.copy(), Int32Array.from(this.#tokenEnds));
+    return this.#fragments;
+  }
+}
+
+/** The same bytes, to be read more than one at a time. */
+export const dataViewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
+  new DataView(buffer, byteOffset, byteLength);
+
+/** Four bytes a step. */
+function hashOf(from: DataView, start: number, end: number): number {
+  let hash = end - start;
+  let p = start;
+  for (; p <= end - 4; p += 4) {
+    hash = Math.imul(hash ^ from.getInt32(p, true), 0x9e3779b1);
+    // A product carries upwards alone.
+    hash ^= hash >>> 15;
+  }
+  for (; p < end; p++) hash = Math.imul(hash ^ from.getUint8(p), 0x01000193);
+  return hash ^ (hash >>> 15);
+}

@@ -1,0 +1,49 @@
+// Arrow as a format of inputs and outputs: a stream, or a file with a table of contents at its end.
+import path from 'node:path';
+import type { Chunks } from '../../io/source/byte-source.ts';
+import { rowsOf, tableChunks } from '../columns/table-chunks.ts';
+import type { TableFormat } from '../columns/table-format.ts';
+import { TableBudget, type TableLimits } from '../columns/table-limits.ts';
+import type { ArrowOptions } from './arrow-table.ts';
+
+interface ArrowChunksOptions extends Omit<ArrowOptions, 'budget'> {
+  limits: TableLimits;
+  near?: boolean;
+  /** As in `Endpoint`. */
+  onlyRow?: number;
+}
+
+/**
+ * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` as in `tableChunks`.
+ * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
+ */
+export async function arrowChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  { near = false, onlyRow, limits, ...options }: ArrowChunksOptions,
+): Promise<Chunks> {
+  const { openArrow } = await import('./arrow-table.ts');
+  const budget = new TableBudget(limits);
+  const table = await openArrow(chunks, { ...options, budget });
+  return tableChunks(await rowsOf(table, onlyRow), { near, budget });
+}
+
+/** Endings of files that have a table of contents at their end; others are streams. */
+const FILE_ENDINGS = new Set(['.arrow', '.feather']);
+
+/** Whether an output of this name is a file, which can be read from anywhere, and no stream. */
+const isArrowFile = (name: string): boolean =>
+  FILE_ENDINGS.has(path.extname(name.replace(/\.(?:gz|zst)$/i, '')).toLowerCase());
+
+export const ARROW: TableFormat = {
+  async openReader({ stored, chunks, compression }, { ignored, limits, onlyRow, onRows }) {
+    const { decompressed } = await import('../../io/source/decompressed.ts');
+    const plain = compression === 'none' ? chunks : decompressed(chunks, compression);
+    const near = stored.chunks.readInto !== undefined;
+    const only = { ...(onlyRow === undefined ? {} : { onlyRow }), ...(onRows ? { onRows } : {}) };
+    return { chunks: await arrowChunks(plain, { ignored, limits, near, ...only }) };
+  },
+  async openWriter(bytes, { name, compressed, compression: _, ...options }) {
+    const { arrowSink } = await import('./arrow-sink.ts');
+    return arrowSink(await compressed(bytes), options, isArrowFile(name));
+  },
+};

@@ -1,0 +1,210 @@
+// Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
+import {
+  batchType,
+  bool,
+  Column,
+  type DataType,
+  float64,
+  int32,
+  tableFromColumns,
+  tableToIPC,
+  utf8,
+} from '@uwdata/flechette';
+import type { ByteSink } from '../../io/sink/byte-sink.ts';
+import type { Cells } from '../columns/column-frames.ts';
+import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from '../columns/columnar-sink.ts';
+import { bitsOf, HeldColumn, type OutputColumn } from '../columns/held-table.ts';
+
+const TYPES: Record<OutputColumn['kind'], DataType> = {
+  integer: int32(),
+  number: float64(),
+  text: utf8(),
+  boolean: bool(),
+};
+
+const MAGIC = Buffer.from('ARROW1');
+const END_OF_STREAM = Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]);
+/** The mark of a message and the length of what describes it. */
+const PREFIX = 8;
+const PADDED_MAGIC = 8;
+
+/** As `columnarSink`; `file`: with a table of contents. */
+export function arrowSink(inner: ByteSink, options: ColumnarSinkOptions, file: boolean): ByteSink {
+  return columnarSink(inner, options, (columns) => arrowWriter(columns, file));
+}
+
+interface Place {
+  offset: number;
+  head: number;
+  body: number;
+}
+
+/** Takes a stream from flechette into the same memory again and again, behind room for the name of a file. */
+class StreamBuffer {
+  #bytes = Buffer.alloc(PADDED_MAGIC);
+  #length = PADDED_MAGIC;
+
+  write(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  pad(bytes: number): void {
+    this.#reserve(bytes);
+    this.#bytes.fill(0, this.#length, this.#length + bytes);
+    this.#length += bytes;
+  }
+
+  finish(): null {
+    return null;
+  }
+
+  /** The bytes so far; the next are written over them. */
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#length);
+    this.#length = PADDED_MAGIC;
+    return taken;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.alloc(Math.max(needed, this.#bytes.length * 2));
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+  }
+}
+
+function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWriter {
+  const places: Place[] = [];
+  const buffer = new StreamBuffer();
+  const made = columns.map(() => new ArrowColumn());
+  let written = 0;
+  let schema: Buffer | null = null;
+  /** The rows as a stream; `from`: where what was not written yet begins in it. */
+  const streamOf = (held: readonly HeldColumn[]): { stream: Buffer; from: number; batch: number } => {
+    const own = held.map((column, i): [string, Column<unknown>] => [column.column.name, made[i]!.of(column)]);
+    tableToIPC(tableFromColumns(own), { format: 'stream', sink: buffer });
+    const stream = buffer.take();
+    const batch = PADDED_MAGIC + headOf(stream, PADDED_MAGIC);
+    if (schema) return { stream, from: batch, batch };
+    schema = Buffer.from(stream.subarray(PADDED_MAGIC, batch));
+    stream.fill(0, 0, PADDED_MAGIC);
+    MAGIC.copy(stream);
+    return { stream, from: file ? 0 : PADDED_MAGIC, batch };
+  };
+  return {
+    rows: (held) => {
+      const { stream, from, batch } = streamOf(held);
+      const end = stream.length - END_OF_STREAM.length;
+      const head = headOf(stream, batch);
+      places.push({ offset: written + batch - from, head, body: end - batch - head });
+      written += end - from;
+      return stream.subarray(from, end);
+    },
+    end: async () => {
+      const parts: Buffer[] = [];
+      if (!schema) {
+        const { stream, from, batch } = streamOf(columns.map((column) => new HeldColumn(column)));
+        parts.push(stream.subarray(from, batch));
+      }
+      parts.push(END_OF_STREAM);
+      if (file) {
+        const footer = footerOf(schema!, places);
+        const length = Buffer.alloc(4);
+        length.writeInt32LE(footer.length);
+        parts.push(footer, length, MAGIC);
+      }
+      return Buffer.concat(parts);
+    },
+  };
+}
+
+/** A column in Arrow's layout, in memory that is used again for the next group. */
+class ArrowColumn {
+  #validity = new Uint8Array(0);
+  #values = new Uint8Array(0);
+  #offsets = new Int32Array(0);
+
+  of(held: HeldColumn): Column<unknown> {
+    const { column, rows, nulls, cells } = held;
+    const type = TYPES[column.kind];
+    if (nulls > 0) this.#validity = bitsOf(held.valid, rows, this.#validity);
+    const validity = this.#validity.subarray(0, nulls > 0 ? (rows + 7) >> 3 : 0);
+    let parts: { values: Cells; offsets?: Int32Array };
+    if (column.kind === 'text') parts = this.#texts(held);
+    else if (column.kind === 'boolean') {
+      this.#values = bitsOf(cells, rows, this.#values);
+      parts = { values: this.#values.subarray(0, (rows + 7) >> 3) };
+    } else parts = { values: cells.subarray(0, rows) };
+    const BatchOfType = batchType(type);
+    return new Column([new BatchOfType({ length: rows, nullCount: nulls, type, validity, ...parts })], type);
+  }
+
+  #texts({ column, rows, cells, valid, text, textBytes }: HeldColumn): { offsets: Int32Array; values: Uint8Array } {
+    if (this.#offsets.length <= rows) this.#offsets = new Int32Array(rows + 1);
+    const offsets = this.#offsets.subarray(0, rows + 1);
+    if (!column.words) {
+      offsets.set(cells.subarray(0, rows), 1);
+      return { offsets, values: text.subarray(0, textBytes) };
+    }
+    const words = column.words.map((word) => Buffer.from(word));
+    let end = 0;
+    for (let r = 0; r < rows; r++) {
+      if (valid[r] === 1) end += words[cells[r]!]!.length;
+      offsets[r + 1] = end;
+    }
+    if (this.#values.length < end) this.#values = new Uint8Array(end);
+    const values = this.#values.subarray(0, end);
+    for (let r = 0, at = 0; r < rows; r++) {
+      if (valid[r] !== 1) continue;
+      const word = words[cells[r]!]!;
+      for (let i = 0; i < word.length; i++) values[at++] = word[i]!;
+    }
+    return { offsets, values };
+  }
+}
+
+/** Bytes of the message at `at` in front of its body. */
+const headOf = (bytes: Buffer, at: number): number => PREFIX + bytes.readInt32LE(at + 4);
+
+const VTABLE = 4;
+const TABLE = 16;
+const BLOCKS = 36;
+const BLOCK_BYTES = 24;
+/** Of the format: 1.0 and later. */
+const VERSION = 4;
+
+/**
+ * The table of contents: a flatbuffer of version, schema and the places of the batches. The schema is that of the first message, which
+ * is taken as it is, because what lies in a flatbuffer is found from where it is pointed to. Source: File.fbs, Message.fbs of Arrow.
+ */
+function footerOf(schema: Buffer, places: readonly Place[]): Buffer {
+  const message = schema.subarray(PREFIX);
+  const embedded = BLOCKS + 4 + places.length * BLOCK_BYTES;
+  const out = Buffer.alloc(embedded + message.length);
+  out.writeUInt32LE(TABLE, 0);
+  // Bytes of this list and of the table; then where its fields are: version, schema, dictionaries, batches.
+  for (const [i, value] of [12, 16, 12, 4, 0, 8].entries()) out.writeUInt16LE(value, VTABLE + 2 * i);
+  out.writeInt32LE(TABLE - VTABLE, TABLE);
+  out.writeUInt32LE(embedded + schemaIn(message) - (TABLE + 4), TABLE + 4);
+  out.writeUInt32LE(BLOCKS - (TABLE + 8), TABLE + 8);
+  out.writeInt16LE(VERSION, TABLE + 12);
+  out.writeUInt32LE(places.length, BLOCKS);
+  places.forEach(({ offset, head, body }, i) => {
+    const at = BLOCKS + 4 + i * BLOCK_BYTES;
+    out.writeBigInt64LE(BigInt(offset), at);
+    out.writeInt32LE(head, at + 8);
+    out.writeBigInt64LE(BigInt(body), at + 16);
+  });
+  message.copy(out, embedded);
+  return out;
+}
+
+/** Where the schema lies in the flatbuffer of its message. */
+function schemaIn(message: Buffer): number {
+  const table = message.readInt32LE(0);
+  const field = table + message.readUInt16LE(table - message.readInt32LE(table) + 4 + 2 * 2);
+  return field + message.readInt32LE(field);
+}

@@ -1,0 +1,184 @@
+// An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
+import { type DataType, type Field, Type } from '@uwdata/flechette';
+import { EventLoopTurns } from '../../core/async.ts';
+import type { ValueKind } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type ColumnSource, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
+import { TableBudget } from '../columns/table-limits.ts';
+import { ArrowBatches, schemaFields } from './arrow-batches.ts';
+import { ArrowColumn, isFlat, kindOfField } from './arrow-column.ts';
+import { ArrowDictionary } from './arrow-dictionary.ts';
+import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
+
+export interface ArrowOptions {
+  /** Columns to ignore: they may be nested. */
+  ignored?: (name: string) => boolean;
+  /** Most bytes of a record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
+  batchBytes?: number;
+  /** Default: no limit but that of the text of a row. */
+  budget?: TableBudget;
+  /** Receives all bytes in order, and behind those of a record batch how many rows it has. */
+  onRows?: (bytes: Uint8Array, rows: number) => void;
+}
+
+/** Reads the schema. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch: a column is nested */
+export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
+  const { onRows } = options;
+  const messages = arrowMessages(chunks, options.batchBytes, onRows && ((bytes) => onRows(bytes, 0)));
+  const { value: schema } = await messages.next();
+  if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream must start with its schema');
+  return new ArrowTable(schema, messages, options);
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+class ArrowTable implements ColumnSource {
+  readonly names: readonly string[];
+  readonly kinds: readonly ValueKind[];
+  readonly recordBytes: number;
+  readonly #messages: AsyncIterator<ArrowMessage>;
+  readonly #batches: ArrowBatches;
+  /** Per column that is read: its type, and its place among all columns. */
+  readonly #types: readonly DataType[];
+  readonly #places: readonly number[];
+  readonly #columns: readonly ArrowColumn[];
+  /** By id: the type of the words of the dictionaries of columns that are read, and the words. */
+  readonly #wordTypes: ReadonlyMap<number, DataType>;
+  readonly #dictionaries = new Map<number, ArrowDictionary>();
+  #left = 0;
+  readonly #batchBytes: number;
+  readonly #turns = new EventLoopTurns();
+  readonly #onRows: NonNullable<ArrowOptions['onRows']>;
+
+  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, options: ArrowOptions) {
+    const { ignored, batchBytes = MOST_BODY, budget = new TableBudget() } = options;
+    this.#batchBytes = batchBytes;
+    this.#onRows = options.onRows ?? (() => {});
+    this.recordBytes = budget.recordBytes;
+    this.#messages = messages;
+    const fields = inMessage(() => schemaFields(schema.bytes));
+    this.#places = fields.flatMap(({ name, type }, i) => (isFlat(type) || !ignored?.(name) ? [i] : []));
+    budget.checkColumns(this.#places.length);
+    const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
+    if (nested !== undefined) throw nestedColumn(nested, fields[nested]!.name);
+    const read = this.#places.map((i) => fields[i]!);
+    this.names = read.map(({ name }) => name);
+    this.#types = read.map(({ type }) => type);
+    this.kinds = this.#types.map(kindOfField);
+    this.#columns = keysOf(this.names).map((key, c) => new ArrowColumn(key, this.#types[c]!, budget.recordBytes));
+    this.#wordTypes = inMessage(() => wordTypesOf(read));
+    const types = fields.map(({ type }) => type);
+    this.#batches = new ArrowBatches(types, { batchBytes, budget });
+  }
+
+  readForModel(names: ReadonlySet<string>): void {
+    for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
+  }
+
+  async next(batch: LineBatch): Promise<boolean> {
+    while (this.#left === 0) if (!(await this.#load())) return false;
+    await this.#turns.pass();
+    try {
+      const rows = fitRows(this.#columns, Math.min(batch.capacity, this.#left));
+      batch.marks.begin(rows, this.recordBytes);
+      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+      batch.rows = rows;
+      this.#left -= rows;
+    } catch (cause) {
+      throw broken(cause);
+    }
+    return true;
+  }
+
+  /** Reads the next message; false: there is none. */
+  async #load(): Promise<boolean> {
+    const { value: message, done } = await this.#messages.next();
+    if (done) return false;
+    await this.#turns.pass();
+    if (message.kind === 'schema') throw new SluiceError('truncated_input', 'an Arrow stream has a second schema');
+    try {
+      if (message.kind === 'dictionary') await this.#takeDictionary(message);
+      else await this.#takeRecords(message);
+    } catch (cause) {
+      throw broken(cause);
+    }
+    return true;
+  }
+
+  async #takeDictionary({ id, isDelta, bytes }: ArrowMessage): Promise<void> {
+    const key = Number(id);
+    const type = this.#wordTypes.get(key);
+    // Of a column that is ignored.
+    if (!type) return;
+    const part = await this.#batches.words(bytes, type);
+    if (!isDelta) this.#dictionaries.set(key, new ArrowDictionary(type));
+    const dictionary = this.#dictionaries.get(key);
+    if (!dictionary) throw new Error('a dictionary is extended before it is defined');
+    dictionary.add(part.words, part.bytes);
+    const held = this.#dictionaries.values().reduce((sum, { bytes: own }) => sum + own, 0);
+    if (held > this.#batchBytes) throw tooLarge(this.#batchBytes);
+  }
+
+  async #takeRecords({ bytes }: ArrowMessage): Promise<void> {
+    const { rows, columns } = await this.#batches.records(bytes);
+    if (rows === 0) return;
+    this.#onRows(NO_BYTES, rows);
+    for (const [c, column] of this.#columns.entries()) {
+      const dictionary = this.#dictionaryOf(this.#types[c]!);
+      column.begin(columns[this.#places[c]!]!, dictionary);
+      if (column.mustList(rows)) await column.list(this.#turns);
+    }
+    this.#left = rows;
+  }
+
+  #dictionaryOf(type: DataType): ArrowDictionary | null {
+    const coded = codedType(type);
+    if (!coded) return null;
+    const dictionary = this.#dictionaries.get(coded.id);
+    if (!dictionary) throw new Error('a column has codes but no dictionary');
+    return dictionary;
+  }
+}
+
+type DictionaryType = DataType & { id: number; dictionary: DataType };
+
+/** The dictionary type of a column, also of one whose runs have codes; null: it has none. */
+function codedType(type: DataType): DictionaryType | null {
+  if (type.typeId === Type.Dictionary) return type as DictionaryType;
+  return type.typeId === Type.RunEndEncoded ? codedType(type.children[1]!.type) : null;
+}
+
+/** @throws Error: columns of one dictionary do not agree on its words */
+function wordTypesOf(fields: readonly Field[]): Map<number, DataType> {
+  const types = new Map<number, DataType>();
+  for (const { type } of fields) {
+    const coded = codedType(type);
+    if (!coded) continue;
+    const { id, dictionary } = coded;
+    if (JSON.stringify(types.get(id) ?? dictionary) !== JSON.stringify(dictionary)) {
+      throw new Error('two types of one dictionary');
+    }
+    types.set(id, dictionary);
+  }
+  return types;
+}
+
+function inMessage<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (cause) {
+    throw broken(cause);
+  }
+}
+
+function broken(cause: unknown): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  return new SluiceError('truncated_input', 'an Arrow message is damaged or of an unsupported kind', { cause });
+}
+
+/** Its name comes from outside and must not be repeated unless it looks like a column name. */
+const nestedColumn = (at: number, name: string): SluiceError =>
+  new SluiceError(
+    'header_mismatch',
+    `column ${at + 1}${/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? ` (${name})` : ''} is nested; flatten it, or declare it as ignored`,
+  );

@@ -1,0 +1,328 @@
+// Predictions as Avro records; the schema follows the list of the fields of a prediction.
+import avro from 'avsc';
+import { type ExactObject, parseExact } from '../../core/exact-json.ts';
+import { headOf } from '../schemas/framing.ts';
+import {
+  asDouble,
+  asDoubles,
+  isNothing,
+  MODEL_KEYS,
+  NAMESPACE,
+  PredictionParts,
+  type PredictionSchemaOptions,
+  passed,
+  passthroughFields,
+  RECORD_NAME,
+  type SchemaField,
+  schemaId,
+} from '../schemas/prediction-schema.ts';
+import type { SchemaRegistry } from '../schemas/schema-registry.ts';
+import type { ValueEncoder } from '../schemas/value-codec.ts';
+import { exactLong } from './avro-values.ts';
+
+/** Types of a value passed through, which JSON tells apart. */
+const PASSED = ['null', 'boolean', 'long', 'double', 'string'];
+const [NULL, BOOLEAN, LONG, DOUBLE, STRING] = [0, 1, 2, 3, 4] as const;
+
+/** How each kind of field stands in Avro (unions wrapped), and what becomes of its value in JSON. */
+const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; of: (value: unknown) => unknown }>> = {
+  integer: { types: ['long'], of: (v) => ({ long: v }) },
+  number: { types: ['double'], of: (v) => ({ double: asDouble(v) }) },
+  text: { types: ['string'], of: (v) => ({ string: v }) },
+  // true or false, a number, or the name of a class.
+  class: { types: PASSED.slice(1), of: passed },
+  numbers: { types: [{ type: 'map', values: 'double' }], of: (v) => ({ map: asDoubles(v) }) },
+  json: { types: ['string'], of: (v) => ({ string: JSON.stringify(v) }) },
+  error: {
+    types: [
+      {
+        type: 'record',
+        name: 'PredictionError',
+        fields: [
+          { name: 'code', type: 'string' },
+          { name: 'column', type: ['null', 'string'], default: null },
+          { name: 'message', type: 'string' },
+        ],
+      },
+    ],
+    of: (v) => {
+      const { code = '', column, message = '' } = v as { code?: string; column?: string; message?: string };
+      return { 'sluice.PredictionError': { code, column: column === undefined ? null : { string: column }, message } };
+    },
+  },
+};
+
+const maybe = (types: readonly unknown[], doc: string) => ({ type: ['null', ...types], default: null, doc });
+
+/** The same for every model, so that a new version of one needs no new schema; fields of their own for columns that are named. */
+export function avroSchemaOfPredictions(options: PredictionSchemaOptions): string {
+  return JSON.stringify({
+    type: 'record',
+    name: RECORD_NAME,
+    namespace: NAMESPACE,
+    fields: [
+      ...MODEL_KEYS.map((name) => ({ name, type: 'string' })),
+      ...options.fields.map(({ key, kind, description }) => ({ name: key, ...maybe(KINDS[kind].types, description) })),
+      {
+        name: 'passthrough',
+        ...maybe([{ type: 'map', values: PASSED }], 'columns outside the model, where they are not named one by one'),
+      },
+      ...passthroughFields(options).map(({ column, name }) => ({
+        name,
+        ...maybe(PASSED.slice(1), 'passed through'),
+        ...(name === column ? {} : { column }),
+      })),
+    ],
+  });
+}
+
+/** By avsc: the reference, and for values that are not what their fields say. */
+export class AvscEncoder {
+  readonly #type: avro.Type;
+  readonly #parts: PredictionParts;
+
+  constructor(schema: string, parts: PredictionParts) {
+    const options = { wrapUnions: true, registry: { long: exactLong } } as unknown as Partial<avro.ForSchemaOptions>;
+    this.#type = avro.Type.forSchema(JSON.parse(schema) as avro.Schema, options);
+    this.#parts = parts;
+  }
+
+  /** @throws Error a value does not fit its field */
+  encode(p: ExactObject): Buffer {
+    const record: Record<string, unknown> = { passthrough: null };
+    for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
+    for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
+    for (const { column, name } of this.#parts.named) record[name] = passed(p[column]);
+    const rest = this.#parts.rest(p);
+    if (rest.length > 0) record.passthrough = { map: Object.fromEntries(rest.map(([k, v]) => [k, passed(v)])) };
+    return this.#type.toBuffer(record);
+  }
+}
+
+class AvroEncoder implements ValueEncoder {
+  readonly #head: Buffer;
+  readonly #parts: PredictionParts;
+  readonly #reference: AvscEncoder;
+  readonly #writer = new AvroWriter();
+
+  constructor(schema: string, id: number, options: PredictionSchemaOptions) {
+    this.#parts = new PredictionParts(options);
+    this.#head = headOf(id);
+    this.#reference = new AvscEncoder(schema, this.#parts);
+  }
+
+  encode(json: Buffer, p = parseExact(json)): Buffer {
+    this.#writer.begin(this.#head);
+    if (this.#written(p)) return this.#writer.taken();
+    return Buffer.concat([this.#head, this.#reference.encode(p)]);
+  }
+
+  /** The record in the order of the schema; false: a value is not what its field says, and what was written is worth nothing. */
+  #written(p: ExactObject): boolean {
+    const to = this.#writer;
+    for (const key of MODEL_KEYS) {
+      const value = p[key] ?? '';
+      if (typeof value !== 'string') return false;
+      to.string(value);
+    }
+    for (const { key, kind } of this.#parts.fields) {
+      const value = p[key];
+      if (isNothing(value)) to.branch(0);
+      else if (!WRITERS[kind](to, value)) return false;
+    }
+    const rest = this.#parts.rest(p);
+    if (rest.length === 0) to.branch(0);
+    else {
+      to.branch(1);
+      to.long(rest.length);
+      for (const [column, value] of rest) {
+        to.string(column);
+        writePassed(to, value);
+      }
+      to.branch(0);
+    }
+    for (const { column } of this.#parts.named) writePassed(to, p[column]);
+    return true;
+  }
+}
+
+/** Writes a value that is there, as the branch of its field's union that it is; false: it is of another type. */
+const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unknown) => boolean>> = {
+  integer: (to, value) => {
+    if (!Number.isSafeInteger(value)) return false;
+    to.branch(1);
+    to.long(value as number);
+    return true;
+  },
+  number: (to, value) => {
+    if (typeof value !== 'number') return false;
+    to.branch(1);
+    to.double(value);
+    return true;
+  },
+  text: (to, value) => {
+    if (typeof value !== 'string') return false;
+    to.branch(1);
+    to.string(value);
+    return true;
+  },
+  class: (to, value) => {
+    writePassed(to, value);
+    return true;
+  },
+  numbers: (to, value) => {
+    const entries = Object.entries(value as object);
+    if (!entries.every(([, number]) => typeof number === 'number')) return false;
+    to.branch(1);
+    if (entries.length > 0) to.long(entries.length);
+    for (const [key, number] of entries) {
+      to.string(key);
+      to.double(number as number);
+    }
+    to.branch(0);
+    return true;
+  },
+  json: (to, value) => {
+    to.branch(1);
+    to.string(JSON.stringify(value));
+    return true;
+  },
+  error: (to, value) => {
+    const { code = '', column, message = '' } = value as { code?: unknown; column?: unknown; message?: unknown };
+    if (typeof code !== 'string' || typeof message !== 'string') return false;
+    if (column !== undefined && typeof column !== 'string') return false;
+    to.branch(1);
+    to.string(code);
+    to.branch(column === undefined ? 0 : 1);
+    if (column !== undefined) to.string(column);
+    to.string(message);
+    return true;
+  },
+};
+
+/** A value as a branch of the union of PASSED. */
+function writePassed(to: AvroWriter, value: unknown): void {
+  const found = passed(value);
+  if (found === null) to.branch(NULL);
+  else if ('string' in found) {
+    to.branch(STRING);
+    to.string(found.string);
+  } else if ('long' in found) {
+    to.branch(LONG);
+    to.long(typeof found.long === 'string' ? BigInt(found.long) : found.long);
+  } else if ('double' in found) {
+    to.branch(DOUBLE);
+    to.double(found.double);
+  } else {
+    to.branch(BOOLEAN);
+    to.boolean(found.boolean);
+  }
+}
+
+/** @throws SluiceError schema_registry_unavailable | kafka_config */
+export async function openAvroEncoder(
+  registry: SchemaRegistry,
+  options: PredictionSchemaOptions,
+): Promise<ValueEncoder> {
+  const text = avroSchemaOfPredictions(options);
+  return new AvroEncoder(text, await schemaId(registry, { type: 'AVRO', text }, options), options);
+}
+
+const FIRST_BYTES = 1024;
+/** The largest encoding of a long. */
+const LONG_BYTES = 10;
+/** Whole numbers of smaller size are twice themselves as doubles, exactly and with room for the sign. */
+const EXACT_TWICE = 2 ** 51;
+/** Texts up to here are tried as ASCII first. */
+const SHORT_TEXT = 64;
+
+/** Writes values in Avro's binary encoding, one after the other. Source: Avro specification 1.12, "Binary Encoding". */
+class AvroWriter {
+  #bytes = Buffer.allocUnsafe(FIRST_BYTES);
+  #length = 0;
+
+  /** Begins anew, behind these bytes. */
+  begin(head: Uint8Array): void {
+    this.#length = 0;
+    this.#reserve(head.length);
+    this.#bytes.set(head);
+    this.#length = head.length;
+  }
+
+  /** A copy of the bytes since `begin`. */
+  taken(): Buffer {
+    return Buffer.from(this.#bytes.subarray(0, this.#length));
+  }
+
+  /** Which type of a union follows; also anything that is an int and small. */
+  branch(index: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = index * 2;
+  }
+
+  /** A whole number of 64 bits. */
+  long(value: number | bigint): void {
+    this.#reserve(LONG_BYTES);
+    if (typeof value === 'bigint' || Math.abs(value) >= EXACT_TWICE) this.#large(BigInt(value));
+    else this.#varint(value < 0 ? -2 * value - 1 : 2 * value);
+  }
+
+  double(value: number): void {
+    this.#reserve(8);
+    this.#length = this.#bytes.writeDoubleLE(value, this.#length);
+  }
+
+  boolean(value: boolean): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value ? 1 : 0;
+  }
+
+  string(text: string): void {
+    const n = text.length;
+    this.#reserve(LONG_BYTES + n * 3);
+    if (n <= SHORT_TEXT && this.#ascii(text)) return;
+    this.#varint(2 * Buffer.byteLength(text));
+    this.#length += this.#bytes.write(text, this.#length, 'utf8');
+  }
+
+  /** false: it is none, and nothing was written. */
+  #ascii(text: string): boolean {
+    const from = this.#length;
+    this.#varint(2 * text.length);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      if (code > 0x7f) {
+        this.#length = from;
+        return false;
+      }
+      bytes[at++] = code;
+    }
+    this.#length = at;
+    return true;
+  }
+
+  /** Zigzag is done: 7 bits a byte, the lowest first. */
+  #varint(bits: number): void {
+    let rest = bits;
+    while (rest >= 0x80) {
+      this.#bytes[this.#length++] = (rest % 0x80) | 0x80;
+      rest = Math.floor(rest / 0x80);
+    }
+    this.#bytes[this.#length++] = rest;
+  }
+
+  #large(value: bigint): void {
+    let rest = BigInt.asUintN(64, (value << 1n) ^ (value >> 63n));
+    for (; rest >= 0x80n; rest >>= 7n) this.#bytes[this.#length++] = Number(rest & 0x7fn) | 0x80;
+    this.#bytes[this.#length++] = Number(rest);
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.#length + bytes, this.#bytes.length * 2));
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+  }
+}

@@ -1,0 +1,190 @@
+// Avro values as JSON: logical types as people write them, whole numbers exactly, unions without their wrappers.
+import avro from 'avsc';
+import type { RegisteredSchema } from '../schemas/schema-registry.ts';
+import type { ReadValue } from '../schemas/value-codec.ts';
+import { boundsOf } from './avro-bounds.ts';
+
+const { LongType, LogicalType } = avro.types;
+
+const MS_PER_DAY = 86_400_000;
+const MICROS_PER_MS = 1000n;
+const NANOS_PER_MS = 1_000_000n;
+
+/** Longs of any size: a number where a double is exact, else the text of its digits, which `plainer` writes as a number of JSON. */
+export const exactLong = LongType.__with({
+  fromBuffer: (bytes: Buffer): number | string => {
+    const value = bytes.readBigInt64LE();
+    return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  },
+  toBuffer: (value: number | string): Buffer => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigInt64LE(BigInt(value));
+    return bytes;
+  },
+  fromJSON: Number,
+  toJSON: Number,
+  isValid: (value: unknown) => Number.isSafeInteger(value) || (typeof value === 'string' && /^-?\d{1,19}$/.test(value)),
+  compare: (a: number | string, b: number | string) => Number(a) - Number(b),
+} as unknown as Parameters<typeof LongType.__with>[0]);
+
+/** A logical type by what becomes of its value; other readers of the same schema see the type below it. */
+function readAs(convert: (value: never, attributes: { scale?: number }) => unknown) {
+  return class extends LogicalType {
+    readonly #attributes: { scale?: number };
+    constructor(schema: avro.Schema, options?: unknown) {
+      super(schema, options as never);
+      this.#attributes = schema as { scale?: number };
+    }
+    protected override _fromValue(value: unknown): unknown {
+      return convert(value as never, this.#attributes);
+    }
+    protected override _toValue(): undefined {
+      return undefined;
+    }
+    protected override _resolve(type: avro.Type): ((value: unknown) => unknown) | undefined {
+      // A value of the same logical type comes converted; one written as the type below does not.
+      if (type.typeName === this.typeName) return (value) => value;
+      return (value) => convert(value as never, this.#attributes);
+    }
+  };
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const local = (ms: number): string => iso(ms).slice(0, -1);
+const time = (ms: number): string => iso(ms).slice(11, -1);
+
+/** ISO 8601 of a moment in parts of a millisecond, all of its digits, without a zone. */
+function fine(value: number | string, perMs: bigint): string {
+  const units = BigInt(value);
+  const rest = ((units % perMs) + perMs) % perMs;
+  return `${local(Number((units - rest) / perMs))}${String(rest).padStart(String(perMs).length - 1, '0')}`;
+}
+
+/** The digits of an unscaled value (two's complement, big-endian) with `scale` of them behind the point. */
+function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
+  const unscaled = BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex') || '0'}`));
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
+  const sign = unscaled < 0n ? '-' : '';
+  return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
+}
+
+/** Specification 1.12, "Logical Types". Decimals are texts: a JSON number would lose digits on its way. */
+const LOGICAL_TYPES = {
+  decimal: readAs(decimalText as never),
+  'big-decimal': readAs((bytes: Buffer) => bytes.toString('base64')),
+  uuid: readAs((value: string | Buffer) => (typeof value === 'string' ? value : value.toString('hex'))),
+  date: readAs((days: number) => iso(days * MS_PER_DAY).slice(0, 10)),
+  'time-millis': readAs((ms: number) => time(ms)),
+  'time-micros': readAs((micros: number | string) => fine(micros, MICROS_PER_MS).slice(11)),
+  'timestamp-millis': readAs((ms: number) => iso(ms)),
+  'timestamp-micros': readAs((micros: number | string) => `${fine(micros, MICROS_PER_MS)}Z`),
+  'timestamp-nanos': readAs((nanos: number | string) => `${fine(nanos, NANOS_PER_MS)}Z`),
+  'local-timestamp-millis': readAs((ms: number) => local(ms)),
+  'local-timestamp-micros': readAs((micros: number | string) => fine(micros, MICROS_PER_MS)),
+  'local-timestamp-nanos': readAs((nanos: number | string) => fine(nanos, NANOS_PER_MS)),
+  duration: readAs((bytes: Buffer) => {
+    const [months, days, ms] = [0, 4, 8].map((at) => bytes.readUInt32LE(at)) as [number, number, number];
+    return `P${months}M${days}DT${ms / 1000}S`;
+  }),
+};
+
+/** Longs that stand as an object in a schema do not come from the registry; those of a logical type are asked for a second time. */
+function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
+  const wrapped = new Set<avro.Schema>();
+  return (schema) => {
+    const { type, logicalType = '' } = schema as { type?: string; logicalType?: string };
+    if (type !== 'long') return undefined;
+    if (!(logicalType in LOGICAL_TYPES) || wrapped.has(schema)) return exactLong;
+    wrapped.add(schema);
+    return undefined;
+  };
+}
+
+/** A type for a schema and all it refers to. Unions are wrapped, so that their branches are told apart. @throws Error */
+export function avroType(schema: RegisteredSchema): avro.Type {
+  const registry: Record<string, avro.Type> = { long: exactLong };
+  const options = {
+    registry,
+    wrapUnions: true,
+    logicalTypes: LOGICAL_TYPES,
+    typeHook: exactLongs(),
+  } as unknown as Partial<avro.ForSchemaOptions>;
+  const define = ({ text, references }: RegisteredSchema): avro.Type => {
+    for (const { schema: other } of references) {
+      const { name, namespace } = JSON.parse(other.text) as { name?: string; namespace?: string };
+      const full = namespace && name && !name.includes('.') ? `${namespace}.${name}` : name;
+      if (full === undefined || !(full in registry)) define(other);
+    }
+    return avro.Type.forSchema(JSON.parse(text) as avro.Schema, options);
+  };
+  return define(schema);
+}
+
+/** Stands in JSON.stringify for a token as it is (ES2026, `JSON.rawJSON`). */
+const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+
+type Plain = (value: unknown) => unknown;
+const asItIs: Plain = (value) => value;
+
+/** What JSON says for a value of a type, by type; each is made once, because types may hold themselves. */
+function plainer(): (type: avro.Type) => Plain {
+  const made = new Map<avro.Type, Plain>();
+  const of = (type: avro.Type): Plain => {
+    const known = made.get(type);
+    if (known) return known;
+    // Until it is made: what a type that holds itself calls.
+    made.set(type, (value) => made.get(type)!(value));
+    const plain = make(type);
+    made.set(type, plain);
+    return plain;
+  };
+  const make = (type: avro.Type): Plain => {
+    if (type instanceof avro.types.RecordType) {
+      const fields = type.fields.map((f) => [f.name, of(f.type)] as const);
+      return (value) => {
+        const plain: Record<string, unknown> = {};
+        for (const [name, field] of fields) plain[name] = field((value as Record<string, unknown>)[name]);
+        return plain;
+      };
+    }
+    if (type instanceof avro.types.WrappedUnionType) {
+      const branches = new Map(type.types.map((t) => [t.branchName, of(t)]));
+      return (value) => {
+        if (value === null) return null;
+        const [name, inner] = Object.entries(value as object)[0]!;
+        return branches.get(name)!(inner);
+      };
+    }
+    if (type instanceof avro.types.ArrayType) {
+      const item = of(type.itemsType);
+      return (value) => (value as unknown[]).map(item);
+    }
+    if (type instanceof avro.types.MapType) {
+      const item = of(type.valuesType);
+      return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
+    }
+    if (type === exactLong) return (value) => (typeof value === 'string' ? rawJson(value) : value);
+    // As in other typed formats: NaN is a missing value, and an infinity is none that a column takes.
+    if (type.typeName === 'double' || type.typeName === 'float') {
+      return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
+    }
+    if (type instanceof avro.types.BytesType || type instanceof avro.types.FixedType) {
+      return (value) => Buffer.from(value as Buffer).toString('base64');
+    }
+    return asItIs;
+  };
+  return of;
+}
+
+/** Reads values written with `schema`, as `reader` where one is given (its names, its defaults). @throws Error they do not fit */
+export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | null): ReadValue {
+  const written = avroType(schema);
+  const type = reader ? avroType(reader) : written;
+  const resolver = reader ? type.createResolver(written) : undefined;
+  const plain = plainer()(type);
+  const check = boundsOf(written);
+  return (bytes) => {
+    check?.(bytes);
+    return Buffer.from(JSON.stringify(plain(type.fromBuffer(bytes, resolver))));
+  };
+}

@@ -1,0 +1,180 @@
+// Predictions as columns on their way from a worker to a sink that writes columns: frames of typed arrays, one a micro-batch.
+//
+// A frame: Int32 bytes of all of it, Int32 rows, Int32 `layoutOf` its columns, Int32 0, then each column of `outputColumns` in turn: Int32 form, Int32 bytes of what follows,
+// then per row a byte of validity where the form is SOME, then the cells: an Int32 of an integer, a Float64 of a number, a byte of a
+// boolean, an Int32 (which of its words) of a text that has words. Of another text an Int32 (length in UTF-8, -1 for none), and behind
+// all lengths the texts. Every part is filled up to a multiple of 8 bytes; the byte order is that of the machine.
+import type { ByteWriter } from '../write/byte-writer.ts';
+import type { PredictionColumn } from '../write/prediction-fields.ts';
+
+/** No row has a value / every row / those that a byte of validity tells. */
+const NONE = 0;
+const ALL = 1;
+const SOME = 2;
+
+const HEAD_BYTES = 16;
+const COLUMN_HEAD_BYTES = 8;
+/** Length of a text that is not there. */
+export const NO_TEXT = -1;
+
+const padded = (bytes: number): number => (bytes + 7) & ~7;
+
+/**
+ * A checksum of the names of columns in their order (FNV-1a). The writer of a frame and its reader lay columns out apart from
+ * each other: where they disagree, values would stand under the names of other columns.
+ */
+export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(JSON.stringify(columns.map(({ name }) => name)))) {
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return hash | 0;
+}
+
+export type Cells = Int32Array | Float64Array | Uint8Array;
+
+/** Writes one frame, column after column. */
+export class FrameWriter {
+  readonly #out: ByteWriter;
+  readonly #rows: number;
+  readonly #at: number;
+  readonly #lengths: Int32Array;
+
+  /** `layout`: of the columns; `lengths`: room for as many numbers as there are rows; frames begin at multiples of 8 bytes. */
+  constructor(out: ByteWriter, rows: number, layout: number, lengths: Int32Array) {
+    this.#out = out;
+    this.#rows = rows;
+    this.#at = out.length;
+    this.#lengths = lengths;
+    this.#head(0, rows);
+    this.#head(layout, 0);
+  }
+
+  nothing(): void {
+    this.#head(NONE, 0);
+  }
+
+  /** `valid`: 1 where there is a value (cells of other rows are 0); null: every row has one. */
+  cells(cells: Cells, valid: Uint8Array | null): void {
+    const rows = this.#rows;
+    const size = cells.BYTES_PER_ELEMENT * rows;
+    this.#head(valid ? SOME : ALL, (valid ? padded(rows) : 0) + padded(size));
+    if (valid) this.#bytes(valid.subarray(0, rows));
+    this.#bytes(new Uint8Array(cells.buffer, cells.byteOffset, size));
+  }
+
+  /** null: the row has no text. */
+  texts(textOf: (row: number) => string | null): void {
+    const out = this.#out;
+    const rows = this.#rows;
+    const lengths = this.#lengths;
+    const head = out.length;
+    const room = COLUMN_HEAD_BYTES + padded(4 * rows);
+    out.room(room);
+    out.length += room;
+    let any = false;
+    for (let r = 0; r < rows; r++) {
+      const text = textOf(r);
+      const from = out.length;
+      if (text === null) lengths[r] = NO_TEXT;
+      else {
+        out.utf8(text);
+        lengths[r] = out.length - from;
+        any = true;
+      }
+    }
+    const bytes = padded(out.length - head - COLUMN_HEAD_BYTES);
+    const end = head + COLUMN_HEAD_BYTES + bytes;
+    out.room(end - out.length);
+    out.length = head;
+    if (!any) {
+      this.nothing();
+      return;
+    }
+    this.#head(ALL, bytes);
+    this.#bytes(new Uint8Array(lengths.buffer, lengths.byteOffset, 4 * rows));
+    out.length = end;
+  }
+
+  end(): void {
+    const end = this.#out.length;
+    this.#out.length = this.#at;
+    this.#head(end - this.#at, this.#rows);
+    this.#out.length = end;
+  }
+
+  #head(a: number, b: number): void {
+    const to = this.#out.room(8);
+    const at = this.#out.length;
+    const view = new DataView(to.buffer, to.byteOffset + at, 8);
+    view.setInt32(0, a, true);
+    view.setInt32(4, b, true);
+    this.#out.length = at + 8;
+  }
+
+  #bytes(bytes: Uint8Array): void {
+    const size = padded(bytes.length);
+    const to = this.#out.room(size);
+    to.set(bytes, this.#out.length);
+    this.#out.length += size;
+  }
+}
+
+/** The cells of a column in a frame. */
+export interface FrameColumn {
+  /** Per row 1 where there is a value; null: everywhere, or as the lengths of texts tell. */
+  readonly valid: Uint8Array | null;
+  /** null: no row has a value. Of texts without words: their lengths. */
+  readonly cells: Cells | null;
+  /** Texts without words, one behind the other. */
+  readonly text: Uint8Array | null;
+}
+
+export interface ColumnFrame {
+  readonly rows: number;
+  readonly columns: readonly FrameColumn[];
+}
+
+const NOTHING: FrameColumn = { valid: null, cells: null, text: null };
+
+/** The frames in the bytes of a part: views of them. Whole frames at a time. @throws Error: they are of other columns */
+export function* columnFrames(
+  bytes: Uint8Array,
+  columns: readonly Pick<PredictionColumn, 'name' | 'kind' | 'words'>[],
+): Generator<ColumnFrame> {
+  const aligned = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes);
+  const { buffer } = aligned;
+  const end = aligned.byteOffset + aligned.length;
+  const expected = layoutOf(columns);
+  for (let at = aligned.byteOffset; at < end; ) {
+    const [size, rows, layout] = new Int32Array(buffer, at, 3) as unknown as [number, number, number];
+    if (layout !== expected) throw new Error('predictions have other columns than the output');
+    let next = at + HEAD_BYTES;
+    const found = columns.map((column): FrameColumn => {
+      const [form, length] = new Int32Array(buffer, next, 2) as unknown as [number, number];
+      const from = next + COLUMN_HEAD_BYTES;
+      next = from + length;
+      return form === NONE ? NOTHING : columnAt(buffer, from, next, rows, column, form === SOME);
+    });
+    yield { rows, columns: found };
+    at += size;
+  }
+}
+
+function columnAt(
+  buffer: ArrayBufferLike,
+  from: number,
+  to: number,
+  rows: number,
+  { kind, words }: Pick<PredictionColumn, 'kind' | 'words'>,
+  some: boolean,
+): FrameColumn {
+  const valid = some ? new Uint8Array(buffer, from, rows) : null;
+  const at = some ? from + padded(rows) : from;
+  if (kind === 'number') return { valid, cells: new Float64Array(buffer, at, rows), text: null };
+  if (kind === 'boolean') return { valid, cells: new Uint8Array(buffer, at, rows), text: null };
+  const cells = new Int32Array(buffer, at, rows);
+  if (kind === 'integer' || words) return { valid, cells, text: null };
+  const texts = at + padded(4 * rows);
+  return { valid, cells, text: new Uint8Array(buffer, texts, to - texts) };
+}

@@ -1,0 +1,32 @@
+// What a declaration becomes for the decoders of one stream, beside the layout of its records.
+import type { InputDeclaration, TextRules } from '../core/input-declaration.ts';
+import { columnReaders } from '../inference/encode/column-reader.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { DeclaredParts } from './choose-decoder.ts';
+import { readConstants } from './decode/constant-columns.ts';
+import { checkDeclared } from './decode/input-names.ts';
+
+/** The parts of a decoder's input that come from declarations; nothing where nothing was declared. */
+export function declaredParts(declared: InputDeclaration | undefined): DeclaredParts {
+  const texts: TextRules | null = declared?.texts ?? null;
+  const constants = declared?.columns?.constants ?? {};
+  return {
+    ...(texts === null ? {} : { texts }),
+    ...(Object.keys(constants).length === 0 ? {} : { constants }),
+  };
+}
+
+/**
+ * Refuses what contradicts itself or the model before anything is read.
+ * @throws SluiceError usage
+ */
+export function checkDeclaration(
+  { columns, texts }: InputDeclaration,
+  manifest: Manifest,
+  passthrough: readonly string[] | '*',
+): void {
+  if (columns === null) return;
+  const readers = columnReaders(manifest, texts);
+  checkDeclared(columns, readers, passthrough);
+  readConstants(readers, columns.constants);
+}

@@ -1,0 +1,132 @@
+// Decodes delimited records with csv-parse: the reference implementation that the fast decoder is tested against.
+import { isUtf8 } from 'node:buffer';
+import { createRequire } from 'node:module';
+import type * as CsvParse from 'csv-parse/sync';
+import type { ColumnBatch } from '../../core/batch.ts';
+import { RECORD_OK } from '../../core/block.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from '../decode/decoder.ts';
+
+// csv-parse is loaded for the first record: most streams need none, and its ten modules take a twelfth of the start of a worker.
+
+let loaded: typeof CsvParse | null = null;
+
+/** `parse` of csv-parse/sync. @throws CsvError */
+export function parseCsv(bytes: string | Buffer, options: CsvParse.Options): string[][] {
+  loaded ??= createRequire(import.meta.url)('csv-parse/sync') as typeof CsvParse;
+  return loaded.parse(bytes, options) as unknown as string[][];
+}
+
+// A small CSV file, such as those of a package, is read whole.
+
+interface Table {
+  header: string[];
+  rows: string[][];
+}
+
+/** Comma-separated, with a header row. @throws Error of csv-parse */
+export function readTable(text: string | Buffer): Table {
+  const [header = [], ...rows] = parseCsv(text, {
+    bom: true,
+    skip_empty_lines: true,
+    record_delimiter: ['\r\n', '\n', '\r'],
+  });
+  return { header, rows };
+}
+
+/** Why a record with another number of fields than the header is rejected. */
+export const columnCountMessage = (fields: number, wanted: number): string =>
+  `${fields} ${fields === 1 ? 'field' : 'fields'} where the header has ${wanted}`;
+
+export interface DelimitedLayout {
+  delimiter: string;
+  /** Fields a record must have. */
+  fields: number;
+  /** Per column of the model: its field. */
+  columns: readonly number[];
+  /** Per passthrough column: its field. */
+  passthrough: readonly number[];
+  /** What its bytes were before they became UTF-8, where they were not. */
+  encoding?: string;
+}
+
+const RECORD_DELIMITERS = ['\r\n', '\n', '\r'];
+
+export class CsvParseDecoder implements Decoder {
+  readonly #readers: readonly ColumnReader[];
+  readonly #layout: DelimitedLayout;
+
+  constructor(readers: readonly ColumnReader[], layout: DelimitedLayout) {
+    this.#readers = readers;
+    this.#layout = layout;
+  }
+
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
+    beginBatch(batch, to - from);
+    const bytes = Buffer.from(block.slab);
+    const { spans, faults } = block;
+    // Runs of valid records are parsed at once; an invalid one in between would spoil its neighbours.
+    for (let i = from; i < to; ) {
+      if (rejectFaulty(batch, i - from, faults[i]!)) {
+        i++;
+        continue;
+      }
+      let end = i + 1;
+      while (end < to && faults[end] === RECORD_OK) end++;
+      const slice = bytes.subarray(spans[i * 2]!, spans[end * 2 - 1]!);
+      const rows = isUtf8(slice) ? this.#parse(slice) : null;
+      if (rows && rows.length === end - i) {
+        for (let k = 0; k < rows.length; k++) this.#row(rows[k]!, i + k - from, batch);
+      } else {
+        for (let k = i; k < end; k++) this.decodeOne(block, k, k - from, batch);
+      }
+      i = end;
+    }
+  }
+
+  /** Record `i` of a block by itself into row `row` of a batch under way: so that a fault csv-parse finds costs one row. */
+  decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
+    const start = block.spans[i * 2]!;
+    const record = Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start);
+    if (!isUtf8(record)) {
+      reject(batch, row, 'invalid_utf8', null, notTextMessage(this.#layout.encoding));
+      return;
+    }
+    const rows = this.#parse(record);
+    if (rows?.length === 1) this.#row(rows[0]!, row, batch);
+    else reject(batch, row, 'malformed_record', null, 'the record breaks the quoting rules');
+  }
+
+  #parse(bytes: Buffer): string[][] | null {
+    try {
+      return parseCsv(bytes, {
+        delimiter: this.#layout.delimiter,
+        record_delimiter: RECORD_DELIMITERS,
+        relax_column_count: true,
+        relax_quotes: true,
+        skip_empty_lines: true,
+      });
+    } catch {
+      return null;
+    }
+  }
+
+  #row(fields: string[], row: number, batch: ColumnBatch): void {
+    const layout = this.#layout;
+    const passed = batch.passthrough;
+    for (let p = 0; p < passed.length; p++) passed[p]![row] = fields[layout.passthrough[p]!] ?? null;
+    if (fields.length !== layout.fields) {
+      reject(batch, row, 'column_count', null, columnCountMessage(fields.length, layout.fields));
+      return;
+    }
+    const readers = this.#readers;
+    for (let c = 0; c < readers.length; c++) {
+      const reader = readers[c]!;
+      const fault = reader.readText(fields[layout.columns[c]!]!, batch.columns[c]!, row);
+      if (fault) {
+        reject(batch, row, fault.code, reader.name, fault.message);
+        return;
+      }
+    }
+  }
+}

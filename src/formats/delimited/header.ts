@@ -1,0 +1,288 @@
+// Reads the header row and matches it to the columns of a model. Error messages quote a header cell only where it looks like a name.
+import { isUtf8 } from 'node:buffer';
+import { QUOTE } from '../../core/ascii.ts';
+import { didYouMean, nearest } from '../../core/did-you-mean.ts';
+import { type ErrorCode, type ErrorDetail, SluiceError } from '../../core/errors.ts';
+import { refuseForeignContent } from '../../core/file-format.ts';
+import { type InputDeclaration, withoutBlanks } from '../../core/input-declaration.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import { notTextMessage } from '../decode/decoder.ts';
+import { columnsOfInput, InputNames } from '../decode/input-names.ts';
+import { type DelimitedLayout, parseCsv } from './csv-parse-decoder.ts';
+
+/** Faults told in words, and in the list of an answer. */
+const MOST_TOLD = 20;
+const MOST_LISTED = 100;
+/** Cells that missing columns are compared with: what is behind them is not worth the time. */
+const MOST_COMPARED = 200;
+
+interface HeaderNames {
+  /** What the cells of the row mean, in the order of the file; null: not looked at. */
+  names: readonly (string | null)[];
+  /** Columns of the model that have to be there, … */
+  wanted: readonly string[];
+  /** … and those that must not, because they were declared to be the same in all rows. */
+  constants: readonly string[];
+  outcome: string | null;
+  /** Columns that were asked for besides, in the order in which they were. */
+  passthrough: readonly string[];
+}
+
+/** Every fault of a header row, one entry each; names no cell that is no column of the model nor looks like one. */
+function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
+  const model = new Set(wanted);
+  const there = new Set(names);
+  const passed = new Set(passthrough);
+  const faults: ErrorDetail[] = [];
+  const add = (code: ErrorDetail['code'], column: string | null, message: string, suggestion?: string): void => {
+    faults.push({ code, message, ...(column === null ? {} : { column }), ...(suggestion ? { suggestion } : {}) });
+  };
+  const seen = new Set<string>();
+  for (const [i, name] of names.entries()) {
+    if (name === null) continue;
+    if (!seen.has(name)) seen.add(name);
+    else if (model.has(name)) add('duplicate_column', name, `column ${name} occurs twice`);
+    else if (name !== '') add('duplicate_column', null, `column ${i + 1} of the header has the name of another`);
+  }
+  const missing = wanted.filter((name) => !there.has(name));
+  if (missing.length > 0) {
+    const others = names.filter((n) => n !== null && !model.has(n) && n !== outcome && n !== '') as string[];
+    const alike = new Map(others.map((n) => [simplified(n), n]));
+    const near = others.slice(0, MOST_COMPARED);
+    for (const name of missing) {
+      const told = faults.length < MOST_TOLD;
+      const like = alike.get(simplified(name)) ?? (told ? nearest(name, near, Math.floor(name.length / 4)) : null);
+      add(
+        'missing_column',
+        name,
+        `column ${name} is missing${like === null ? '' : likeness(name, like)}`,
+        like ?? undefined,
+      );
+    }
+  }
+  const told = new Set<string>();
+  const fixed = new Set(constants);
+  for (const [i, name] of names.entries()) {
+    if (name === null || model.has(name) || told.has(name)) continue;
+    told.add(name);
+    if (fixed.has(name)) add('unexpected_column', name, `column ${name}: ${CONSTANT_GIVEN}`);
+    else if (name === '') {
+      const last = i === names.length - 1;
+      const message = last
+        ? 'the header row ends with a delimiter: its last column has no name'
+        : `column ${i + 1} of the header has no name`;
+      if (!passed.has(name)) add('unexpected_column', null, message);
+    } else if (name === outcome && !passed.has(name)) {
+      add('outcome_present', name, `column ${name} is the outcome the model predicts`);
+    } else if (!passed.has(name)) {
+      const message = `column ${i + 1} of the header is not a model column`;
+      add('unexpected_column', null, message);
+    }
+  }
+  for (const [i, name] of passthrough.entries()) {
+    if (!there.has(name)) add('missing_column', null, `passthrough column ${i + 1} is not in the header`);
+  }
+  return faults;
+}
+
+/** A cell that a column may be meant by, with what helps if it is. */
+const likeness = (name: string, like: string): string =>
+  withoutBlanks(like) === name
+    ? ' (one matches except for surrounding spaces: declare trim)'
+    : didYouMean(like, [like]);
+
+/** The faults in one line, and as many of them as an answer lists. */
+function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
+  const told = faults.slice(0, MOST_TOLD).map((f) => f.message);
+  const left = faults.length - told.length;
+  if (left > 0) told.push(`and ${left} more`);
+  return { message: told.join('; '), details: faults.slice(0, MOST_LISTED) };
+}
+
+/** @throws SluiceError of this code that names all faults, if there are any */
+export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): void {
+  if (faults.length === 0) return;
+  const { message, details } = describeFaults(faults);
+  throw new SluiceError(code, message, { details });
+}
+
+/** What a first row is that has no column of the model and none like it; null if it may be a header with faults. */
+function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[]>): string | null {
+  const simple = new Set(names.map(simplified));
+  if (wanted.length === 0 || wanted.some((w) => simple.has(simplified(w)))) return null;
+  return `row 1 is not a header: 0 of ${count(wanted.length, 'column')} found; the file looks like ${look(names)}`;
+}
+
+function look(names: readonly string[]): string {
+  const first = names[0] ?? '';
+  if (first.startsWith('{')) return 'NDJSON: use format ndjson';
+  if (first.startsWith('[')) return 'JSON: use format json';
+  if (names.some((n) => /^[+-]?\d/.test(n))) return 'data without a header row';
+  if (names.length === 1) return 'a table with another delimiter, or not a table';
+  return 'a table with other columns or without a header row';
+}
+
+export const CONSTANT_GIVEN = 'the column is declared as a constant, but the input contains it';
+
+/** A name as people vary it: case, blanks, underscores, dashes, dots and quotes do not count. */
+export const simplified = (name: string): string =>
+  name
+    .slice(0, 256)
+    .toLowerCase()
+    .replace(/[\s_\-."'\u{feff}]/gu, '');
+
+/** `1 field`, `2 fields`. */
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+export const DELIMITERS = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' } as const;
+export type DelimiterName = keyof typeof DELIMITERS;
+
+export interface FittedHeader {
+  layout: DelimitedLayout;
+  /** Names of the passthrough columns in the order in which they were declared; for `*` in the order of the file. */
+  passthrough: string[];
+}
+
+export interface FitOptions {
+  manifest: Manifest;
+  delimiter: string;
+  /** Columns outside the model to echo; '*' means all of them. */
+  passthrough: readonly string[] | '*';
+  maxColumns: number;
+  /** What was declared of the input. Default: nothing. */
+  declared?: InputDeclaration | undefined;
+}
+
+/** Bytes of a header row in which another delimiter is looked for. */
+const GUESSED_BYTES = 64 * 1024;
+
+/**
+ * Splits the bytes of a header row, which end before its line end. `encoding`: the one that was declared.
+ * @throws SluiceError invalid_encoding | header_mismatch
+ */
+export function splitHeader(bytes: Buffer, delimiter: string, encoding?: string): string[] {
+  if (!isUtf8(bytes)) throw new SluiceError('invalid_encoding', notTextMessage(encoding, 'the header row'));
+  // A row of a megabyte holds up the event loop for 5 ms this way, and for 130 through csv-parse.
+  if (bytes.length > 0 && !bytes.includes(QUOTE)) return bytes.toString('utf8').split(delimiter);
+  try {
+    const rows = parseCsv(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true });
+    return rows[0] ?? [];
+  } catch (cause) {
+    throw new SluiceError('header_mismatch', 'the header row breaks the quoting rules of RFC 4180', { cause });
+  }
+}
+
+/**
+ * Fits a header row to the model.
+ * @throws SluiceError wrong_delimiter (with the delimiter the file seems to use) | header_mismatch (every fault listed)
+ */
+export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
+  const { delimiter } = options;
+  refuseForeignContent(bytes);
+  const cells = splitHeader(bytes, delimiter, options.declared?.encoding ?? undefined);
+  refuseTooMany(cells, options);
+  const fit = new Fit(options);
+  const other = bytes.length > GUESSED_BYTES ? null : betterDelimiter(bytes, cells, fit, delimiter);
+  if (other) {
+    throw new SluiceError('wrong_delimiter', `the header row is delimited by ${other}, not by ${nameOf(delimiter)}`, {
+      extra: { delimiter: other },
+    });
+  }
+  return fit.layOut(cells);
+}
+
+/**
+ * Fits declared names to the model, those of an input without a header row.
+ * @throws SluiceError header_mismatch (every fault listed)
+ */
+export function fitNames(names: readonly string[], options: FitOptions): FittedHeader {
+  refuseTooMany(names, options);
+  return new Fit(options).layOut(names);
+}
+
+function refuseTooMany(cells: readonly string[], { maxColumns }: FitOptions): void {
+  if (cells.length <= maxColumns) return;
+  throw new SluiceError('limit_exceeded', `the header row has more than ${maxColumns} columns`, {
+    extra: { limit: 'columns', value: maxColumns, unit: 'columns' },
+  });
+}
+
+/** The columns of a model, and how the input names them. */
+class Fit {
+  /** Columns that the input has to have. */
+  readonly wanted: readonly string[];
+  readonly #options: FitOptions;
+  readonly #names: InputNames;
+  readonly #used: ReadonlySet<string>;
+  readonly #trim: boolean;
+
+  constructor(options: FitOptions) {
+    const { manifest, declared, passthrough } = options;
+    this.#options = options;
+    this.#names = new InputNames(declared?.columns ?? undefined);
+    this.wanted = columnsOfInput(manifest.columns, this.#names).map((c) => c.name);
+    this.#used = new Set([...manifest.columns.map((c) => c.name), ...(passthrough === '*' ? [] : passthrough)]);
+    this.#trim = declared?.texts?.trim === true;
+  }
+
+  /** What the cells of a header row mean; null: not looked at. */
+  meanings(cells: readonly string[]): (string | null)[] {
+    return this.#names.ofHeader(cells, this.#used, this.#trim);
+  }
+
+  /** @throws SluiceError header_mismatch */
+  layOut(cells: readonly string[]): FittedHeader {
+    const { manifest, delimiter, passthrough: echo, declared } = this.#options;
+    const { wanted } = this;
+    const names = this.meanings(cells);
+    const model = new Set(manifest.columns.map((c) => c.name));
+    const there = names.filter((n) => n !== null);
+    const passed = echo === '*' ? there.filter((n) => !model.has(n) && n !== manifest.outcome) : echo;
+    const constants = Object.keys(this.#names.constants);
+    const faults = headerFaults({ names, wanted, constants, outcome: manifest.outcome ?? null, passthrough: passed });
+    if (faults.length > 0) {
+      const nothing = noHeader({ names: there, wanted });
+      if (nothing) throw new SluiceError('header_mismatch', nothing);
+      refuseFaults('header_mismatch', faults);
+    }
+    const at = new Map(names.map((name, i) => [name, i]));
+    // The declared order, never that of the file: outputs of columns are laid out before a header has been read.
+    const passthrough = [...new Set(passed)];
+    return {
+      layout: {
+        delimiter,
+        fields: names.length,
+        columns: wanted.map((n) => at.get(n)!),
+        passthrough: passthrough.map((n) => at.get(n)!),
+        ...(declared?.encoding ? { encoding: declared.encoding } : {}),
+      },
+      passthrough,
+    };
+  }
+}
+
+/** The name of another delimiter that finds more of the model's columns in the header, if one does. */
+function betterDelimiter(bytes: Buffer, cells: string[], fit: Fit, used: string): DelimiterName | null {
+  const { wanted } = fit;
+  const found = (header: string[]) => {
+    const there = new Set(fit.meanings(header));
+    return wanted.filter((n) => there.has(n)).length;
+  };
+  let best = found(cells);
+  if (best === wanted.length) return null;
+  let better: DelimiterName | null = null;
+  for (const [name, delimiter] of Object.entries(DELIMITERS) as [DelimiterName, string][]) {
+    if (delimiter === used) continue;
+    let n = 0;
+    try {
+      n = found(splitHeader(bytes, delimiter));
+    } catch {
+      continue;
+    }
+    if (n > best) [best, better] = [n, name];
+  }
+  return better;
+}
+
+const nameOf = (delimiter: string): string =>
+  Object.entries(DELIMITERS).find(([, d]) => d === delimiter)?.[0] ?? JSON.stringify(delimiter);

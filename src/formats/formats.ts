@@ -1,0 +1,78 @@
+// The registry of file formats. A new format is a folder and a line here; its name is in core/file-format.ts.
+import type { Compression, FileFormat } from '../core/file-format.ts';
+import type { TableFormat } from './columns/table-format.ts';
+
+interface Format {
+  /** In messages. */
+  title: string;
+  endings: readonly string[];
+  mediaType: string;
+  /** How its records are cut and decoded. Tables are read column by column, or as lines of NDJSON. */
+  records: 'delimited' | 'json' | 'ndjson';
+  /** Opens a format that holds columns instead of records. Text is read and written by the engine's decoders and formatters. */
+  table: (() => Promise<TableFormat>) | null;
+}
+
+const parquet = async () => (await import('./parquet/parquet-format.ts')).PARQUET;
+const arrow = async () => (await import('./arrow/arrow-format.ts')).ARROW;
+
+const FORMATS = {
+  csv: { title: 'CSV', endings: ['.csv'], mediaType: 'text/csv', records: 'delimited', table: null },
+  tsv: { title: 'TSV', endings: ['.tsv', '.tab'], mediaType: 'text/tab-separated-values', records: 'delimited', table: null },
+  ndjson: { title: 'NDJSON', endings: ['.ndjson', '.jsonl'], mediaType: 'application/x-ndjson', records: 'ndjson', table: null },
+  json: { title: 'JSON', endings: ['.json'], mediaType: 'application/json', records: 'json', table: null },
+  parquet: { title: 'a Parquet file', endings: ['.parquet'], mediaType: 'application/vnd.apache.parquet', records: 'ndjson', table: parquet },
+  arrow: { title: 'Arrow', endings: ['.arrow', '.arrows', '.feather'], mediaType: 'application/vnd.apache.arrow.stream', records: 'ndjson', table: arrow },
+} satisfies Record<FileFormat, Format>; // biome-ignore format: one line each
+
+type Columnar = { [F in FileFormat]: (typeof FORMATS)[F]['table'] extends null ? never : F }[FileFormat];
+
+export const formatEntry = (name: FileFormat): Format => FORMATS[name];
+
+/** Whether a format holds columns instead of records. */
+export const isColumnar = (name: FileFormat): name is Columnar => FORMATS[name].table !== null;
+
+/** Whether it is csv or tsv, whose fields may have no names. */
+export const isDelimited = (name: FileFormat): boolean => FORMATS[name].records === 'delimited';
+
+const FORMAT_ENDINGS = new Map(
+  Object.entries(FORMATS).flatMap(([name, { endings }]) => endings.map((ending) => [ending, name as FileFormat])),
+);
+const COMPRESSION_ENDINGS = new Map<string, Compression>([
+  ['.gz', 'gzip'],
+  ['.zst', 'zstd'],
+]);
+
+/** Endings a file can have, for messages. */
+export const KNOWN_ENDINGS = `${[...FORMAT_ENDINGS.keys()].join(', ')}, each also with .gz or .zst`;
+
+interface NamedFormat {
+  /** null: the name has no ending, or one that is no format. */
+  format: FileFormat | null;
+  compression: Compression;
+  /** The ending that should tell the format, with its point; empty where the name has none. */
+  ending: string;
+  /** File name without folder and endings. */
+  stem: string;
+}
+
+/** Format and compression by the endings of a file name, in any case. */
+export function namedFormat(file: string): NamedFormat {
+  const name = file.slice(Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
+  const last = endingOf(name);
+  const compression = COMPRESSION_ENDINGS.get(last.toLowerCase()) ?? 'none';
+  const plain = compression === 'none' ? name : name.slice(0, -last.length);
+  const ending = endingOf(plain);
+  return {
+    format: FORMAT_ENDINGS.get(ending.toLowerCase()) ?? null,
+    compression,
+    ending,
+    stem: ending === '' ? plain : plain.slice(0, -ending.length),
+  };
+}
+
+/** From the last point on; a point in front of a name makes no ending. */
+function endingOf(name: string): string {
+  const at = name.lastIndexOf('.');
+  return at > 0 ? name.slice(at) : '';
+}

@@ -1,0 +1,159 @@
+// Decodes JSON objects with JSON.parse: the reference that a faster decoder is measured and tested against.
+import { isUtf8 } from 'node:buffer';
+import type { ColumnBatch, Rejection } from '../../core/batch.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { type JsonToken, membersOf } from '../../core/exact-json.ts';
+import type { DeclaredColumns } from '../../core/input-declaration.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from '../decode/decoder.ts';
+import { InputNames } from '../decode/input-names.ts';
+import { CONSTANT_GIVEN, simplified } from '../delimited/header.ts';
+
+export interface JsonLayout {
+  /** Columns outside the model to echo; '*' echoes all of them as one fragment of JSON. */
+  passthrough: readonly string[] | '*';
+  /** Keys that would hide a key of the answer. */
+  reserved: readonly string[];
+  /** The outcome column, which must not be there. */
+  outcome: string | null;
+  /** Most keys an object may have. */
+  maxColumns: number;
+  /** Keys that are called otherwise than their columns, or not looked at. */
+  declared?: DeclaredColumns;
+  /** What its bytes were before they became UTF-8, where they were not. */
+  encoding?: string;
+}
+
+type RecordFault = Omit<Rejection, 'index'>;
+
+const fault = (code: ErrorCode, column: string | null, message: string): RecordFault => ({ code, column, message });
+
+export class JsonDecoder implements Decoder {
+  readonly #readers: readonly ColumnReader[];
+  readonly #known: ReadonlyMap<string, number>;
+  readonly #layout: JsonLayout;
+  /** Per reader: its key. */
+  readonly #keys: readonly string[];
+  readonly #echoed: ReadonlyMap<string, number>;
+  readonly #names: InputNames;
+  /** Keys as people vary them; made for the first key that is unknown. */
+  #spellings: Map<string, string> | null = null;
+  /** Keys that ignoring all others leaves. */
+  readonly #used: ReadonlySet<string>;
+
+  constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
+    this.#readers = readers;
+    this.#names = new InputNames(layout.declared);
+    const echoed = layout.passthrough === '*' ? [] : layout.passthrough;
+    this.#keys = readers.map((r) => this.#names.inInput(r.name));
+    this.#known = new Map(this.#keys.map((key, i) => [key, i]));
+    this.#layout = layout;
+    this.#echoed = new Map(echoed.map((name, i) => [this.#names.inInput(name), i]));
+    this.#used = new Set([...readers.map((r) => r.name), ...echoed]);
+  }
+
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
+    beginBatch(batch, to - from);
+    for (let i = from; i < to; i++) {
+      if (!rejectFaulty(batch, i - from, block.faults[i]!)) this.decodeOne(block, i, i - from, batch);
+    }
+  }
+
+  /** Record `i` of a block into row `row` of a batch under way. */
+  decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
+    const start = block.spans[i * 2]!;
+    const bad = this.#record(Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start), row, batch);
+    if (bad) reject(batch, row, bad.code, bad.column, bad.message);
+  }
+
+  #record(record: Buffer, row: number, batch: ColumnBatch): RecordFault | null {
+    if (!isUtf8(record)) return fault('invalid_utf8', null, notTextMessage(this.#layout.encoding));
+    const text = record.toString('utf8').trim();
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return fault('malformed_json', null, 'the record is not valid JSON');
+    }
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      return fault('not_an_object', null, 'the record is not a JSON object');
+    }
+    const members = membersOf(text);
+    if (members.length > this.#layout.maxColumns) {
+      return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys`);
+    }
+    const wrong = this.#wrongKey(members);
+    // A rejected row keeps what identifies it; all keys together might hide those of the answer.
+    if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);
+    if (wrong) return wrong;
+    const object = value as Record<string, unknown>;
+    for (let c = 0; c < this.#readers.length; c++) {
+      const reader = this.#readers[c]!;
+      const key = this.#keys[c]!;
+      if (!Object.hasOwn(object, key)) {
+        return fault('missing_column', reader.name, 'the column is missing');
+      }
+      const refused = reader.readNative(object[key], batch.columns[c]!, row);
+      if (refused) return fault(refused.code, reader.name, refused.message);
+    }
+    return null;
+  }
+
+  /** Whether an object of these keys would be rejected for one that it has. */
+  refusesKeys(keys: readonly string[]): boolean {
+    return keys.length > this.#layout.maxColumns || this.#wrongKey(keys.map((key) => ({ key, token: '' }))) !== null;
+  }
+
+  #wrongKey(members: readonly JsonToken[]): RecordFault | null {
+    const { passthrough, reserved, outcome } = this.#layout;
+    const seen = new Set<string>();
+    for (const [i, { key }] of members.entries()) {
+      const column = this.#known.get(key);
+      if (seen.has(key)) {
+        return fault(
+          'duplicate_column',
+          column === undefined ? null : this.#readers[column]!.name,
+          'a key occurs twice',
+        );
+      }
+      seen.add(key);
+      if (column !== undefined) continue;
+      const meant = this.#names.meaning(key, this.#used);
+      if (meant === null) continue;
+      if (this.#names.isConstant(meant)) return fault('unexpected_column', meant, CONSTANT_GIVEN);
+      if (meant === outcome) {
+        return fault('outcome_present', meant, 'the outcome is part of the application');
+      }
+      if (passthrough === '*' && reserved.includes(meant)) {
+        return fault('unexpected_column', meant, 'the key has the name of an output field');
+      }
+      if (passthrough !== '*' && !this.#echoed.has(key)) {
+        return fault('unexpected_column', null, this.#unknownKey(key, i + 1));
+      }
+    }
+    return null;
+  }
+
+  /** The key itself may be anything, a value of the input too: its place and the column it is a spelling of stand for it. */
+  #unknownKey(key: string, place: number): string {
+    this.#spellings ??= new Map(this.#keys.map((name) => [simplified(name), name]));
+    const like = this.#spellings.get(simplified(key));
+    const meant = like === undefined ? '' : ` (did you mean ${like}?)`;
+    return `key ${place} of the object is neither a model column nor passed through${meant}`;
+  }
+
+  #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): void {
+    if (this.#layout.passthrough === '*') {
+      const rest = members.flatMap(({ key, token }) => {
+        const meant = this.#known.has(key) ? null : this.#names.meaning(key, this.#used);
+        return meant === null ? [] : [`${JSON.stringify(meant)}:${token}`];
+      });
+      batch.passthrough[0]![row] = rest.join(',');
+      return;
+    }
+    for (const m of members) {
+      const at = this.#echoed.get(m.key);
+      if (at !== undefined) batch.passthrough[at]![row] = m.token;
+    }
+  }
+}

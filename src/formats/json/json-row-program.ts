@@ -1,0 +1,323 @@
+// The function of a row kernel for JSON: emitted for the keys of a stream in the order in which they stand, it reads values in place.
+
+import { QUOTE } from '../../core/ascii.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { WasmFunction } from '../../wasm/function.ts';
+import type { Label } from '../../wasm/type-stack.ts';
+import { POINT } from '../decode/number-bytes.ts';
+import { readNumber } from '../decode/number-program.ts';
+import { type FieldModel, type RowField, RowFrame, type RowPlaces } from '../decode/row-frame.ts';
+import type { RowSyntax } from '../decode/row-kernel.ts';
+import { type RowLocals, VECTOR } from '../decode/row-locals.ts';
+import { findWord, isLong, placeJsonWords, placeTokens, type Words } from '../decode/word-table.ts';
+
+const BACKSLASH = 92;
+const COLON = 58;
+const COMMA = 44;
+const OPEN = 123;
+const CLOSE = 125;
+const ZERO = 48;
+const BLANK = 32;
+/** Bit c for white space c. */
+const SPACES = 0x1_0000_2600n;
+
+/** A member of the objects of a stream. */
+interface JsonMember {
+  /** The key in its quotes, as it usually stands. */
+  key: Buffer;
+  /** Its value is a text of the model, without a list of values. */
+  isText: boolean;
+}
+
+const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'> = {
+  min: -Infinity,
+  max: Infinity,
+  wholeNumbers: false,
+  notation: null,
+};
+
+/**
+ * Objects of JSON. They are plain if they have these keys in this order, as they usually stand, and values without escapes (but
+ * words of a column may have them); nothing in them is nested. `mixed`: columns with values of the other sort, numbers in strings or
+ * words that are numbers.
+ */
+export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
+  let others: Words | null = null;
+  return {
+    name: 'json-row-kernel',
+    between: Math.max(...members.map(({ key }) => key.length)) + VECTOR,
+    words: (arena, reader, encoding) => {
+      others ??= placeJsonWords(arena);
+      return placeTokens(arena, reader, encoding, mixed.has(reader));
+    },
+    program: (fields, places) => new JsonRowProgram({ fields, members, mixed, places, others: others! }).emit(),
+  };
+};
+
+interface JsonRowProgramOptions {
+  fields: readonly RowField[];
+  members: readonly JsonMember[];
+  mixed: ReadonlySet<ColumnReader>;
+  places: RowPlaces;
+  others: Words;
+}
+
+class JsonRowProgram {
+  readonly #frame: RowFrame;
+  readonly #x: RowLocals;
+  readonly #fields: readonly RowField[];
+  readonly #members: readonly JsonMember[];
+  readonly #mixed: ReadonlySet<ColumnReader>;
+  readonly #divisors: number;
+  /** null, true and false. */
+  readonly #others: Words;
+
+  constructor({ fields, members, mixed, places, others }: JsonRowProgramOptions) {
+    this.#frame = new RowFrame(fields, places);
+    this.#x = this.#frame.x;
+    this.#fields = fields;
+    this.#members = members;
+    this.#mixed = mixed;
+    this.#divisors = places.divisors;
+    this.#others = others;
+  }
+
+  emit(): WasmFunction {
+    return this.#frame.emit((slow) => {
+      this.#spaces(slow);
+      this.#expect(OPEN, slow);
+      for (const [k, field] of this.#fields.entries()) {
+        if (k > 0) this.#expect(COMMA, slow);
+        this.#spaces(slow);
+        this.#member(field, this.#members[k]!, slow);
+        this.#spaces(slow);
+      }
+      this.#expect(CLOSE, slow);
+      this.#toEnd(slow);
+    });
+  }
+
+  /** Reads the member that begins at p; p = behind its value. */
+  #member(field: RowField, member: JsonMember, slow: Label): void {
+    const { f, p, q, quoted } = this.#x;
+    this.#key(member.key, slow);
+    this.#spaces(slow);
+    this.#expect(COLON, slow);
+    this.#spaces(slow);
+    if (field.model?.reader.kind === 'number') this.#number(field.model, slow);
+    else if (field.model) this.#word(field.model, slow);
+    else if (member.isText) this.#text(slow);
+    else this.#anything(slow);
+    this.#frame.storeSpans(field);
+    f.get(q);
+    // A text ends before its quote, as words do; what is passed through has it.
+    if (field.model || member.isText) f.get(quoted).op('i32.add');
+    f.set(p);
+  }
+
+  /** Takes the byte at p, which has to be this one. */
+  #expect(byte: number, slow: Label): void {
+    const { f, p } = this.#x;
+    this.#x.byte().i32(byte).op('i32.ne').leaveIf(slow);
+    f.bump(p, 1);
+  }
+
+  /** Declines the row if c, at most 32, is no white space. */
+  #isSpace(slow: Label): void {
+    const { f, c } = this.#x;
+    f.i64(SPACES).get(c).op('i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1).op('i32.and', 'i32.eqz');
+    f.leaveIf(slow);
+  }
+
+  /** p = the next byte that is no white space. Behind the bytes of a run a NUL stands at the latest at the end of the memory. */
+  #spaces(slow: Label): void {
+    const { f, p, c } = this.#x;
+    f.block('space', (done) => {
+      f.repeat(
+        () => {
+          this.#x.byte().tee(c).i32(BLANK).op('i32.gt_u').leaveIf(done);
+          this.#isSpace(slow);
+          f.bump(p, 1);
+        },
+        () => f.i32(1),
+      );
+    });
+  }
+
+  /** Nothing but white space up to the end of the record, where p has to stop. */
+  #toEnd(slow: Label): void {
+    const { f, p, c, end } = this.#x;
+    f.block('ended', (ended) => {
+      f.repeat(
+        () => {
+          f.get(p, end).op('i32.ge_u').leaveIf(ended);
+          this.#x.byte().tee(c).i32(BLANK).op('i32.gt_u').leaveIf(slow);
+          this.#isSpace(slow);
+          f.bump(p, 1);
+        },
+        () => f.i32(1),
+      );
+    });
+    f.get(p, end).op('i32.ne').leaveIf(slow);
+  }
+
+  /** Takes the key, compared a vector at a time; the last one ends with the key, or is cut off behind it. */
+  #key(key: Buffer, slow: Label): void {
+    const { f, p } = this.#x;
+    for (let at = 0; at < key.length; at += VECTOR) {
+      const from = key.length < VECTOR ? 0 : Math.min(at, key.length - VECTOR);
+      const part = Buffer.alloc(VECTOR);
+      key.copy(part, 0, from);
+      const length = Math.min(VECTOR, key.length);
+      f.get(p).memory('v128.load', from).shorts(...shortsOf(part)).op('v128.xor'); // biome-ignore format: one line
+      if (length < VECTOR) f.shorts(...shortsOf(Buffer.alloc(VECTOR).fill(255, 0, length))).op('v128.and');
+      f.op('v128.any_true').leaveIf(slow);
+    }
+    f.bump(p, key.length);
+  }
+
+  /**
+   * q = end of the token that begins at p: the closing quote of a string (`quoted` is 1 then), else what may follow a value; `head`:
+   * its first 16 bytes, unless it may be `long`. A token that is too long is declined.
+   */
+  #token(long: boolean, slow: Label): void {
+    const { f, p, q, c, end, head, quoted } = this.#x;
+    const look = (): void => {
+      f.get(q).memory('v128.load').set(head).get(quoted);
+      f.when(
+        () => f.get(head).bytes(QUOTE).op('i8x16.eq', 'i8x16.bitmask'),
+        () => {
+          f.get(head).bytes(COMMA).op('i8x16.eq').get(head).bytes(CLOSE).op('i8x16.eq', 'v128.or');
+          f.bytes(BLANK + 1).get(head).op('i8x16.gt_u', 'v128.or', 'i8x16.bitmask'); // biome-ignore format: one line
+        },
+        'i32',
+      ).set(c);
+    };
+    this.#x.byte().i32(QUOTE).op('i32.eq').set(quoted);
+    f.get(p).set(q);
+    look();
+    // The quote that opens it is no end.
+    f.get(c).i32(-1).get(quoted).op('i32.xor', 'i32.and').set(c);
+    if (long) {
+      f.block('found', (found) => {
+        f.repeat(
+          () => {
+            f.get(c).leaveIf(found);
+            f.bump(q, VECTOR);
+            look();
+          },
+          () => f.get(q, end).op('i32.lt_u'),
+        );
+      });
+    }
+    f.get(c).op('i32.eqz').leaveIf(slow);
+    f.get(q, c).op('i32.ctz', 'i32.add').set(q);
+  }
+
+  #number(model: FieldModel, slow: Label): void {
+    const { f, p, quoted } = this.#x;
+    const { reader, words } = model;
+    const divisors = this.#divisors;
+    this.#token(words !== null && isLong(words.longest), slow);
+    f.block(`number ${reader.name}`, (done) => {
+      const store = (): void => {
+        this.#frame.storeNumber(model);
+        f.leave(done);
+      };
+      f.block('none', (none) => {
+        f.get(quoted).leaveIf(none);
+        // A number that stands for a missing value may be any.
+        if (reader.nullNumbers.size > 0) f.leave(none);
+        else {
+          readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow });
+          this.#grammar(slow);
+          store();
+        }
+      });
+      f.block('unknown', (unknown) => {
+        if (!words) f.leave(unknown);
+        else {
+          findWord(this.#x, words, unknown);
+          this.#frame.storeMissingNumber(model);
+          f.leave(done);
+        }
+      });
+      if (!this.#mixed.has(reader)) f.leave(slow);
+      else {
+        f.get(quoted).op('i32.eqz').leaveIf(slow).bump(p, 1);
+        readNumber(this.#x, { reader, divisors, none: slow, slow });
+        store();
+      }
+    });
+  }
+
+  /** Declines a number of decimals that is none of JSON: with a plus, a needless zero in front, or a point at either end. */
+  #grammar(slow: Label): void {
+    const { f, p, q, negative, at } = this.#x;
+    f.get(p, negative).op('i32.add').tee(at).memory('i32.load8_u').i32(ZERO).op('i32.sub').i32(10).op('i32.ge_u');
+    f.get(q).i32(1).op('i32.sub').memory('i32.load8_u').i32(POINT).op('i32.eq', 'i32.or');
+    f.get(at).memory('i32.load8_u').i32(ZERO).op('i32.eq');
+    f.get(at).memory('i32.load8_u', 1).i32(ZERO).op('i32.sub').i32(10).op('i32.lt_u', 'i32.and', 'i32.or').leaveIf(slow); // biome-ignore format: one line
+  }
+
+  #word(model: FieldModel, slow: Label): void {
+    if (!model.words) {
+      this.#x.f.leave(slow);
+      return;
+    }
+    this.#token(isLong(model.words.longest), slow);
+    findWord(this.#x, model.words, slow);
+    this.#frame.storeWord(model);
+  }
+
+  /** A string without escapes: p..q-1 is its text. */
+  #text(slow: Label): void {
+    const { f, p, q, quoted } = this.#x;
+    this.#expect(QUOTE, slow);
+    f.get(p).set(q).i32(1).set(quoted);
+    this.#string(slow);
+  }
+
+  /** q = the closing quote of a string without escapes whose text begins at q. */
+  #string(slow: Label): void {
+    const { f, q, c, end, head } = this.#x;
+    f.block('closed', (closed) => {
+      f.repeat(
+        () => {
+          f.get(q).memory('v128.load').tee(head).bytes(QUOTE).op('i8x16.eq');
+          f.get(head).bytes(BACKSLASH).op('i8x16.eq', 'v128.or').bytes(BLANK).get(head).op('i8x16.gt_u', 'v128.or');
+          f.op('i8x16.bitmask').tee(c).leaveIf(closed);
+          f.bump(q, VECTOR);
+        },
+        () => f.get(q, end).op('i32.lt_u'),
+      );
+    });
+    f.get(c).op('i32.eqz').leaveIf(slow);
+    f.get(q, c).op('i32.ctz', 'i32.add').tee(q).memory('i32.load8_u').i32(QUOTE).op('i32.ne').leaveIf(slow);
+  }
+
+  /** A value that the model does not know: p..q-1 is its token. */
+  #anything(slow: Label): void {
+    const { f, p, q } = this.#x;
+    f.block('taken', (taken) => {
+      this.#x.byte().i32(QUOTE).op('i32.eq');
+      f.when(() => {
+        f.get(p).i32(1).op('i32.add').set(q);
+        this.#string(slow);
+        f.bump(q, 1).leave(taken);
+      });
+      this.#token(false, slow);
+      f.block('none', (none) => {
+        readNumber(this.#x, { reader: ANY_NUMBER, divisors: this.#divisors, none, slow });
+        this.#grammar(slow);
+        f.leave(taken);
+      });
+      findWord(this.#x, this.#others, slow);
+    });
+  }
+}
+
+const numberRules = ({ min, max, wholeNumbers }: ColumnReader) => ({ min, max, wholeNumbers });
+
+const shortsOf = (bytes: Buffer): number[] =>
+  Array.from({ length: bytes.length / 2 }, (_, i) => bytes.readInt16LE(i * 2));

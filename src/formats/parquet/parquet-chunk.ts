@@ -1,0 +1,284 @@
+// One column of a row group as a chunk of a Parquet file: a dictionary where it saves half, one data page (version 2), statistics.
+// Source: Encodings.md and parquet.thrift of the Parquet format; pages are as hyparquet-writer makes them of plain arrays.
+import { ByteWriter } from 'hyparquet-writer';
+import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
+import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
+import type { ParquetWriter } from 'hyparquet-writer/src/parquet-writer.js';
+import { snappyCompress } from 'hyparquet-writer/src/snappy.js';
+import type { Cells } from '../columns/column-frames.ts';
+import {
+  bitsOf,
+  compareBytes,
+  type HeldColumn,
+  type OutputColumn,
+  type PresentTexts,
+  presentCells,
+  presentTexts,
+} from '../columns/held-table.ts';
+
+type ColumnChunk = ParquetWriter['row_groups'][number]['columns'][number];
+type ChunkMetadata = NonNullable<ColumnChunk['meta_data']>;
+type Bound = number | boolean | Uint8Array;
+type Encoding = 'PLAIN' | 'RLE_DICTIONARY';
+
+const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'BYTE_ARRAY', boolean: 'BOOLEAN' } as const;
+const CODEC = 'SNAPPY';
+/** Values that are looked at before a dictionary is begun. */
+const SAMPLE = 1000;
+/** In front of a text. */
+const LENGTH_BYTES = 4;
+
+/** Values of a chunk as they are written. */
+interface Encoded {
+  encoding: Encoding;
+  values: Uint8Array;
+  /** null: none. */
+  dictionary: { bytes: Uint8Array; words: number } | null;
+  /** null: there is no value. */
+  bounds: { least: Bound; most: Bound } | null;
+}
+
+/** Appends the chunk. At least one row. */
+export function writeChunk(writer: ByteWriter, held: HeldColumn): ColumnChunk {
+  const { column, rows, nulls } = held;
+  const encoded = encodedOf(held);
+  const start = writer.offset;
+  const count = new SizeCount(writer);
+  const encodings: Encoding[] = [];
+  const stats: NonNullable<ChunkMetadata['encoding_stats']> = [];
+  let dictionaryAt: bigint | undefined;
+  if (encoded.dictionary) {
+    const { bytes, words } = encoded.dictionary;
+    dictionaryAt = BigInt(writer.offset);
+    count.page('DICTIONARY_PAGE', new Uint8Array(0), bytes, {
+      dictionary_page_header: { num_values: words, encoding: 'PLAIN' },
+    });
+    encodings.push('PLAIN');
+    stats.push({ page_type: 'DICTIONARY_PAGE', encoding: 'PLAIN', count: 1 });
+  }
+  const levels = new ByteWriter();
+  writeRleBitPackedHybrid(levels, held.valid.subarray(0, rows), 1);
+  const dataAt = BigInt(writer.offset);
+  count.page('DATA_PAGE_V2', levels.getBytes(), encoded.values, {
+    data_page_header_v2: {
+      num_values: rows,
+      num_nulls: nulls,
+      num_rows: rows,
+      encoding: encoded.encoding,
+      definition_levels_byte_length: levels.offset,
+      repetition_levels_byte_length: 0,
+      is_compressed: true,
+    },
+  });
+  encodings.push(encoded.encoding);
+  stats.push({ page_type: 'DATA_PAGE_V2', encoding: encoded.encoding, count: 1 });
+  const metadata: ChunkMetadata = {
+    type: TYPES[column.kind],
+    encodings,
+    path_in_schema: [column.name],
+    codec: CODEC,
+    num_values: BigInt(rows),
+    total_compressed_size: BigInt(writer.offset - start),
+    total_uncompressed_size: BigInt(count.uncompressed),
+    data_page_offset: dataAt,
+    statistics: statisticsOf(column, nulls, encoded),
+    encoding_stats: stats,
+  };
+  if (dictionaryAt !== undefined) metadata.dictionary_page_offset = dictionaryAt;
+  return { meta_data: metadata, file_offset: BigInt(start) };
+}
+
+type PageHeader = Parameters<typeof writePageHeader>[1];
+
+/** Writes pages and counts what they would be without compression. */
+class SizeCount {
+  readonly #writer: ByteWriter;
+  uncompressed = 0;
+
+  constructor(writer: ByteWriter) {
+    this.#writer = writer;
+  }
+
+  /** `levels` are never compressed. */
+  page(type: PageHeader['type'], levels: Uint8Array, bytes: Uint8Array, header: Partial<PageHeader>): void {
+    const writer = this.#writer;
+    const compressed = snappyCompress(bytes);
+    const before = writer.offset;
+    writePageHeader(writer, {
+      type,
+      uncompressed_page_size: levels.length + bytes.length,
+      compressed_page_size: levels.length + compressed.length,
+      ...header,
+    });
+    this.uncompressed += writer.offset - before + levels.length + bytes.length;
+    writer.appendBytes(levels);
+    writer.appendBytes(compressed);
+  }
+}
+
+function statisticsOf(
+  { kind }: OutputColumn,
+  nulls: number,
+  { bounds }: Encoded,
+): NonNullable<ChunkMetadata['statistics']> {
+  const statistics = {
+    null_count: BigInt(nulls),
+    // There is no NaN: such a score is an error.
+    ...(kind === 'number' ? { nan_count: 0n } : {}),
+  };
+  if (bounds === null) return statistics;
+  // The format wants these signs of zero.
+  return {
+    ...statistics,
+    min_value: bounds.least === 0 ? -0 : bounds.least,
+    max_value: bounds.most === 0 ? 0 : bounds.most,
+  };
+}
+
+function encodedOf(held: HeldColumn): Encoded {
+  const { column } = held;
+  if (column.words) return encodedWords(presentCells(held) as Int32Array, column.words);
+  if (column.kind === 'text') return encodedTexts(presentTexts(held));
+  const cells = presentCells(held);
+  return column.kind === 'boolean' ? encodedFlags(cells as Uint8Array) : encodedNumbers(cells);
+}
+
+/** Which entry of a dictionary each value is, behind the bits of one. */
+function dictionaryCodes(codes: Int32Array, words: number): Uint8Array {
+  const out = new ByteWriter();
+  const width = Math.max(1, Math.ceil(Math.log2(words)));
+  out.appendUint8(width);
+  writeRleBitPackedHybrid(out, codes, width);
+  return out.getBytes();
+}
+
+/** Bits, not runs: fastparquet cannot read runs of a column with nulls. */
+function encodedFlags(flags: Uint8Array): Encoded {
+  const bounds = flags.length === 0 ? null : { least: !flags.includes(0), most: flags.includes(1) };
+  return { encoding: 'PLAIN', values: bitsOf(flags, flags.length), dictionary: null, bounds };
+}
+
+function encodedNumbers(cells: Cells): Encoded {
+  let [least, most] = [Infinity, -Infinity];
+  for (let i = 0; i < cells.length; i++) {
+    const cell = cells[i]!;
+    if (cell < least) least = cell;
+    if (cell > most) most = cell;
+  }
+  const bounds = cells.length === 0 ? null : { least, most };
+  const found = dictionaryOf(cells.length, (i) => cells[i]!);
+  const size = cells.BYTES_PER_ELEMENT;
+  if (found && pays(found, found.entries.length * size, cells.length * size)) {
+    const entries = cells instanceof Int32Array ? Int32Array.from(found.entries) : Float64Array.from(found.entries);
+    return dictionaryEncoded(found.codes, bytesOf(entries), found.entries.length, bounds);
+  }
+  return { encoding: 'PLAIN', values: bytesOf(cells), dictionary: null, bounds };
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Cells): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
+const dictionaryEncoded = (
+  codes: Int32Array,
+  bytes: Uint8Array,
+  words: number,
+  bounds: Encoded['bounds'],
+): Encoded => ({
+  encoding: 'RLE_DICTIONARY',
+  values: dictionaryCodes(codes, words),
+  dictionary: { bytes, words },
+  bounds,
+});
+
+/** Texts that are known before: those that are there, in the order of the words. */
+function encodedWords(cells: Int32Array, words: readonly string[]): Encoded {
+  const codes = new Int32Array(words.length);
+  for (let i = 0; i < cells.length; i++) codes[cells[i]!] = 1;
+  const used: Buffer[] = [];
+  for (let w = 0; w < words.length; w++) {
+    if (codes[w] === 1) codes[w] = used.push(Buffer.from(words[w]!)) - 1;
+  }
+  if (used.length === 0) return { encoding: 'PLAIN', values: new Uint8Array(0), dictionary: null, bounds: null };
+  const sorted = used.toSorted(Buffer.compare);
+  const bounds = { least: sorted[0]!, most: sorted.at(-1)! };
+  const own = cells.map((cell) => codes[cell]!);
+  return dictionaryEncoded(own, lengthsAndTexts(used), used.length, bounds);
+}
+
+function lengthsAndTexts(texts: readonly Buffer[]): Uint8Array {
+  const out = new ByteWriter();
+  for (const text of texts) {
+    out.appendUint32(text.length);
+    out.appendBytes(text);
+  }
+  return out.getBytes();
+}
+
+function encodedTexts(texts: PresentTexts): Encoded {
+  const { bytes, starts, ends } = texts;
+  const count = starts.length;
+  let [least, most] = [0, 0];
+  let size = 0;
+  for (let i = 0; i < count; i++) {
+    const [from, to] = [starts[i]!, ends[i]!];
+    size += to - from + LENGTH_BYTES;
+    if (compareBytes(bytes, from, to, starts[least]!, ends[least]!) < 0) least = i;
+    if (compareBytes(bytes, from, to, starts[most]!, ends[most]!) > 0) most = i;
+  }
+  // A text of its bytes is a key as good as the text itself.
+  const keyOf = (i: number): string => bytes.toString('latin1', starts[i]!, ends[i]!);
+  const copy = (i: number): Buffer => Buffer.from(bytes.subarray(starts[i]!, ends[i]!));
+  const bounds = count === 0 ? null : { least: copy(least), most: copy(most) };
+  const found = dictionaryOf(count, keyOf);
+  const words = found?.entries.map((key) => Buffer.from(key, 'latin1')) ?? [];
+  const wordBytes = words.reduce((sum, word) => sum + word.length + LENGTH_BYTES, 0);
+  if (found && pays(found, wordBytes, size)) {
+    return dictionaryEncoded(found.codes, lengthsAndTexts(words), words.length, bounds);
+  }
+  return { encoding: 'PLAIN', values: plainTexts(texts, size), dictionary: null, bounds };
+}
+
+function plainTexts({ bytes, starts, ends }: PresentTexts, size: number): Uint8Array {
+  const out = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (let i = 0; i < starts.length; i++) {
+    const [from, to] = [starts[i]!, ends[i]!];
+    at = out.writeInt32LE(to - from, at);
+    if (to - from > 64) at += bytes.copy(out, at, from, to);
+    else for (let b = from; b < to; b++) out[at++] = bytes[b]!;
+  }
+  return out;
+}
+
+interface Dictionary<Key> {
+  entries: Key[];
+  /** Of each value. */
+  codes: Int32Array;
+}
+
+/** The values that differ, in the order they come; null: more than half of them do. */
+function dictionaryOf<Key extends string | number>(count: number, keyOf: (i: number) => Key): Dictionary<Key> | null {
+  const sample = new Set<Key>();
+  const looked = Math.min(count, SAMPLE);
+  for (let i = 0; i < looked; i++) sample.add(keyOf(Math.floor((i * count) / looked)));
+  if (looked === 0 || sample.size * 2 > looked) return null;
+  const known = new Map<Key, number>();
+  const codes = new Int32Array(count);
+  for (let i = 0; i < count; i++) {
+    const key = keyOf(i);
+    let code = known.get(key);
+    if (code === undefined) {
+      code = known.size;
+      if (code * 2 >= count) return null;
+      known.set(key, code);
+    }
+    codes[i] = code;
+  }
+  return { entries: [...known.keys()], codes };
+}
+
+/** Whether a dictionary and its codes take at most half of the bytes that values one by one do. */
+function pays({ entries, codes }: Dictionary<unknown>, dictionaryBytes: number, plainBytes: number): boolean {
+  const width = Math.max(1, Math.ceil(Math.log2(entries.length)));
+  return 2 * (dictionaryBytes + Math.ceil((codes.length * width) / 8)) <= plainBytes;
+}

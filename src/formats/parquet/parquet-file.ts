@@ -1,0 +1,276 @@
+// A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
+
+import { type FileHandle, open } from 'node:fs/promises';
+import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
+import type { ValueKind } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-system.ts';
+import type { ByteSource } from '../../io/source/byte-source.ts';
+import { batchRows, type ColumnSource, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
+import type { GroupEnd } from '../columns/table-format.ts';
+import { TableBudget } from '../columns/table-limits.ts';
+import { ParquetColumn } from './parquet-column.ts';
+import { type ChunkPlace, type Decompressors, HeldPages, PageReader, type RandomAccess } from './parquet-pages.ts';
+import { kindOfElement } from './parquet-types.ts';
+import { checkThrift } from './thrift-check.ts';
+
+interface RowGroup {
+  rows: number;
+  /** Where its first byte lies in the file. */
+  byte: number;
+  /** As stored. */
+  bytes: number;
+}
+
+/** One end for all rows where the groups do not lie in order. */
+function groupEnds(groups: readonly RowGroup[], from: number, to: number): GroupEnd[] {
+  const ends = groups.map(({ rows, byte, bytes }, i) => ({ rows, end: groups[i + 1]?.byte ?? byte + bytes }));
+  const isOrdered = groups.every(({ byte, bytes }, i) => byte + bytes <= ends[i]!.end && bytes > 0);
+  const own = ends.slice(from, to);
+  if (isOrdered) return own;
+  const rows = own.reduce((sum, group) => sum + group.rows, 0);
+  return rows === 0 ? [] : [{ rows, end: Math.max(...groups.slice(from, to).map((g) => g.byte + g.bytes)) }];
+}
+
+interface ParquetOptions {
+  /** Row groups from 0, `to` exclusive. Default: all. */
+  groups?: { from: number; to: number } | undefined;
+  /** Told of the bytes of every page that has been read, as stored. */
+  onRead?: (bytes: number) => void;
+  /** Columns that nobody looks at: they may be nested. */
+  ignored?: (name: string) => boolean;
+  /** Default: no limit but that of the text of a row. */
+  budget?: TableBudget | undefined;
+}
+
+/** Packings that Node and hyparquet undo; others need more code. */
+const USUAL_CODECS = new Set(['UNCOMPRESSED', 'SNAPPY', 'ZSTD', 'GZIP']);
+
+/** Bytes all columns together read ahead, and bounds of a single one. */
+const AHEAD_BYTES = 16 * 1024 * 1024;
+const LEAST_AHEAD = 16 * 1024;
+/** Where each read is a request, more is read by one. */
+const MOST_AHEAD = { near: 64 * 1024, far: 1024 * 1024 };
+
+/** Bytes of the end of a file that usually hold the footer, those behind its length, and their last ones ("PAR1"). */
+const TAIL_BYTES = 512 * 1024;
+const FOOTER_END = 8;
+const MAGIC = 0x31524150;
+/** Larger footers are refused: some 100,000 column chunks. */
+const MOST_FOOTER_BYTES = 64 * 1024 * 1024;
+
+type Group = FileMetaData['row_groups'][number];
+
+/** A file of this machine. `close` it. @throws SluiceError input_not_found */
+export async function openRandomAccess(path: string): Promise<RandomAccess & { close(): Promise<void> }> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, 'r');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${path} cannot be opened`, { cause });
+  }
+  const { size } = await handle.stat();
+  return {
+    name: path,
+    byteLength: size,
+    read: async (target, position) => {
+      for (let filled = 0; filled < target.length; ) {
+        const { bytesRead } = await handle
+          .read(target, filled, target.length - filled, position + filled)
+          .catch((cause: unknown) => {
+            throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
+          });
+        if (bytesRead === 0) throw new SluiceError('input_changed', `${path} became shorter while it was read`);
+        filled += bytesRead;
+      }
+    },
+    close: () => handle.close(),
+  };
+}
+
+/** Random access to an object. `byteLength`: of the whole. */
+export const slicedAccess = (
+  name: string,
+  byteLength: number,
+  slice: NonNullable<ByteSource['slice']>,
+): RandomAccess => ({
+  name,
+  byteLength,
+  read: async (target, position) => target.set(await slice(position, position + target.length)),
+});
+
+/** @throws SluiceError truncated_input: it is no whole Parquet file */
+export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
+  return (await metadataOf(file)).row_groups.map(groupOf);
+}
+
+function groupOf({ columns, num_rows }: Group): RowGroup {
+  const of = columns.flatMap(({ meta_data: data }) => (data ? [data] : []));
+  return {
+    rows: Number(num_rows),
+    byte: Math.min(...of.map((c) => Number(c.dictionary_page_offset ?? c.data_page_offset))),
+    bytes: of.reduce((sum, c) => sum + Number(c.total_compressed_size), 0),
+  };
+}
+
+async function metadataOf(file: RandomAccess): Promise<FileMetaData> {
+  try {
+    const tail = await lastBytes(file, Math.min(file.byteLength, TAIL_BYTES));
+    const view = new DataView(tail);
+    if (tail.byteLength < FOOTER_END || view.getUint32(tail.byteLength - 4, true) !== MAGIC)
+      throw new Error('it does not end with PAR1');
+    const length = view.getUint32(tail.byteLength - FOOTER_END, true) + FOOTER_END;
+    if (length > file.byteLength) throw new Error('its footer is longer than the file');
+    if (length > MOST_FOOTER_BYTES)
+      throw new SluiceError('limit_exceeded', `${file.name}: its footer has more than ${MOST_FOOTER_BYTES} bytes`);
+    const footer = length <= tail.byteLength ? tail.slice(tail.byteLength - length) : await lastBytes(file, length);
+    checkThrift(new Uint8Array(footer, 0, length - FOOTER_END), 0);
+    return parquetMetadata(footer);
+  } catch (cause) {
+    throw broken(file.name, cause);
+  }
+}
+
+async function lastBytes(file: RandomAccess, count: number): Promise<ArrayBuffer> {
+  const bytes = new Uint8Array(count);
+  await file.read(bytes, file.byteLength - count);
+  return bytes.buffer;
+}
+
+function broken(name: string, cause: unknown): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  const why = cause instanceof Error ? cause.message : cause;
+  return new SluiceError('truncated_input', `${name} is not a complete Parquet file: ${why}`, { cause });
+}
+
+/**
+ * Opens a Parquet file. `far`: each read is a request to somebody else.
+ * @throws SluiceError truncated_input | header_mismatch: a column is nested
+ */
+export async function openParquet(file: RandomAccess, options: ParquetOptions, far = false): Promise<ParquetTable> {
+  const metadata = await metadataOf(file);
+  const { from = 0, to = Infinity } = options.groups ?? {};
+  const groups = metadata.row_groups.filter((_, i) => i >= from && i < to);
+  const codecs = groups.flatMap(({ columns }) => columns.map(({ meta_data: data }) => data?.codec ?? ''));
+  const decompressors = codecs.every((codec) => USUAL_CODECS.has(codec))
+    ? {}
+    : ((await import('hyparquet-compressors')).compressors as Decompressors);
+  try {
+    const ends = groupEnds(metadata.row_groups.map(groupOf), from, to);
+    return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, ends, decompressors, far });
+  } catch (cause) {
+    // The schema is none, or an annotation does not fit the type of its column.
+    throw broken(file.name, cause);
+  }
+}
+
+interface TableParts extends Omit<ParquetOptions, 'groups'> {
+  tree: SchemaTree;
+  groups: readonly Group[];
+  ends: readonly GroupEnd[];
+  decompressors: Decompressors;
+  far: boolean;
+}
+
+class ParquetTable implements ColumnSource {
+  readonly names: readonly string[];
+  readonly kinds: readonly ValueKind[];
+  readonly recordBytes: number;
+  readonly ends: readonly GroupEnd[];
+  readonly #budget: TableBudget;
+  readonly #name: string;
+  readonly #columns: readonly ParquetColumn[];
+  readonly #groups: readonly Group[];
+  readonly #onRead: (bytes: number) => void;
+  #group = 0;
+  /** Rows of the group at hand that are not read. */
+  #left = 0;
+  /** Bytes of it that were told of. */
+  #told = 0;
+
+  constructor(file: RandomAccess, parts: TableParts) {
+    const { tree, groups, ends, decompressors, far, onRead, ignored, budget = new TableBudget() } = parts;
+    const leaves = tree.children.filter((child) => !isNested(child) || !ignored?.(child.element.name));
+    const nested = leaves.find(isNested);
+    if (nested) throw nestedColumn(file.name, nested.element.name);
+    budget.checkColumns(leaves.length);
+    this.#budget = budget;
+    this.recordBytes = budget.recordBytes;
+    this.names = leaves.map(({ element }) => element.name);
+    this.kinds = leaves.map(({ element }) => kindOfElement(element));
+    this.#name = file.name;
+    this.#groups = groups;
+    this.ends = ends;
+    this.#onRead = onRead ?? (() => {});
+    const ahead = Math.max(LEAST_AHEAD, Math.floor(AHEAD_BYTES / Math.max(1, leaves.length)));
+    const windowBytes = Math.min(ahead, far ? MOST_AHEAD.far : MOST_AHEAD.near);
+    const keys = keysOf(this.names);
+    const rows = batchRows(leaves.length);
+    const held = new HeldPages();
+    this.#columns = leaves.map(({ element }, i) => {
+      const pages = new PageReader(file, decompressors, windowBytes, held);
+      return new ParquetColumn(element, keys[i]!, { pages, rows, recordBytes: this.recordBytes, budget });
+    });
+  }
+
+  readForModel(names: ReadonlySet<string>): void {
+    for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
+  }
+
+  async next(batch: LineBatch): Promise<boolean> {
+    try {
+      while (this.#left === 0) {
+        if (this.#group === this.#groups.length) return false;
+        this.#begin(this.#groups[this.#group++]!);
+      }
+      await Promise.all(this.#columns.map((column) => (column.left === 0 ? this.#load(column) : null)));
+      let rows = Math.min(batch.capacity, this.#left);
+      for (const { left } of this.#columns) rows = Math.min(rows, left);
+      rows = fitRows(this.#columns, rows);
+      batch.marks.begin(rows, this.recordBytes);
+      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+      batch.rows = rows;
+      this.#left -= rows;
+      if (this.#left === 0) this.#tell(groupOf(this.#groups[this.#group - 1]!).bytes - this.#told);
+      return true;
+    } catch (cause) {
+      throw broken(this.#name, cause);
+    }
+  }
+
+  #begin(group: Group): void {
+    this.#left = Number(group.num_rows);
+    if (!(Number.isSafeInteger(this.#left) && this.#left >= 0)) throw new Error('a row group has no number of rows');
+    this.#budget.addRows(this.#left);
+    this.#told = 0;
+    const byName = new Map(group.columns.map((column) => [column.meta_data?.path_in_schema.join('.'), column]));
+    this.names.forEach((name, i) => {
+      const data = byName.get(name)?.meta_data;
+      if (!data) throw new Error('a row group lacks a column');
+      this.#columns[i]!.begin(placeOf(data));
+    });
+  }
+
+  async #load(column: ParquetColumn): Promise<void> {
+    this.#tell(await column.load());
+  }
+
+  #tell(bytes: number): void {
+    this.#told += bytes;
+    this.#onRead(bytes);
+  }
+}
+
+function placeOf(data: NonNullable<Group['columns'][number]['meta_data']>): ChunkPlace {
+  const pages = Number(data.data_page_offset);
+  const words = data.dictionary_page_offset === undefined ? 0 : Number(data.dictionary_page_offset);
+  // Some writers say 0 where there is no dictionary.
+  const from = words > 0 ? Math.min(words, pages) : pages;
+  return { codec: data.codec, from, to: from + Number(data.total_compressed_size) };
+}
+
+const isNested = ({ children, element }: SchemaTree): boolean =>
+  children.length > 0 || element.repetition_type === 'REPEATED' || element.num_children !== undefined;
+
+const nestedColumn = (file: string, column: string): SluiceError =>
+  new SluiceError('header_mismatch', `${file}: the column ${column} is nested; flatten it, or declare it as ignored`);

@@ -1,0 +1,117 @@
+// Predictions as Protobuf messages; the .proto file follows the list of the fields of a prediction.
+
+import protobuf from 'protobufjs';
+import { parseExact } from '../../core/exact-json.ts';
+import { FIRST_MESSAGE, headOf } from '../schemas/framing.ts';
+import {
+  asDouble,
+  asDoubles,
+  isNothing,
+  MODEL_KEYS,
+  NAMESPACE,
+  PredictionParts,
+  type PredictionSchemaOptions,
+  passed,
+  passthroughFields,
+  RECORD_NAME,
+  type SchemaField,
+  schemaId,
+  snake,
+} from '../schemas/prediction-schema.ts';
+import type { SchemaRegistry } from '../schemas/schema-registry.ts';
+import type { ValueEncoder } from '../schemas/value-codec.ts';
+
+/** Numbers of fields: those of a prediction from here on in the order of the list, which only grows at its end. */
+const FIRST_FIELD = 10;
+const PASSTHROUGH_FIELD = 9;
+/** Columns passed through by name follow the list of the settings: who changes it changes the schema. */
+const FIRST_NAMED_FIELD = 100;
+
+/** Type of each kind, and what becomes of its value in JSON. */
+const KINDS: Readonly<Record<SchemaField['kind'], { type: string; of: (value: unknown) => unknown }>> = {
+  integer: { type: 'optional int64', of: (v) => v },
+  number: { type: 'optional double', of: asDouble },
+  text: { type: 'optional string', of: (v) => v },
+  class: { type: 'Value', of: taggedValue },
+  numbers: { type: 'map<string, double>', of: asDoubles },
+  json: { type: 'optional string', of: (v) => JSON.stringify(v) },
+  error: { type: 'Error', of: (v) => v },
+};
+
+function taggedValue(value: unknown): object {
+  const found = passed(value);
+  if (!found) return {};
+  const [kind, inner] = Object.entries(found)[0]! as [string, unknown];
+  return { [`${kind}_value`]: inner };
+}
+
+/** The same for every model, so that a new version of one needs no new schema; fields of their own for columns that are named. */
+export function protoOfPredictions(options: PredictionSchemaOptions): string {
+  const lines = [
+    'syntax = "proto3";',
+    `package ${NAMESPACE};`,
+    '',
+    `message ${RECORD_NAME} {`,
+    ...MODEL_KEYS.map((key, i) => `  string ${snake(key)} = ${i + 1};`),
+    '  // Columns outside the model, where they are not named one by one.',
+    `  map<string, Value> passthrough = ${PASSTHROUGH_FIELD};`,
+    ...options.fields.map(
+      ({ key, kind, description }, i) =>
+        `  // ${description}\n  ${KINDS[kind].type} ${snake(key)} = ${FIRST_FIELD + i};`,
+    ),
+    ...passthroughFields(options).map(({ name }, i) => `  Value ${name} = ${FIRST_NAMED_FIELD + i};`),
+    '}',
+    '',
+    'message Value {',
+    '  oneof kind {',
+    '    bool boolean_value = 1;',
+    '    int64 long_value = 2;',
+    '    double double_value = 3;',
+    '    string string_value = 4;',
+    '  }',
+    '}',
+    '',
+    'message Error {',
+    '  string code = 1;',
+    '  optional string column = 2;',
+    '  string message = 3;',
+    '}',
+    '',
+  ];
+  return lines.join('\n');
+}
+
+class ProtobufEncoder implements ValueEncoder {
+  readonly #type: protobuf.Type;
+  readonly #head: Buffer;
+  readonly #parts: PredictionParts;
+
+  constructor(proto: string, id: number, options: PredictionSchemaOptions) {
+    this.#type = protobuf.parse(proto, { keepCase: true }).root.lookupType(`${NAMESPACE}.${RECORD_NAME}`);
+    this.#parts = new PredictionParts(options);
+    this.#head = Buffer.concat([headOf(id), FIRST_MESSAGE]);
+  }
+
+  encode(json: Buffer, p = parseExact(json)): Buffer {
+    const message: Record<string, unknown> = {};
+    for (const key of MODEL_KEYS) message[snake(key)] = p[key] ?? '';
+    for (const { key, kind } of this.#parts.fields) {
+      if (!isNothing(p[key])) message[snake(key)] = KINDS[kind].of(p[key]);
+    }
+    for (const { column, name } of this.#parts.named) {
+      if (!isNothing(p[column])) message[name] = taggedValue(p[column]);
+    }
+    const rest = this.#parts.rest(p).filter(([, value]) => !isNothing(value));
+    message.passthrough = Object.fromEntries(rest.map(([key, value]) => [key, taggedValue(value)]));
+    return Buffer.concat([this.#head, this.#type.encode(this.#type.fromObject(message)).finish()]);
+  }
+}
+
+/** @throws SluiceError schema_registry_unavailable | kafka_config */
+export async function openProtobufEncoder(
+  registry: SchemaRegistry,
+  options: PredictionSchemaOptions,
+): Promise<ValueEncoder> {
+  const text = protoOfPredictions(options);
+  return new ProtobufEncoder(text, await schemaId(registry, { type: 'PROTOBUF', text }, options), options);
+}

@@ -1,0 +1,101 @@
+// Protobuf values as JSON: ProtoJSON with the names of the .proto file, and with the zeros that proto3 does not send.
+import protobuf from 'protobufjs';
+import protojson from 'protobufjs/ext/protojson.js';
+import { messagePathOf } from '../schemas/framing.ts';
+import type { RegisteredSchema } from '../schemas/schema-registry.ts';
+import type { ReadValue } from '../schemas/value-codec.ts';
+
+/** Files that come with every compiler: wrappers, timestamps and the like. */
+const WELL_KNOWN = /^google\/protobuf\/(any|duration|empty|field_mask|struct|timestamp|wrappers)\.proto$/;
+const OPTIONS: protobuf.IParseOptions = { keepCase: true };
+const PLAIN: protobuf.IConversionOptions = {
+  longs: String,
+  enums: String,
+  bytes: String,
+  defaults: true,
+  arrays: false,
+};
+
+/** Parses a file and what it imports into one root, each file once. @throws Error */
+function load(root: protobuf.Root, { text, references }: RegisteredSchema, loaded: Set<string>): void {
+  for (const { name, schema } of references) {
+    if (loaded.has(name)) continue;
+    loaded.add(name);
+    load(root, schema, loaded);
+  }
+  const { imports = [], weakImports = [] } = protobuf.parse(text, root, OPTIONS);
+  for (const name of [...imports, ...weakImports]) {
+    if (loaded.has(name)) continue;
+    loaded.add(name);
+    const common = WELL_KNOWN.test(name) ? protobuf.common.get(name) : null;
+    if (!common) throw new Error(`${name} is not among the references`);
+    root.addJSON(common.nested!);
+  }
+}
+
+/** Messages of a namespace in the order of the file. */
+const messagesOf = (space: protobuf.NamespaceBase): protobuf.Type[] =>
+  space.nestedArray.filter((one): one is protobuf.Type => one instanceof protobuf.Type);
+
+/** The message at a path of a file. It is parsed alone for its order: in the common root others may share its package. */
+function finderOf({ text }: RegisteredSchema, root: protobuf.Root): (path: readonly number[]) => protobuf.Type {
+  const alone = protobuf.parse(text, new protobuf.Root(), OPTIONS);
+  const top = alone.package ? (alone.root.lookup(alone.package) as protobuf.Namespace) : alone.root;
+  return (path) => {
+    let space: protobuf.NamespaceBase = top;
+    for (const index of path) {
+      const next: protobuf.Type | undefined = messagesOf(space)[index];
+      if (!next) throw new Error('there is no such message');
+      space = next;
+    }
+    return root.lookupType(space.fullName);
+  };
+}
+
+const isWellKnown = (field: protobuf.Field): boolean =>
+  field.resolvedType instanceof protobuf.Type && field.resolvedType.fullName.startsWith('.google.protobuf.');
+
+interface Message {
+  type: protobuf.Type;
+  absent: Readonly<Record<string, null>>;
+  /** Fields with a mapping to JSON of their own. */
+  special: readonly protobuf.Field[];
+}
+
+/** Reads values of any message of the file. @throws Error they do not fit */
+export function readProtobuf(schema: RegisteredSchema): ReadValue {
+  const root = new protobuf.Root();
+  load(root, schema, new Set());
+  root.resolveAll();
+  const find = finderOf(schema, root);
+  const known = new Map<string, Message>();
+  const messageAt = (path: readonly number[]) => {
+    const key = path.join('.');
+    let found = known.get(key);
+    if (!found) {
+      const type = find(path);
+      const single = type.fieldsArray.filter((f) => !f.repeated && !f.map);
+      found = {
+        type,
+        absent: Object.fromEntries(single.map((f) => [f.name, null])),
+        special: single.filter((f) => isWellKnown(f.resolve())),
+      };
+      known.set(key, found);
+    }
+    return found;
+  };
+  return (bytes) => {
+    const place = messagePathOf(bytes, 0);
+    if (!place) throw new Error('the message is unreachable');
+    const { type, absent, special } = messageAt(place.path);
+    const message = type.decode(bytes.subarray(place.end));
+    // Null where a field that may be absent is: a column without a value, not a column that is not there.
+    const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
+    for (const field of special) {
+      const value = (message as unknown as Record<string, unknown>)[field.name];
+      if (value !== null && value !== undefined)
+        plain[field.name] = protojson.toJson(field.resolvedType as protobuf.Type, value as protobuf.Message);
+    }
+    return Buffer.from(JSON.stringify(plain));
+  };
+}

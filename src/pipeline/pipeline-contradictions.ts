@@ -1,0 +1,94 @@
+// Contradictions that the schema of a pipeline cannot express: keys that exclude or need each other. What only one connector knows is in
+// its own folder.
+
+import type { YamlDocument } from '../config/yaml.ts';
+import type { YamlProblem } from '../config/yaml-problem.ts';
+import { CONNECTORS, connectorOf } from '../connectors/connectors.ts';
+import type { Connector, LintedPipeline, Reads, Say } from '../connectors/contract/connector.ts';
+import { epochMs } from '../core/clock.ts';
+import { momentOf } from '../core/time-of-day.ts';
+import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
+import { declaredContradictions } from './declaration-contradictions.ts';
+import type { Pipeline } from './pipeline-schema.ts';
+
+/** Every contradiction, each at the key that has to change. */
+export async function contradictions(pipeline: Pipeline, document: YamlDocument): Promise<YamlProblem[]> {
+  const problems: YamlProblem[] = [];
+  const say: Say = (path, message) => {
+    problems.push(document.atPath(path.split('.'), message));
+  };
+  const source = connectorOf(pipeline.source);
+  const ends: Ends = { source, sink: connectorOf(pipeline.sink), reads: source.capabilities.reads! };
+  judgeScore(pipeline, ends, say);
+  judgeInput(pipeline, ends, say);
+  judgeSink(pipeline, ends, say);
+  judgeOptionsOfRuns(pipeline, ends, say);
+  const linted: LintedPipeline = {
+    ...pipeline,
+    reads: ends.reads,
+    writes: ends.sink.capabilities.writes!,
+    several: source.isPattern?.(pipeline.source) ?? false,
+  };
+  for (const connector of Object.values<Connector>(CONNECTORS)) await connector.lint?.(linted, say);
+  return problems.sort((a, b) => a.line - b.line || a.column - b.column);
+}
+
+/** The connectors of a pipeline. */
+interface Ends {
+  source: Connector;
+  sink: Connector;
+  reads: Reads;
+}
+
+function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: Say): void {
+  if (score.interactions !== undefined && score.interpretation !== 'effects') {
+    say('score.interactions', 'score.interactions: needs interpretation: effects');
+  }
+  const passed = score.passthrough === '*' ? [] : (score.passthrough ?? []);
+  const twice = passed.find((column, i) => passed.indexOf(column) < i);
+  if (twice !== undefined) say('score', `passthrough: ${twice} is named twice`);
+  const format = sink.formatOf?.(to) ?? null;
+  if (score.passthrough === '*' && reads !== 'records' && format !== null && isColumnar(format)) {
+    say('score', `passthrough: ${formatEntry(format).title} needs the names of its columns`);
+  }
+}
+
+/** What is declared about an input, and the record that ends it. */
+function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
+  const format = ends.source.formatOf?.(source) ?? null;
+  for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {
+    say(`source.${key}`, `source.${message}`);
+  }
+  if (!('trailer' in source) || source.trailer === undefined) return;
+  if (format !== null && !isDelimited(format))
+    say('source.trailer', 'source.trailer: is supported for csv and tsv only');
+}
+
+function judgeSink({ delivery, dead_letter, on_invalid }: Pipeline, { sink, reads }: Ends, say: Say): void {
+  const { takes, transact } = sink.capabilities;
+  if (!takes.includes(reads)) {
+    if (reads === 'requests') say('sink', 'an upload goes to a file or a topic');
+    if (reads === 'records') say('sink', 'a topic goes to a topic, to a table or to files');
+  }
+  if (delivery === 'exactly_once' && !(reads === 'records' && transact) && reads !== 'requests') {
+    say(
+      'delivery',
+      'delivery: exactly_once needs topics as source and sink, a topic and a table, or an upload as the source',
+    );
+  }
+  if (on_invalid === 'dead_letter' && !dead_letter) say('on_invalid', 'on_invalid: dead_letter needs a dead_letter');
+}
+
+function judgeOptionsOfRuns({ allow_empty, deadline, gate, report }: Pipeline, { sink, reads }: Ends, say: Say): void {
+  const finite = reads === 'bytes' || reads === 'rows';
+  if (gate !== undefined && !finite) say('gate', 'gate: is not supported for topics; use alerts on drift');
+  else if (gate !== undefined && !sink.capabilities.withhold) {
+    say('gate', 'gate: needs a file or table as the sink, because other outputs cannot be held back');
+  }
+  if (allow_empty !== undefined && !finite) say('allow_empty', 'allow_empty: is for files, queries and standard input');
+  if (report !== undefined && !finite) say('report', 'report: is not supported for topics');
+  if (deadline !== undefined && !finite) say('deadline', 'deadline: is for files, queries and standard input');
+  if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {
+    say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
+  }
+}

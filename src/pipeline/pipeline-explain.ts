@@ -1,0 +1,41 @@
+// Reads a pipeline by its schema and says what is wrong with it, all at once. Loads the schema library: for faulty files only.
+import type { TSchema } from 'typebox';
+import { Value } from 'typebox/value';
+import { withoutDefaults } from '../config/schema.ts';
+import { readYaml } from '../config/yaml.ts';
+import { checkYaml } from '../config/yaml-document.ts';
+import type { Validated } from '../config/yaml-problem.ts';
+import { endSchemas } from '../connectors/connectors.ts';
+import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
+
+/**
+ * The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. `features`: options of run
+ * features.
+ */
+export function parseBySchema(
+  file: string,
+  content: string,
+  features: Readonly<Record<string, TSchema>>,
+): Validated<PipelineFile> {
+  const read = readYaml(file, content);
+  if (!read.ok) return read;
+  const { source, sink, dead_letter } = (read.value ?? {}) as Record<string, unknown>;
+  const { sources, sinks, deadLetters } = endSchemas();
+  const schema = pipelineSchema(
+    byType(sources, source),
+    byType(sinks, sink),
+    // Which dead letters are allowed is said by their own types only.
+    byType(deadLetters, dead_letter),
+    features,
+  );
+  // Defaults are no faults of the file: what may be left out is optional while the file is judged.
+  const judged = checkYaml(read, withoutDefaults(schema));
+  if (!judged.ok) return judged;
+  return { ok: true, value: Value.Default(schema, structuredClone(judged.value)) as PipelineFile };
+}
+
+function byType<T extends Readonly<Record<string, object>>>(types: T, value: unknown): T[keyof T] {
+  const type = (value as { type?: unknown } | null | undefined)?.type;
+  if (typeof type === 'string' && Object.hasOwn(types, type)) return types[type as keyof T];
+  return typeOnly(types as never) as unknown as T[keyof T];
+}

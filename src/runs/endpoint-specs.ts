@@ -1,0 +1,122 @@
+// Inputs and outputs of a run by name: which there are, and in which format each is.
+
+import { connectorOf } from '../connectors/connectors.ts';
+import type { End } from '../connectors/contract/connector.ts';
+import { STDIO } from '../connectors/stdio/stdio-connector.ts';
+import { transportOf } from '../connectors/stored-bytes.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { Compression, FileFormat } from '../core/file-format.ts';
+import { withoutSidecars } from '../core/file-names.ts';
+import type { InputDeclaration } from '../core/input-declaration.ts';
+import type { InputFormat } from '../engine/stream-spec.ts';
+import { DELIMITERS } from '../formats/delimited/header.ts';
+import { formatEntry, isColumnar, KNOWN_ENDINGS, namedFormat } from '../formats/formats.ts';
+import { type TotalsSpec, totalsOf } from './control-totals.ts';
+import type { PlannedInput } from './shards/shard-plan.ts';
+import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';
+
+/** One input or output, resolved from its spec and its name. */
+export interface Endpoint {
+  /** Path, or `-`. */
+  name: string;
+  format: FileFormat;
+  compression: Compression;
+  /** Of csv and tsv. */
+  delimiter: string;
+  /** It is no bytes but the rows of this source; `name` is what messages call it. */
+  query?: End;
+  /** Declaration of an input. Default: none. */
+  declared?: InputDeclaration;
+  /** Only this piece of the file; default: all of it. */
+  planned?: PlannedInput;
+  /** Control totals of an input. Default: none. */
+  totals?: TotalsSpec;
+  /** Of Parquet and Arrow: most bytes of the text of a row. Default: 64 MiB, for files that Sluice wrote itself. */
+  recordBytes?: number | undefined;
+  /** Of Parquet and Arrow: only this row, from 1. Default: all. */
+  onlyRow?: number;
+}
+
+/**
+ * The inputs of a source: one, or those that match a pattern, sorted by name. `choose`: the inputs among the matching names; default: all
+ * but sidecar files.
+ * @throws SluiceError input_not_found | usage: an ending that is no format
+ */
+export async function inputsOf(
+  source: End,
+  choose: (names: readonly string[]) => string[] = withoutSidecars,
+): Promise<Endpoint[]> {
+  const connector = connectorOf(source);
+  if (!connector.inputs) {
+    return [{ name: connector.nameOf(source), format: 'csv', compression: 'none', delimiter: ',', query: source }];
+  }
+  const names = await connector.inputs(source, choose, async (pattern) =>
+    (await transportOf(pattern)).matching(pattern),
+  );
+  return names.map((name) => endpoint(name, source as FormatSpec, 'csv'));
+}
+
+/** Whether the inputs of a source are those that match a pattern. */
+export const isSeveral = (source: End, inputs: readonly Endpoint[]): boolean => {
+  const connector = connectorOf(source);
+  return connector.isPattern?.(source) === true && inputs[0]!.name !== connector.nameOf(source);
+};
+
+/** The output that belongs to an input; null: the sink takes all of them under one name. @throws SluiceError usage: an ending that is no format */
+export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'>): Endpoint | null {
+  const output = connectorOf(sink).output?.(sink);
+  return output ? endpoint(outputName(output.path, input), sink as FormatSpec, output.otherwise) : null;
+}
+
+/** A path in which `{name}` is replaced by the name of the input, without folder and endings. */
+export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
+  pattern.replaceAll(
+    '{name}',
+    input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
+  );
+
+interface FormatSpec extends DeclaringSource, TotalsSpec {
+  format?: FileFormat | undefined;
+  compression?: Compression | undefined;
+  delimiter?: keyof typeof DELIMITERS | undefined;
+}
+
+/**
+ * The spec takes precedence over the name; a name without any ending (a pipe, a device) is of the format `otherwise`.
+ * @throws SluiceError usage: the ending of the name is no format, and no format is configured
+ */
+export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {
+  const named = namedFormat(name);
+  const format = said.format ?? named.format ?? (named.ending === '' ? otherwise : null);
+  if (format === null) {
+    throw new SluiceError(
+      'usage',
+      `${name}: ${named.ending} is not a format; use ${KNOWN_ENDINGS}, or specify the format`,
+    );
+  }
+  const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
+  const declared = declarationOf(said);
+  const totals = totalsOf(said);
+  const compression = said.compression ?? named.compression;
+  const found = { name, format, compression, delimiter, ...(totals === null ? {} : { totals }) };
+  if (declared === null) return found;
+  refuseUnfit(declared, format);
+  return { ...found, declared };
+}
+
+/** The format in which the engine reads an input. */
+export function inputFormatOf({
+  format,
+  delimiter,
+  declared,
+}: Pick<Endpoint, 'format' | 'delimiter' | 'declared'>): InputFormat {
+  const { records } = formatEntry(format);
+  return {
+    ...(records === 'delimited'
+      ? { format: records, delimiter }
+      : records === 'json'
+        ? { format: records }
+        : { format: records, ...(isColumnar(format) ? { table: true } : {}) }),
+    ...(declared ? { declared } : {}),
+  };
+}

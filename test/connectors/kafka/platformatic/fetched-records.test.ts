@@ -1,0 +1,105 @@
+// From the bytes of a fetch to records: whatever the batches hold comes out, and damaged ones do not.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type PackedCompression, packBatch } from '../../../../src/connectors/kafka/client/codecs.ts';
+import { type BatchRecord, encodeRecordBatch } from '../../../../src/connectors/kafka/client/record-batch.ts';
+import { Unreadable } from '../../../../src/connectors/kafka/platformatic/broker-failures.ts';
+import { decodeRecords, type FetchedPartition } from '../../../../src/connectors/kafka/platformatic/fetched-records.ts';
+
+const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
+const TIME = 1_700_000_000_000;
+const bytes = fc.uint8Array({ maxLength: 300 }).map((b) => Buffer.from(b));
+const record = fc.record({
+  key: fc.option(bytes),
+  value: fc.option(bytes),
+  headers: fc.dictionary(
+    fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('valueOf', '__proto__', 'constructor')),
+    fc.oneof(bytes, fc.array(bytes, { minLength: 2, maxLength: 3 })),
+    { maxKeys: 3 },
+  ),
+  timestampDelta: fc.oneof(fc.integer({ min: -100, max: 100 }), fc.integer({ min: -(2 ** 45), max: 2 ** 40 })),
+});
+const batch = fc.record({ records: fc.array(record, { minLength: 1, maxLength: 5 }), codec: fc.nat(4) });
+
+async function encoded(
+  base: bigint,
+  records: readonly BatchRecord[],
+  codec = 0,
+  transactional = false,
+): Promise<Buffer> {
+  const placed = records.map((r, offsetDelta) => ({ ...r, offsetDelta }));
+  const head = {
+    firstTimestamp: TIME,
+    maxTimestamp: TIME,
+    producerId: 7n,
+    producerEpoch: 0,
+    firstSequence: 0,
+    transactional,
+  };
+  const name = CODECS[codec] as PackedCompression;
+  const bytes = await encodeRecordBatch(
+    placed,
+    { ...head, lastOffsetDelta: records.length - 1, compression: codec },
+    (plain) => packBatch(plain, name),
+  );
+  // The broker puts the offset in; the checksum begins behind it.
+  bytes.writeBigInt64BE(base, 0);
+  return bytes;
+}
+
+const fetched = (batches: Buffer, aborted: FetchedPartition['aborted'] = []): FetchedPartition => ({
+  ...{ partition: 3, error: 0, highWatermark: 0n, lastStable: 0n, logStart: 0n, preferredReplica: -1 },
+  ...{ aborted, batches },
+});
+
+test('records come back as they were encoded, from any offset on, with the last batch cut anywhere', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(batch, { minLength: 1, maxLength: 4 }),
+      fc.nat(20),
+      fc.nat(400),
+      async (batches, from, cut) => {
+        const whole: Buffer[] = [];
+        const expected: object[] = [];
+        let offset = 0n;
+        for (const { records, codec } of batches) {
+          whole.push(await encoded(offset, records, codec));
+          for (const { key, value, headers, timestampDelta } of records) {
+            const place = { topic: 't', partition: 3, offset: offset++, timestamp: TIME + timestampDelta };
+            expected.push({ ...place, key, value, headers: { ...headers } });
+          }
+        }
+        const last = await encoded(offset, [{ key: null, value: Buffer.from('cut') }]);
+        const answer = Buffer.concat([...whole, last.subarray(0, cut % last.length)]);
+        const { records, next } = await decodeRecords('t', fetched(answer), BigInt(from));
+        expect(records.map((r) => ({ ...r, headers: { ...r.headers } }))).toEqual(expected.slice(from));
+        expect(next).toBe(offset > BigInt(from) ? offset : BigInt(from));
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('one bit that is wrong makes a batch unreadable, wherever it is', async () => {
+  const whole = await encoded(5n, [{ key: Buffer.from('key'), value: Buffer.from('value') }]);
+  for (let bit = 16 * 8; bit < whole.length * 8; bit++) {
+    const damaged = Buffer.from(whole);
+    damaged[bit >> 3]! ^= 1 << (bit & 7);
+    await expect(decodeRecords('t', fetched(damaged), 0n)).rejects.toThrow(Unreadable);
+  }
+});
+
+test('records of an aborted transaction are left out, those of others are not', async () => {
+  const one = [{ key: null, value: Buffer.from('x') }];
+  const batches = Buffer.concat([
+    await encoded(0n, one, 0, true),
+    await encoded(1n, one, 0, false),
+    await encoded(2n, one, 0, true),
+  ]);
+  const offsets = async (aborted: FetchedPartition['aborted']) =>
+    (await decodeRecords('t', fetched(batches, aborted), 0n)).records.map((r) => r.offset);
+  expect(await offsets([])).toEqual([0n, 1n, 2n]);
+  expect(await offsets([{ producerId: 7n, first: 2n }])).toEqual([0n, 1n]);
+  expect(await offsets([{ producerId: 7n, first: 0n }])).toEqual([1n]);
+  expect(await offsets([{ producerId: 8n, first: 0n }])).toEqual([0n, 1n, 2n]);
+});

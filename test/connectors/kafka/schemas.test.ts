@@ -1,0 +1,371 @@
+// Values with a schema id in front: what other libraries wrote is read, and what is written says what JSON said. The bytes in
+// fixtures/schemas were written by fastavro 1.12 and by Google's Protobuf for Python.
+
+import { readFileSync } from 'node:fs';
+import avro from 'avsc';
+import fc from 'fast-check';
+import protobuf from 'protobufjs';
+import { expect, test } from 'vitest';
+import { parseExact } from '../../../src/core/exact-json.ts';
+import { AvscEncoder, avroSchemaOfPredictions, openAvroEncoder } from '../../../src/formats/avro/avro-predictions.ts';
+import { avroType, readAvro } from '../../../src/formats/avro/avro-values.ts';
+import { jsonSchemaOfPredictions, openJsonEncoder } from '../../../src/formats/json-schema/json-predictions.ts';
+import { openProtobufEncoder, protoOfPredictions } from '../../../src/formats/protobuf/protobuf-predictions.ts';
+import { readProtobuf } from '../../../src/formats/protobuf/protobuf-values.ts';
+import { headOf, messagePathOf, schemaIdOf } from '../../../src/formats/schemas/framing.ts';
+import {
+  PredictionParts,
+  type PredictionSchemaOptions,
+  passthroughFields,
+  subjectOf,
+} from '../../../src/formats/schemas/prediction-schema.ts';
+import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../../src/formats/schemas/schema-registry.ts';
+import { PREDICTION_FIELDS } from '../../../src/formats/write/prediction-fields.ts';
+import { times } from '../../support/tiers.ts';
+
+const FIXTURES = JSON.parse(readFileSync('test/fixtures/schemas/values.json', 'utf8'));
+const avroOf = (schema: object, ...references: RegisteredSchema['references']): RegisteredSchema => ({
+  type: 'AVRO',
+  text: JSON.stringify(schema),
+  references,
+});
+const asJson = (bytes: Buffer): unknown => JSON.parse(bytes.toString());
+/** Whole numbers that a double does not hold are bigints. */
+const exactJson = (bytes: Buffer): unknown =>
+  JSON.parse(bytes.toString(), (_key, value: unknown, context?: { source?: string }) =>
+    Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context!.source!)
+      ? BigInt(context!.source!)
+      : value,
+  );
+
+test('Avro of another library: logical types, whole numbers beyond 2^53, unions, bytes', () => {
+  const { schema, hex } = FIXTURES.avro;
+  const json = readAvro(avroOf(schema), null)(Buffer.from(hex, 'hex'));
+  expect(exactJson(json)).toEqual({
+    amount: 1234.5,
+    account: 9007199254740993n,
+    opened: '2024-02-29',
+    asked: '2026-11-22T01:02:03.456789Z',
+    at: '23:59:58.123',
+    local: '2026-01-02T03:04:05.006',
+    income: '-1234567.89',
+    fee: '0.005',
+    id: '00000000-0000-0000-0000-000000000007',
+    flag: 42,
+    grade: 'B',
+    tags: [null, -(2n ** 62n)],
+    raw: 'AP8=',
+  });
+});
+
+test('Avro read with a schema of the reader: its fields, its defaults, promoted numbers', () => {
+  const { schema, hex } = FIXTURES.avro;
+  const reader = {
+    type: 'record',
+    name: 'Application',
+    namespace: 'bank',
+    fields: [
+      { name: 'branch', type: 'string', default: 'head office' },
+      { name: 'account', type: 'double' },
+      { name: 'born', type: { type: 'int', logicalType: 'date' }, aliases: ['opened'] },
+      { name: 'asked', type: ['null', { type: 'long', logicalType: 'timestamp-micros' }] },
+    ],
+  };
+  // A long becomes a double: that is what the reader asks for.
+  const double = {
+    ...schema,
+    fields: schema.fields.map((f: { name: string }) => (f.name === 'account' ? { name: 'account', type: 'int' } : f)),
+  };
+  const written = avroType(avroOf(double));
+  expect(written.isValid({})).toBe(false);
+  const small = avro.Type.forSchema(
+    {
+      type: 'record',
+      name: 'bank.Application',
+      fields: [
+        { name: 'account', type: 'int' },
+        { name: 'opened', type: 'int' },
+        { name: 'asked', type: ['null', 'long'] },
+      ],
+    },
+    { wrapUnions: true },
+  );
+  const bytes = small.toBuffer({ account: 7, opened: 1, asked: { long: 1 } });
+  const from = avroOf(small.schema({ exportAttrs: true }) as object);
+  expect(asJson(readAvro(from, avroOf(reader))(bytes))).toEqual({
+    branch: 'head office',
+    account: 7,
+    born: '1970-01-02',
+    asked: '1970-01-01T00:00:00.000001Z',
+  });
+  expect(
+    asJson(readAvro(avroOf(schema), avroOf({ ...reader, fields: reader.fields.slice(2) }))(Buffer.from(hex, 'hex'))),
+  ).toEqual({
+    born: '2024-02-29',
+    asked: '2026-11-22T01:02:03.456789Z',
+  });
+});
+
+test('Avro schemas refer to others, each defined once', () => {
+  const money = avroOf({ type: 'record', name: 'Money', namespace: 'bank', fields: [{ name: 'minor', type: 'long' }] });
+  const party = avroOf(
+    { type: 'record', name: 'Party', namespace: 'bank', fields: [{ name: 'income', type: 'Money' }] },
+    { name: 'bank.Money', schema: money },
+  );
+  const schema = avroOf(
+    {
+      type: 'record',
+      name: 'App',
+      namespace: 'bank',
+      fields: [
+        { name: 'p', type: 'Party' },
+        { name: 'm', type: 'bank.Money' },
+      ],
+    },
+    { name: 'bank.Party', schema: party },
+    { name: 'bank.Money', schema: money },
+  );
+  const bytes = avroType(schema).toBuffer({ p: { income: { minor: 5 } }, m: { minor: '9223372036854775807' } });
+  expect(exactJson(readAvro(schema, null)(bytes))).toEqual({
+    p: { income: { minor: 5 } },
+    m: { minor: 9223372036854775807n },
+  });
+});
+
+test('Protobuf of another library: zeros of proto3, presence, wrappers, timestamps, enums, imports, any message of the file', () => {
+  const { file, common, hex, inner } = FIXTURES.protobuf;
+  const schema: RegisteredSchema = {
+    type: 'PROTOBUF',
+    text: file,
+    references: [{ name: 'common/grade.proto', schema: { type: 'PROTOBUF', text: common, references: [] } }],
+  };
+  const read = readProtobuf(schema);
+  const framed = (path: number[], payload: string) => Buffer.concat([Buffer.from(path), Buffer.from(payload, 'hex')]);
+  // Zigzag: one index, the second message.
+  expect(asJson(read(framed([2, 2], hex)))).toEqual({
+    amount: 0,
+    account: '9007199254740993',
+    income: 0,
+    asked: '2026-11-22T01:02:03.500Z',
+    grade: 'GRADE_B',
+    raw: 'Af8=',
+    owner: null,
+    city: null,
+    left: null,
+    right: 3,
+  });
+  expect(asJson(read(framed([4, 2, 0], inner)))).toEqual({ x: 5 });
+  expect(() => read(framed([2, 8], hex))).toThrow('no such message');
+  expect(() => read(Buffer.alloc(0))).toThrow('the message is unreachable');
+  expect(() => readProtobuf({ ...schema, references: [] })).toThrow('common/grade.proto is not among the references');
+});
+
+test('the head of a value, and the way to a Protobuf message', () => {
+  expect(schemaIdOf(headOf(0x01020304))).toBe(0x01020304);
+  expect(schemaIdOf(Buffer.from('{}'))).toBeNull();
+  expect(schemaIdOf(Buffer.from([1, 0, 0, 0, 1]))).toBeNull();
+  expect(messagePathOf(Buffer.from([0, 9]), 0)).toEqual({ path: [0], end: 1 });
+  expect(messagePathOf(Buffer.from([4, 2, 0x90, 0x01, 7]), 0)).toEqual({ path: [1, 72], end: 4 });
+  for (const bad of [[], [0x80], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff], [1], [2, 1], [200, 1, 0]]) {
+    expect(messagePathOf(Buffer.from(bad), 0), String(bad)).toBeNull();
+  }
+});
+
+/** Takes every schema and remembers it: what a registry does is tested with a real one. */
+function taking(): { registry: SchemaRegistry; schemas: NewSchema[] } {
+  const schemas: NewSchema[] = [];
+  const register = async (_subject: string, schema: NewSchema) => schemas.push(schema);
+  return { registry: { register } as unknown as SchemaRegistry, schemas };
+}
+const options = (passthrough: readonly string[] | '*'): PredictionSchemaOptions => ({
+  topic: 'out',
+  fields: PREDICTION_FIELDS,
+  passthrough,
+  subject: 'topic',
+  register: true,
+});
+const PREDICTIONS = [
+  '{"modelId":"m","modelVersion":"1","prediction":true,"probability":0.25,"points":612,"decision":"approved","customer id":9007199254740993,"score":1.5,"vip":false,"note":null}',
+  '{"modelId":"m","modelVersion":"1","prediction":2,"probabilities":{"1":0.25,"2":0.75},"customer id":-7,"vip":"so","score":1e300,"note":{"a":[1]}}',
+  '{"modelId":"m","modelVersion":"1","prediction":"gold","interpretation":{"base":0.5,"effects":[]},"customer id":"7"}',
+  '{"modelId":"m","modelVersion":"1","error":{"code":"bad_number","column":"amount","message":"no"}}',
+].map((text) => Buffer.from(text));
+
+for (const passthrough of [['customer id', 'vip', 'score', 'note'], '*'] as const) {
+  const named = passthrough !== '*';
+  test(`predictions in Avro keep types and digits, ${named ? 'columns by name' : 'all in a map'}`, async () => {
+    const { registry, schemas } = taking();
+    const encoder = await openAvroEncoder(registry, options(passthrough));
+    const read = readAvro({ type: 'AVRO', text: schemas[0]!.text, references: [] }, null);
+    const rows = PREDICTIONS.map((p) => {
+      const value = encoder.encode(p);
+      expect(schemaIdOf(value)).toBe(1);
+      return exactJson(read(value.subarray(5))) as Record<string, unknown>;
+    });
+    const passed = (row: Record<string, unknown>, column: string) =>
+      named ? row[column.replace(' ', '_')] : (row.passthrough as Record<string, unknown> | null)?.[column];
+    expect(rows.map((r) => r.prediction)).toEqual([true, 2, 'gold', null]);
+    expect(rows.map((r) => passed(r, 'customer id') ?? null)).toEqual([9007199254740993n, -7, '7', null]);
+    expect(rows.map((r) => passed(r, 'vip') ?? null)).toEqual([false, 'so', null, null]);
+    expect(rows.map((r) => passed(r, 'score') ?? null)).toEqual([1.5, 1e300, null, null]);
+    expect(passed(rows[1]!, 'note')).toBe('{"a":[1]}');
+    expect(rows[0]).toMatchObject({
+      modelId: 'm',
+      modelVersion: '1',
+      probability: 0.25,
+      points: 612,
+      decision: 'approved',
+      error: null,
+    });
+    expect(rows[1]!.probabilities).toEqual({ 1: 0.25, 2: 0.75 });
+    expect(JSON.parse(rows[2]!.interpretation as string)).toEqual({ base: 0.5, effects: [] });
+    expect(rows[3]!.error).toEqual({ code: 'bad_number', column: 'amount', message: 'no' });
+  });
+
+  test(`predictions in Protobuf keep types and digits, ${named ? 'columns by name' : 'all in a map'}`, async () => {
+    const { registry, schemas } = taking();
+    const encoder = await openProtobufEncoder(registry, options(passthrough));
+    const type = protobuf.parse(schemas[0]!.text, { keepCase: true }).root.lookupType('sluice.Prediction');
+    const rows = PREDICTIONS.map((p) => {
+      const value = encoder.encode(p);
+      expect(value[5]).toBe(0);
+      return type.toObject(type.decode(value.subarray(6)), { longs: String }) as Record<string, never>;
+    });
+    const passed = (row: Record<string, never>, column: string) =>
+      named
+        ? row[column.replace(' ', '_')]
+        : (row.passthrough as unknown as Record<string, unknown> | undefined)?.[column];
+    expect(rows.map((r) => r.prediction ?? null)).toEqual([
+      { boolean_value: true },
+      { long_value: '2' },
+      { string_value: 'gold' },
+      null,
+    ]);
+    expect(rows.map((r) => passed(r, 'customer id') ?? null)).toEqual([
+      { long_value: '9007199254740993' },
+      { long_value: '-7' },
+      { string_value: '7' },
+      null,
+    ]);
+    expect(rows[0]).toMatchObject({ model_id: 'm', points: '612', decision: 'approved' });
+    expect(rows[1]!.probabilities).toEqual({ 1: 0.25, 2: 0.75 });
+    expect(rows[3]!.error).toEqual({ code: 'bad_number', column: 'amount', message: 'no' });
+  });
+}
+
+test('predictions as JSON are the same bytes behind the id', async () => {
+  const { registry, schemas } = taking();
+  const encoder = await openJsonEncoder(registry, options(['vip']));
+  for (const p of PREDICTIONS) expect(encoder.encode(p).subarray(5)).toEqual(p);
+  expect(schemas[0]!.type).toBe('JSON');
+  expect(Object.keys(JSON.parse(jsonSchemaOfPredictions(options(['vip']))).properties)).toContain('vip');
+});
+
+test('columns whose names would be the same in a schema are refused, and subjects follow their strategy', () => {
+  expect(() => passthroughFields(options(['a b', 'a_b']))).toThrow('the same name in a schema');
+  expect(() => passthroughFields(options(['decision']))).toThrow('the same name in a schema');
+  expect(() => protoOfPredictions(options(['model_id']))).toThrow('the same name in a schema');
+  expect(passthroughFields(options(['1st', 'ü']))).toEqual([
+    { column: '1st', name: '_1st' },
+    { column: 'ü', name: '_' },
+  ]);
+  const names = (['topic', 'record', 'topic_record'] as const).map((subject) => subjectOf({ topic: 't', subject }));
+  expect(names).toEqual(['t-value', 'sluice.Prediction', 't-sluice.Prediction']);
+});
+
+test('Avro is written byte for byte as avsc writes it, whatever a prediction holds', async () => {
+  const whole = fc.oneof(
+    fc.maxSafeInteger(),
+    fc.bigInt({ min: -(2n ** 66n), max: 2n ** 66n }),
+    fc.constantFrom(2 ** 51, -(2 ** 51), -1, 0, -0),
+  );
+  const number = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), whole).map(String);
+  const text = fc
+    .oneof(fc.string({ unit: 'binary' }), fc.string({ minLength: 60, maxLength: 70 }))
+    .map((t) => JSON.stringify(t));
+  const any = fc.oneof(
+    number,
+    text,
+    fc.json(),
+    fc.constantFrom('null', 'true', 'false', '{"a":[12345678901234567890]}'),
+  );
+  /** Mostly what the field is for. */
+  const or = (own: fc.Arbitrary<string>) => fc.oneof({ arbitrary: own, weight: 20 }, { arbitrary: any, weight: 1 });
+  const maybe = (own: fc.Arbitrary<string>) => fc.option(or(own), { nil: undefined });
+  const member = fc.tuple(fc.oneof(text, fc.constantFrom('"7"', '"id"', '"when it was"', '"__proto__"')), any);
+  const predictions = fc.record({
+    fields: fc.record({
+      modelId: maybe(text),
+      modelVersion: maybe(text),
+      row: maybe(whole.map(String)),
+      prediction: maybe(any),
+      probability: maybe(number),
+      probabilities: maybe(
+        fc.dictionary(fc.string(), number).map(
+          (d) =>
+            `{${Object.entries(d)
+              .map(([k, v]) => `${JSON.stringify(k)}:${v}`)
+              .join(',')}}`,
+        ),
+      ),
+      value: maybe(number),
+      points: maybe(fc.integer().map(String)),
+      decision: maybe(text),
+      interpretation: maybe(fc.json()),
+      error: maybe(
+        fc
+          .record({ code: fc.string(), column: fc.string(), message: fc.string() }, { requiredKeys: [] })
+          .map((e) => JSON.stringify(e)),
+      ),
+    }),
+    passed: fc.array(member, { maxLength: 4 }),
+    named: fc.boolean(),
+  });
+  const written = (write: () => Buffer) => {
+    try {
+      return write().toString('hex');
+    } catch {
+      return 'refused';
+    }
+  };
+  const encoders = await Promise.all(
+    [['id', 'when it was'], '*' as const].map(async (passthrough) => {
+      const own = options(passthrough);
+      const reference = new AvscEncoder(avroSchemaOfPredictions(own), new PredictionParts(own));
+      return { encoder: await openAvroEncoder(taking().registry, own), reference };
+    }),
+  );
+  let refused = 0;
+  fc.assert(
+    fc.property(predictions, ({ fields, passed, named }) => {
+      const members = [
+        ...passed.map(([key, value]) => `${key}:${value}`),
+        ...Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [`"${key}":${value}`])),
+      ];
+      const json = Buffer.from(`{${members.join(',')}}`);
+      const { encoder, reference } = encoders[named ? 0 : 1]!;
+      const expected = written(() => Buffer.concat([headOf(1), reference.encode(parseExact(json))]));
+      if (expected === 'refused') refused++;
+      expect(written(() => encoder.encode(json))).toBe(expected);
+    }),
+    { numRuns: times('avro runs', { quick: 300, check: 1_000, campaigns: 50_000 }) },
+  );
+  expect(refused).toBeLessThan(times('avro runs', { quick: 300, check: 1_000, campaigns: 50_000 }) / 2);
+});
+
+test('a value of a regression beyond 2^53 is a double in every schema language', async () => {
+  const p = Buffer.from(
+    '{"modelId":"m","modelVersion":"1","value":100000000000000000,"probabilities":{"a":123456789012345678}}',
+  );
+  const { registry, schemas } = taking();
+  const encoded = (await openAvroEncoder(registry, options('*'))).encode(p);
+  const read = asJson(readAvro({ type: 'AVRO', text: schemas[0]!.text, references: [] }, null)(encoded.subarray(5)));
+  expect(read).toMatchObject({ value: 1e17, probabilities: { a: 123456789012345680 } });
+  const proto = taking();
+  const value = (await openProtobufEncoder(proto.registry, options('*'))).encode(p);
+  const type = protobuf.parse(proto.schemas[0]!.text, { keepCase: true }).root.lookupType('sluice.Prediction');
+  expect(type.toObject(type.decode(value.subarray(6)))).toMatchObject({
+    value: 1e17,
+    probabilities: { a: 123456789012345680 },
+  });
+});

@@ -1,0 +1,32 @@
+// Lines of a file as records of a topic: which key they have, and that a line is read once.
+import { expect, test } from 'vitest';
+import { recordOf } from '../../../src/connectors/kafka/topic-sink.ts';
+
+test.each([
+  ['"K-7"', 'K-7'],
+  ['7', '7'],
+  ['1.50', '1.50'],
+  ['true', 'true'],
+  ['9007199254740993', '9007199254740993'],
+  ['-1234567890123456789012345', '-1234567890123456789012345'],
+  ['null', null],
+])('the key %s', (id, key) => {
+  const line = Buffer.from(`{"id":${id},"row":1,"prediction":true}`);
+  const read: unknown[] = [];
+  const record = recordOf(line, 'id', (json, topic, parsed) => {
+    read.push([topic, parsed?.row]);
+    return json;
+  });
+  expect([record.key?.toString() ?? null, record.value]).toEqual([key, line]);
+  // The encoder of the value receives the parsed line.
+  expect(read).toEqual([[undefined, 1]]);
+});
+
+test('a line without a key is not read', () => {
+  const line = Buffer.from('no JSON');
+  expect(recordOf(line, undefined, (json, _, parsed) => (parsed ? Buffer.alloc(0) : json))).toEqual({
+    key: null,
+    value: line,
+  });
+  expect(recordOf(Buffer.from('{"row":1}'), 'id', (json) => json).key).toBeNull();
+});

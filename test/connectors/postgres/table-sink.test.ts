@@ -1,0 +1,222 @@
+// Predictions in a table: collected where nobody sees them, published whole, the same after a repetition, and refused in words.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { StoredColumn } from '../../../src/connectors/postgres/table-layout.ts';
+import { openTableSink, type TableSinkSettings } from '../../../src/connectors/postgres/table-sink.ts';
+import { SluiceError } from '../../../src/core/errors.ts';
+import type { ByteSink } from '../../../src/io/sink/byte-sink.ts';
+import { requirePostgres } from '../../support/postgres/require.ts';
+import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
+
+const COLUMNS: StoredColumn[] = [
+  { name: 'id', kind: null },
+  { name: 'note', kind: null },
+  { name: 'row', kind: 'integer' },
+  { name: 'probability', kind: 'number' },
+  { name: 'prediction', kind: 'boolean' },
+  { name: 'error_code', kind: 'text' },
+];
+const HEADER = 'id,note,row,probability,prediction,error_code\n';
+const ROWS = ['"a","",1,0.25,false,', '"b",,2,0.875,true,', '"c","=1+1, ""x""\n-",3,,,bad_number'];
+
+requirePostgres('a table as the sink', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  const settings = (table: string, more: Partial<TableSinkSettings> = {}): TableSinkSettings => ({
+    url: server.url,
+    table,
+    mode: 'append',
+    connect_timeout_ms: 5000,
+    statement_timeout_ms: 60_000,
+    ...more,
+  });
+  const open = (table: string, more?: Partial<TableSinkSettings>, input = 'an input', columns = COLUMNS) =>
+    openTableSink(settings(table, more), { columns, inputDigest: () => input });
+  const put = async (sink: ByteSink, rows = ROWS, header = HEADER): Promise<void> => {
+    await sink.write(Buffer.from(header));
+    for (const row of rows) await sink.write(Buffer.from(`${row}\n`));
+    await sink.commit();
+  };
+  const rowsOf = async (table: string) => (await server.query(`SELECT * FROM ${table} ORDER BY row`)).rows;
+  const failure = async (work: Promise<unknown>): Promise<SluiceError> => {
+    const error = await work.then(
+      () => null,
+      (e: unknown) => e,
+    );
+    expect(error).toBeInstanceOf(SluiceError);
+    return error as SluiceError;
+  };
+  /** Which version of each row there is: rows that are written again have another. */
+  const versions = async (table: string) =>
+    (await server.query(`SELECT row, xmin::text FROM ${table} ORDER BY 1`)).rows;
+
+  test('the table is made, NULL is no empty text, and nothing is there before the end', async () => {
+    const sink = await open('made');
+    await sink.write(Buffer.from(HEADER));
+    await sink.write(Buffer.from(`${ROWS[0]}\n`));
+    expect((await server.query("SELECT to_regclass('made') AS t")).rows).toEqual([{ t: null }]);
+    for (const row of ROWS.slice(1)) await sink.write(Buffer.from(`${row}\n`));
+    await sink.commit();
+    expect(await rowsOf('made')).toEqual([
+      { id: 'a', note: '', row: '1', probability: 0.25, prediction: false, error_code: null },
+      { id: 'b', note: null, row: '2', probability: 0.875, prediction: true, error_code: null },
+      { id: 'c', note: '=1+1, "x"\n-', row: '3', probability: null, prediction: null, error_code: 'bad_number' },
+    ]);
+  });
+
+  test('an append that is repeated adds nothing; another input does', async () => {
+    await put(await open('appended'));
+    const before = await versions('appended');
+    await put(await open('appended'));
+    expect(await versions('appended')).toEqual(before);
+    await put(await open('appended', {}, 'another input'));
+    await put(await open('appended'), ROWS.slice(0, 1));
+    expect((await rowsOf('appended')).length).toBe(7);
+  });
+
+  test('a merge replaces by key, and leaves rows alone that are the same', async () => {
+    const merge = { mode: 'merge', key: ['id'] } as const;
+    await put(await open('merged', merge));
+    const before = await versions('merged');
+    await put(await open('merged', merge));
+    expect(await versions('merged')).toEqual(before);
+    await put(await open('merged', merge), ['"b",,2,0.5,false,', '"d",,4,0.75,true,']);
+    expect((await rowsOf('merged')).map((r) => [r.id, r.probability])).toEqual([
+      ['a', 0.25],
+      ['b', 0.5],
+      ['c', null],
+      ['d', 0.75],
+    ]);
+    const after = await versions('merged');
+    expect(after.filter((v, i) => v.xmin === before[i]?.xmin).map((v) => v.row)).toEqual(['1', '3']);
+  });
+
+  test('a key that is NULL or there twice, and a table without an index on it, are refused', async () => {
+    const merge = { mode: 'merge', key: ['id'] } as const;
+    const nulls = await failure(put(await open('keyed', merge), [',,1,,,']));
+    expect([nulls.code, nulls.message]).toEqual(['database_refused', 'the key of "keyed" (id) is NULL in a row']);
+    const twice = await failure(put(await open('keyed', merge), ['"x",,1,,,', '"x",,2,,,']));
+    expect(twice.message).toBe('the key of "keyed" (id): 1 keys occur more than once in the input');
+    await server.query('CREATE TABLE unkeyed AS SELECT * FROM made');
+    const unkeyed = await failure(open('unkeyed', merge));
+    expect(unkeyed.message).toBe('the table "unkeyed" does not fit: it has no unique index on (id)');
+    // An index on more columns, on some rows or on an expression tells no rows apart by this key.
+    await server.query('CREATE UNIQUE INDEX ON unkeyed (id, row)');
+    await server.query('CREATE UNIQUE INDEX ON unkeyed (id) WHERE row > 0');
+    await server.query('CREATE UNIQUE INDEX ON unkeyed (lower(id))');
+    expect((await failure(open('unkeyed', merge))).code).toBe('database_refused');
+    await server.query('CREATE UNIQUE INDEX ON unkeyed (id)');
+    await put(await open('unkeyed', merge), ['"d",,4,0.75,true,']);
+    expect((await rowsOf('unkeyed')).length).toBe(4);
+  });
+
+  test('a replacement is seen whole: until it is committed readers have what was there', async () => {
+    await put(await open('replaced', { mode: 'replace' }));
+    const sink = await open('replaced', { mode: 'replace' });
+    await sink.write(Buffer.from(`${HEADER}"z",,9,0.5,true,\n`));
+    expect((await rowsOf('replaced')).map((r) => r.id)).toEqual(['a', 'b', 'c']);
+    await sink.commit();
+    expect((await rowsOf('replaced')).map((r) => r.id)).toEqual(['z']);
+  });
+
+  test('what is aborted, and what the connection is lost of, leaves nothing', async () => {
+    await put(await open('kept', { mode: 'replace' }));
+    for (const end of ['abort', 'terminate', 'crash'] as const) {
+      const sink = await open('kept', { mode: 'replace' });
+      await sink.write(Buffer.from(`${HEADER}"z",,9,0.5,true,\n`));
+      if (end === 'abort') await sink.abort();
+      else {
+        const kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'";
+        if (end === 'crash') await server.crash();
+        else await server.query(kill);
+        const lost = await failure(sink.commit());
+        expect([lost.code, lost.entry.retryable]).toEqual(['database_failed', true]);
+        await sink.abort();
+      }
+      expect((await rowsOf('kept')).map((r) => r.id)).toEqual(['a', 'b', 'c']);
+    }
+  });
+
+  test('a table that does not fit is refused before the first row, each fault by its column', async () => {
+    const cases: [ddl: string, says: string][] = [
+      [
+        '(id text, note text, row bigint, probability float8, prediction boolean)',
+        'it has no column error_code (text)',
+      ],
+      ['(id text, row bigint, probability float8, prediction boolean, error_code text)', 'it has no column note'],
+      ['(id text, note text, row smallint, probability float8, prediction boolean, error_code text)', 'its column row is smallint, and would be bigint'], // biome-ignore format: one line
+      ['(id text, note text, row bigint, probability integer, prediction boolean, error_code text)', 'its column probability is integer, and would be double precision'], // biome-ignore format: one line
+      ['(id text, note text, row bigint, probability float8, prediction boolean, error_code text, branch text NOT NULL)', 'its column branch requires a value, but predictions have none for it'], // biome-ignore format: one line
+      ['(id text, note text GENERATED ALWAYS AS (id) STORED, row bigint, probability float8, prediction boolean, error_code text)', 'its column note is generated'], // biome-ignore format: one line
+    ];
+    for (const [i, [ddl, says]] of cases.entries()) {
+      await server.query(`CREATE TABLE misfit${i} ${ddl}`);
+      const error = await failure(open(`misfit${i}`));
+      expect([error.code, error.message]).toEqual(['database_refused', `the table "misfit${i}" does not fit: ${says}`]);
+    }
+    await server.query('CREATE VIEW a_view AS SELECT * FROM made');
+    expect((await failure(open('a_view'))).message).toBe('the table "a_view" is no table');
+    await server.query(
+      'CREATE TABLE fits (n serial, note varchar(20), id int, row int, probability numeric, prediction text, error_code varchar(5) DEFAULT NULL)',
+    );
+    await put(await open('fits'), ['"7","x",1,0.25,true,']);
+    expect(await rowsOf('fits')).toEqual([
+      { n: 1, note: 'x', id: 7, row: 1, probability: '0.25', prediction: 'true', error_code: null },
+    ]);
+  });
+
+  test('what the database refuses of a row is told without the value', async () => {
+    await server.query(
+      `CREATE TABLE strict (id int, note varchar(8), row bigint, probability float8 CHECK (probability < 1), prediction boolean, error_code text UNIQUE NOT NULL)`,
+    );
+    const cases: [row: string, says: string][] = [
+      ['"secret","x",1,0.5,true,a', 'a text is not of the type of its column (row 2, column id), SQLSTATE 22P02'],
+      ['"99999999999","x",1,0.5,true,a', 'a text is not of the type of its column'],
+      ['"1","secret secret",1,0.5,true,a', 'a text is too long for its column (row 2, column note), SQLSTATE 22001'],
+      [
+        '"1","x",1,5,true,secret',
+        'a check constraint of the table is violated (constraint strict_probability_check), SQLSTATE 23514',
+      ],
+      ['"1","x",1,0.5,true,', 'a column must have a value (column error_code), SQLSTATE 23502'],
+      ['"1","x",1,0.5,true,secret\n"1","x",1,0.5,true,secret', 'a unique key already exists (constraint strict_error_code_key), SQLSTATE 23505'], // biome-ignore format: one line
+      ['"1","x\0secret",1,0.5,true,a', 'SQLSTATE 22021'],
+      ['"1","x",1,0.5,true,a,secret', 'SQLSTATE 22P04'],
+    ];
+    for (const [row, says] of cases) {
+      const error = await failure(put(await open('strict'), [row]));
+      expect(error.code).toBe('database_refused');
+      if (!row.includes('9999')) expect(error.message).toContain(says);
+      expect(error.message).not.toMatch(/secret|99999/);
+    }
+    expect(await rowsOf('strict')).toEqual([]);
+  });
+
+  test('who may not do what is needed is told what was refused', async () => {
+    await server.query("CREATE ROLE clerk LOGIN PASSWORD 'pw'; GRANT SELECT ON made TO clerk");
+    const clerk = server.urlOf('clerk', 'pw');
+    const says = async (table: string, more: Partial<TableSinkSettings>) => {
+      const { code, message } = await failure(open(table, { url: clerk, ...more }));
+      expect(code).toBe('database_refused');
+      return message;
+    };
+    const merge = { mode: 'merge', key: ['id'] } as const;
+    expect(await says('made', {})).toBe('the table "made": the role has no right to INSERT');
+    expect(await says('merged', merge)).toBe('the table "merged": the role has no right to SELECT, INSERT, UPDATE');
+    expect(await says('replaced', { mode: 'replace' })).toBe('the table "replaced": the role has no right to SELECT, INSERT, DELETE'); // biome-ignore format: one line
+    expect(await says('new', { mode: 'replace' })).toBe(
+      'the table "new" does not exist, and the role may not create it',
+    );
+    // The documented grants are enough.
+    await server.query('GRANT SELECT, INSERT ON made TO clerk; GRANT SELECT, INSERT ON sluice_runs TO clerk');
+    await put(await open('made', { url: clerk }, 'by the clerk'));
+    await server.query(
+      'GRANT SELECT, INSERT, UPDATE ON merged TO clerk; GRANT SELECT, INSERT, DELETE ON replaced TO clerk',
+    );
+    await put(await open('merged', { url: clerk, ...merge }), ['"b",,2,0.125,false,']);
+    await put(await open('replaced', { url: clerk, mode: 'replace' }));
+    expect((await rowsOf('made')).length).toBe(6);
+  });
+});
