@@ -49,7 +49,7 @@ function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: S
   if (twice !== undefined) say('score', `passthrough: ${twice} is named twice`);
   const format = sink.formatOf?.(to) ?? null;
   if (score.passthrough === '*' && reads !== 'records' && format !== null && isColumnar(format)) {
-    say('score', `passthrough: ${formatEntry(format).title} needs the names of its columns`);
+    say('score', `passthrough: ${formatEntry(format).title} needs a list of columns`);
   }
 }
 

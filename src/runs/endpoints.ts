@@ -147,7 +147,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   const { title, table } = formatEntry(format);
   const { manifest, passthrough, interpretation, onRows } = options;
   if (table && passthrough === '*') {
-    throw new SluiceError('usage', `${title} needs the names of its columns: name those passed through`);
+    throw new SluiceError('usage', `${title} needs a list of columns: list the columns to pass through`);
   }
   // The reference path goes through text, whose reader knows nothing of how workers make columns.
   const lines = decoderOverride() === 'reference';

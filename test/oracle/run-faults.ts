@@ -42,7 +42,7 @@ export const RUN_FAULTS: readonly Fault[] = [
   ...inFile('src/inference/encode/column-reader.ts', [
     ['blanks are not trimmed', 'this.trims = rules?.trim === true;', 'this.trims = false;'],
   ]),
-  ...inFile('src/runs/endpoints.ts', [
+  ...inFile('src/runs/endpoint-specs.ts', [
     ['all inputs are written to one output', ": namedFormat(input.name).stem,", ": namedFormat(input.name).stem.slice(0, -1),"],
   ]),
   ...inFile('src/runs/plugins/manifest-content.ts', [

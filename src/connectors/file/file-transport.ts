@@ -16,7 +16,7 @@ export const FILE_TRANSPORT: Transport = {
     if (await stat(pattern).catch(() => null)) return [pattern];
     const names: string[] = [];
     for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);
-    if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${pattern}`);
+    if (names.length === 0) throw new SluiceError('input_not_found', `no files match ${pattern}`);
     return names;
   },
   size: async (name) => (await stat(name).catch(() => null))?.size ?? null,

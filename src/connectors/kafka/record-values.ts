@@ -3,7 +3,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { ExactObject } from '../../core/exact-json.ts';
 import type { RecordFormatName } from '../../core/file-format.ts';
 import { openValueDecoder, RECORD_CODECS } from '../../formats/record-formats.ts';
-import type { PredictionSchemaOptions } from '../../formats/schemas/prediction-schema.ts';
+import { type PredictionSchemaOptions, subjectOf } from '../../formats/schemas/prediction-schema.ts';
 import { SchemaRegistry } from '../../formats/schemas/schema-registry.ts';
 import type { Decoded, ValueEncoder } from '../../formats/schemas/value-codec.ts';
 import { PREDICTION_FIELDS } from '../../formats/write/prediction-fields.ts';
@@ -36,6 +36,17 @@ export async function valueEncoder(sink: End, settings: ValueSettings): Promise<
     encoders.set(topic, await RECORD_CODECS[format].openEncoder(registry, predictionSchemaOf(settings, topic)));
   }
   return (json, topic = main, parsed) => encoders.get(topic)!.encode(json, parsed);
+}
+
+/** The schema of predictions as it is registered, and its subjects, of a sink whose values have one. */
+export async function publishedSchema(
+  sink: KafkaSink,
+  settings: ValueSettings,
+): Promise<{ subjects: readonly string[]; text: string }> {
+  const options = predictionSchemaOf(settings, sink.topic);
+  const subjects = topicsOf(sink).map((topic) => subjectOf({ ...options, topic }));
+  const codec = RECORD_CODECS[sink.format as Exclude<RecordFormatName, 'json'>];
+  return { subjects: [...new Set(subjects)], text: await codec.schemaText(options) };
 }
 
 /** Reads values of a topic: JSON of each, or why there is none. @throws SluiceError schema_registry_unavailable | kafka_config */

@@ -10,7 +10,7 @@ export const OBJECT_TRANSPORT: Transport = {
   open: (name, _readBytes, ranges = null) => openObject(name, ranges),
   async matching(pattern) {
     const names = await matchingObjects(pattern);
-    if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${pattern}`);
+    if (names.length === 0) throw new SluiceError('input_not_found', `no objects match ${pattern}`);
     return names;
   },
   size: objectSize,

@@ -32,7 +32,7 @@ const OF_A_RECORD = ['topic', 'partition', 'offset'];
 function lintSink(sink: PostgresSink, { score, reads, several }: LintedPipeline, say: Say): void {
   lintAddress(sink, 'sink', say);
   const { mode, key } = sink;
-  if (score.passthrough === '*') say('score', 'passthrough: a table needs the names of its columns');
+  if (score.passthrough === '*') say('score', 'passthrough: a table needs a list of columns');
   if (mode === 'replace') {
     if (reads === 'records') say('sink.mode', 'mode: replace is not supported for topics, because a topic never ends');
     if (several) {

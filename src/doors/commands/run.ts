@@ -120,21 +120,15 @@ async function gateProblems(file: string, limits: GateLimits, manifest: Manifest
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {
-  const [{ predictionSchemaOf }, { topicsOf }, { RECORD_CODECS }] = await Promise.all([
-    import('../../connectors/kafka/record-values.ts'),
-    import('../../connectors/kafka/topics.ts'),
-    import('../../formats/record-formats.ts'),
-  ]);
-  const { subjectOf } = await import('../../formats/schemas/prediction-schema.ts');
+  const { publishedSchema } = await import('../../connectors/kafka/record-values.ts');
   for (const file of files) {
     const pipeline = await readPipeline(file);
     const { sink } = pipeline;
     if (sink.type !== 'kafka' || sink.format === 'json')
       throw new SluiceError('usage', `${file} writes without a schema`);
-    const options = predictionSchemaOf(pipeline, sink.topic);
-    const subjects = topicsOf(sink).map((topic) => subjectOf({ ...options, topic }));
-    say(`${file}: ${sink.format} under ${[...new Set(subjects)].join(', ')}`);
-    out(await RECORD_CODECS[sink.format].schemaText(options));
+    const { subjects, text } = await publishedSchema(sink, pipeline);
+    say(`${file}: ${sink.format} under ${subjects.join(', ')}`);
+    out(text);
   }
 }
 

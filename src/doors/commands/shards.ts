@@ -1,6 +1,5 @@
 // `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
 import type { Command } from 'commander';
-import type { FileSource } from '../../connectors/file/file-options.ts';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { putStored } from '../../connectors/stored-bytes.ts';
 import { monotonicMs, sleep } from '../../core/clock.ts';
@@ -80,7 +79,7 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
     const { inputFormat, inputCompression, delimiter, model } = flags;
     const said = { model, output: STDIO, onInvalid: 'report' as const };
     const spec = specOf(file, { ...said, ...given({ inputFormat, inputCompression, delimiter }) });
-    const inputs = await inputsOf(spec.source as FileSource);
+    const inputs = await inputsOf(spec.source as Parameters<typeof inputsOf>[0]);
     const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs) };
     if (index === 0 && (await work.run()) === null) {
       const { ref } = await (await openRegistry(flags.registry)).resolve(model);

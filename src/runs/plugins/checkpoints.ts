@@ -1,21 +1,15 @@
 // Checkpoints of a run from one input into a file: every few seconds the output is flushed to the disk, then a
 // line is appended to a journal. A later run resumes after the last line of the journal of a process that has ended.
 
-import { stat } from 'node:fs/promises';
-import { connectorOf } from '../../connectors/connectors.ts';
-import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { storedSize } from '../../connectors/stored-bytes.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { isFull } from '../../core/file-system.ts';
 import { kindOf, type Log, named, words } from '../../core/log.ts';
 import type { Tally, WrittenBlock } from '../../engine/counts.ts';
-import { isColumnar } from '../../formats/formats.ts';
 import { gone } from '../../io/sink/commit-journal.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
-import { isRevocable } from '../../io/sink/file-sink.ts';
 import { type PrefixedChunks, withLatePrefix, withPrefix } from '../../io/source/byte-taps.ts';
-import { isObject } from '../../storage/providers.ts';
 import { TallyAccumulator } from '../accumulator.ts';
 import type { OpenSource } from '../byte-ends.ts';
 import type { Endpoint } from '../endpoint-specs.ts';
@@ -31,6 +25,7 @@ import {
   type Interrupted,
   identityOf,
   mismatch,
+  obstacleOf,
   type RunIdentity,
 } from './interrupted-run.ts';
 
@@ -81,34 +76,6 @@ async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoi
   const found = await findInterrupted({ set, output: output.name, list, identity, resume, log });
   if (found === null && everyMs === 0) return null;
   return new FileCheckpoints({ set, log, output: output.name, identity, everyMs, model: options.model }, found);
-}
-
-/** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
-async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
-  if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
-  if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
-  const obstacle = input.query ? (connectorOf(input.query).resumeObstacle?.(input.query) ?? null) : null;
-  if (obstacle !== null) return { refused: true, why: obstacle };
-  if (output === null) return { refused: true, why: 'only runs into files can be resumed' };
-  if (output.name === STDIO) return { refused: true, why: 'runs into standard output cannot be resumed' };
-  if (isColumnar(output.format)) {
-    const what = output.format === 'parquet' ? 'a Parquet file' : 'an Arrow table';
-    return { refused: false, why: `${what} cannot be appended to` };
-  }
-  if (shared) {
-    return { refused: false, why: 'several inputs share one rejects file; put {name} in its path' };
-  }
-  const away = [output.name, list].find((name) => name !== null && isObject(name));
-  if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
-  const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
-  // Opening it reports that it is missing.
-  if (file?.isFile() === false) {
-    return { refused: true, why: `${input.name} is not a regular file and cannot be read again` };
-  }
-  for (const file of list === null ? [output.name] : [output.name, list]) {
-    if (!(await isRevocable(file))) return { refused: true, why: `${file} is not a regular file` };
-  }
-  return null;
 }
 
 const isThere = async ({ name, query }: Endpoint): Promise<boolean> =>

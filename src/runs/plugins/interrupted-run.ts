@@ -1,5 +1,9 @@
 // Finds the interrupted run of an output, and decides whether this run can resume it.
+
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { connectorOf } from '../../connectors/connectors.ts';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { storedSize } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
@@ -7,11 +11,13 @@ import { VERSION } from '../../core/version.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
 import { isColumnar } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
+import { isRevocable } from '../../io/sink/file-sink.ts';
 import type { LeftOver } from '../../io/sink/temporary-files.ts';
 import { dropKept, type KeptFile } from '../../io/sink/temporary-files.ts';
 import type { Prefix } from '../../io/source/byte-taps.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { ProvenBlock } from '../../proof/statement.ts';
+import { isObject } from '../../storage/providers.ts';
 import type { SavedTally } from '../accumulator.ts';
 import type { Endpoint } from '../endpoint-specs.ts';
 import type { FileRunSpec, Resume } from '../spec.ts';
@@ -207,4 +213,42 @@ function flat(prefix: string, part: object): RunIdentity {
 export function differencesOf(before: RunIdentity, now: RunIdentity): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]));
+}
+
+/** The files of a step that may be resumed. */
+export interface ResumedStep {
+  input: Endpoint;
+  output: Endpoint | null;
+  /** Path of its rejects file; null: none. */
+  list: string | null;
+  /** Several inputs write into one rejects file. */
+  shared: boolean;
+}
+
+/** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
+export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
+  if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
+  if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
+  const obstacle = input.query ? (connectorOf(input.query).resumeObstacle?.(input.query) ?? null) : null;
+  if (obstacle !== null) return { refused: true, why: obstacle };
+  if (output === null) return { refused: true, why: 'only runs into files can be resumed' };
+  if (output.name === STDIO) return { refused: true, why: 'runs into standard output cannot be resumed' };
+  if (isColumnar(output.format)) {
+    const what = output.format === 'parquet' ? 'a Parquet file' : 'an Arrow table';
+    return { refused: false, why: `${what} cannot be appended to` };
+  }
+  if (shared) {
+    return { refused: false, why: 'several inputs share one rejects file; put {name} in its path' };
+  }
+  const away = [output.name, list].find((name) => name !== null && isObject(name));
+  if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
+  const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
+  // Opening it reports that it is missing.
+  if (file?.isFile() === false) {
+    return { refused: true, why: `${input.name} is not a regular file and cannot be read again` };
+  }
+  for (const file of list === null ? [output.name] : [output.name, list]) {
+    if (!(await isRevocable(file))) return { refused: true, why: `${file} is not a regular file` };
+  }
+  return null;
 }
