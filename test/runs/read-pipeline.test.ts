@@ -270,7 +270,7 @@ describe('names of files', () => {
     expect(await through('arrow')).toEqual([]);
     expect(await through('parquet')).toEqual(['2:32 source.format must be one of csv, tsv, ndjson, json, arrow']);
     expect(await through('arrow', 'score: { passthrough: "*" }\n')).toEqual([
-      '2:8 passthrough: list the column names for Arrow',
+      '2:8 passthrough: Arrow needs a list of columns',
     ]);
   });
 });

@@ -81,7 +81,7 @@ checkTest(
     };
     await refused(args(3, ['--shard', '1']), 'another number of shards');
     await refused([...args(2, ['--shard', '1']), '-m', 'credit-default:1'], 'another model');
-    await refused(args(2, ['--shard', '2']), 'shards 0 to 1');
+    await refused(args(2, ['--shard', '2']), 'shards are numbered 0 to 1');
     await refused([...args(2, ['--shard', '1']), '-o', 'out/{name}.parquet'], 'csv, tsv or ndjson');
     utimesSync(path.join(folder, 'in/b.csv'), 7, 7);
     await refused(args(2, ['--shard', '1']), 'another inputs');
