@@ -9,7 +9,7 @@ import { decoderOverride } from './formats/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 
-/** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
+/** Command names → the file that adds the command. Only the requested one is loaded: all of them cost 20 MB. */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
   [['plan'], async () => (await import('./doors/commands/plan.ts')).addPlanCommand],

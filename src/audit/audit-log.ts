@@ -30,7 +30,7 @@ interface FileEnd {
   bytes: number;
   /** The last line has no end. */
   wantsNewline: boolean;
-  /** What is behind the last whole record, with the line end that it is given; null: nothing. */
+  /** The bytes after the last complete record and its line end; null: none. */
   torn: { bytes: number; sha256: string } | null;
 }
 
@@ -122,7 +122,7 @@ const SYNC_MS = 1_000;
 
 export interface AuditLogOptions {
   file: string;
-  /** When what was written is brought to the disk: with each batch, once a second, or when the system likes. */
+  /** When records are synced to disk: with each batch, once a second, or when the system decides. */
   sync: 'batch' | 'second' | 'none';
   /** A file that has reached this gets another name, and the next one is begun. */
   maxBytes: number;
@@ -137,8 +137,8 @@ export interface AuditLogOptions {
 type Pending = { line: Buffer } | { fullUpTo: number };
 
 /**
- * Modes: open (records are written soon after they happen) ⇄ failed (they wait, the first one cut where the disk stopped taking bytes, and
- * are tried again every second) → closed. A file only grows: what a failed write left is gone on with, byte by byte.
+ * Modes: open (records are written soon after they happen) ⇄ failed (they wait, and are retried every second from the
+ * byte where the disk stopped) → closed. A file only grows: a partial write is continued byte by byte.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;
@@ -191,12 +191,12 @@ export class AuditLog {
     }
   }
 
-  /** false while the disk does not take what there is to write: whoever wants everything recorded does nothing meanwhile. */
+  /** false while the disk accepts no writes: services that must record everything refuse requests meanwhile. */
   get available(): boolean {
     return !this.#failed && !this.#closed && this.#pendingBytes < MOST_PENDING_BYTES / 2;
   }
 
-  /** The last record: whoever keeps it elsewhere can tell whether the log was cut off before it. */
+  /** The last record: a copy of it elsewhere shows whether the log was cut off before it. */
   get end(): ChainEnd {
     return this.#end;
   }
@@ -300,7 +300,7 @@ export class AuditLog {
     }
   }
 
-  /** Takes what is written from what waits. */
+  /** Removes the written bytes from the waiting ones. */
   #done(bytes: number): void {
     this.#written += bytes;
     let records = 0;

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 
-/** What a record holds besides its place in the chain: words of the program and of its configuration, ids, numbers. */
+/** The content of a record apart from its place in the chain: program words, configuration values, ids, numbers. */
 export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /**

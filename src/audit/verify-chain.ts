@@ -1,4 +1,4 @@
-// Whether audit logs are what was written: every record whole, in its place, and none gone between the first and the last.
+// Verifies audit logs: every record is intact and in its place, and none is missing between the first and the last.
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { SluiceError } from '../core/errors.ts';
@@ -30,7 +30,7 @@ interface VerifiedChain {
   lost: number;
 }
 
-/** Something that is no record: what a killed server left, if a record behind it says so. */
+/** Bytes that form no record: a partial record of a killed server, if a later record confirms it. */
 interface Unread {
   line: number;
   bytes: number;
@@ -49,7 +49,7 @@ export async function verifyChain(files: readonly string[], head: string | null 
   return chain.result();
 }
 
-/** A file whose first line is no record comes last, where it is told. */
+/** A file without a record in its first line comes last, where it is reported. */
 async function inOrder(files: readonly string[]): Promise<string[]> {
   const firsts = await Promise.all(
     files.map(async (file) => {
@@ -96,7 +96,8 @@ class Chain {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
         this.#unread = null;
       } else if (record === null || this.#unread) {
-        // Whether somebody changed it or a server was killed is known when it opened the log again.
+        // The next record shows whether the bytes were changed or a server was killed: the server reports it when it
+        // opens the log.
         this.#unread ??= { line, bytes: 0, sum: createHash('sha256') };
         this.#unread.bytes += bytes.length + (ended ? 1 : 0);
         if (this.#unread.bytes > MOST_LINE_BYTES) break;
@@ -112,7 +113,7 @@ class Chain {
 
   #follows({ seq, prev, kind }: ReadRecord): boolean {
     if (this.#last) return seq === this.#last.seq + 1 && prev === this.#last.sum;
-    // Files before it may be kept elsewhere; its first record says where it goes on.
+    // Earlier files may be archived; the first record contains the number and hash to continue with.
     return seq === 1 ? prev === CHAIN_START.sum : kind === 'head' || this.#unread !== null;
   }
 

@@ -1,4 +1,5 @@
-// Copies what the built program reads beside its code: the bundled models, and what `sluice init` writes. Part of `npm run build`.
+// Copies the files that the built program reads: the bundled models and the templates of `sluice init`. Part of `npm
+// run build`.
 import { cpSync } from 'node:fs';
 import path from 'node:path';
 

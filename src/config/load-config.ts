@@ -9,7 +9,7 @@ import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 
 interface ConfigSources {
-  /** YAML file; faults in it are told as file:line:column. */
+  /** YAML file; faults are reported as file:line:column. */
   file?: string;
   /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores go one level down. */
   env?: Record<string, string | undefined>;
@@ -18,7 +18,7 @@ interface ConfigSources {
 }
 
 const PREFIX = 'SLUICE_';
-/** Variables of the same prefix that are no configuration. */
+/** Variables with the same prefix that are not configuration. */
 const NOT_CONFIG = new Set([
   'SLUICE_LOG_FORMAT',
   'SLUICE_LOG_LEVEL',
@@ -54,7 +54,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
   }
   for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
   const complete = Value.Default(schema, Value.Convert(schema, config));
-  // What the file could not be blamed for is told by the path of the setting.
+  // Faults that do not come from the file are reported with the path of the setting.
   const checked = parseYaml('settings', stringify(complete), schema);
   if (!checked.ok) {
     throw new SluiceError('usage', checked.problems.map((p) => `configuration: ${p.message}`).join('\n'));

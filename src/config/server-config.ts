@@ -8,7 +8,7 @@ import { SCOPES, type Scope } from './scopes.ts';
 
 // Identity providers whose tokens the service accepts.
 
-/** Signatures that a public key checks: with a secret, whoever checks could sign, too. */
+/** Signatures with public keys: with a shared secret, every verifier could sign as well. */
 const SIGNATURE_ALGORITHMS = [
   'RS256',
   'RS384',

@@ -1,4 +1,4 @@
-// Reads a YAML file against a schema and reports every fault at once as file:line:column, so that nobody mends them one by one.
+// Reads a YAML file against a schema and reports all faults at once as file:line:column.
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';

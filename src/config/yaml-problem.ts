@@ -1,4 +1,4 @@
-// What is wrong in a YAML file, and where. Apart from yaml.ts, so that who only says it does not load the YAML library.
+// A fault in a YAML file with its position. Separate from yaml.ts, so that reporting does not load the YAML library.
 
 export interface YamlProblem {
   file: string;

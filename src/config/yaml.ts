@@ -43,8 +43,8 @@ interface Fault {
 }
 
 /**
- * YAML 1.2 core schema, duplicate keys refused, aliases bounded. Keys are the text that stands there: YAML writers leave
- * `008:` unquoted, and a category must not lose its zeros.
+ * YAML 1.2 core schema, duplicate keys rejected, aliases bounded. Keys keep their text: YAML writers leave `008:`
+ * unquoted, and a category must not lose its zeros.
  */
 export function readYaml(file: string, text: string): ReadYaml {
   const counter = new LineCounter();
@@ -101,7 +101,7 @@ function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep
   const tokens: CST.Token[] = [];
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) tokens.push(token);
-    // The parser closes what is open by recursion, too.
+    // The parser closes open collections by recursion as well.
     const open = parser.stack;
     if (open.length <= 2 * MOST_DEPTH) continue;
     const collections = open.filter((token) => 'items' in token);
@@ -165,7 +165,7 @@ function excessOf(document: Document): Fault | null {
 
 const TOO_MANY_VALUES = `aliases repeat so much that there are more than ${MOST_VALUES.toLocaleString('en')} values`;
 
-/** Where a key stands that its map had before. The library compares each key with all before it: minutes for 100,000 of them. */
+/** The position of a duplicate key. The library compares each key with all previous ones: minutes for 100,000 of them. */
 function repeatedKeys(document: Document): number[] {
   const offsets: number[] = [];
   visit(document, {

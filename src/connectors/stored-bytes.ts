@@ -59,7 +59,7 @@ export async function namedText(name: string): Promise<string> {
 }
 
 /**
- * Writes `text` if there is no such file, and returns the content. All of several writers get the same.
+ * Writes `text` if the file does not exist, and returns the content. Concurrent writers all get the same content.
  * @throws SluiceError output_* | storage_unavailable
  */
 export async function putFirst(name: string, text: string): Promise<string> {

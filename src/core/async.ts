@@ -18,7 +18,7 @@ export function onBackgroundFault(listener: OnBackgroundFault): () => void {
   };
 }
 
-/** Starts work that nobody waits for. It may throw, reject, or be no promise at all. */
+/** Starts a background task. It may throw, reject, or return no promise at all. */
 export function inBackground<const T extends string>(task: Literal<T>, work: () => unknown): void {
   const name = fixedWord(task);
   try {

@@ -20,7 +20,10 @@ export interface ColumnData {
    * text where the code is UNSEEN; stale elsewhere.
    */
   readonly texts: (string | null)[];
-  /** Rows with a category that the package does not list, also where it stands for a missing value. A rejected row may be among them. */
+  /**
+   * Rows with a category that the package does not list, including one that represents a missing value. Rejected rows
+   * may be among them.
+   */
   readonly unseenRows: number[];
 }
 

@@ -15,7 +15,7 @@ export type ValueKind =
   | 'binary'
   | 'null';
 
-/** Tokens of JSON that codes stand for, one behind the other; the last one is `null`. */
+/** JSON tokens of the codes, concatenated; the last one is `null`. */
 export interface WordList {
   /** No other list of the process has it. */
   readonly id: number;
@@ -165,9 +165,9 @@ export interface TableRows {
   readonly run: ColumnRun;
   /** Most bytes their text has. */
   readonly textBytes: number;
-  /** Rows, from 0, whose text is longer than so many bytes. */
+  /** Rows, from 0, whose text is longer than this many bytes. */
   longer(bytes: number): Iterable<number>;
-  /** Nobody looks at them any more. */
+  /** They are no longer used. */
   release(): void;
 }
 

@@ -1,6 +1,6 @@
-// Suggestions for mistyped names, at a cost that the length of what was typed does not decide.
+// Suggestions for mistyped names, with a cost that does not depend on the length of the input.
 
-/** Longer words are no slip of the hand, and comparing them costs their product. */
+/** Longer words are not typing errors, and comparing them costs their product. */
 const LONGEST = 64;
 /** Cells of distance tables that one suggestion may cost: some hundred names of columns. */
 const MOST_CELLS = 50_000;

@@ -517,7 +517,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** Anything thrown as a SluiceError; what is none gets the code `fallback`. */
+/** Converts any thrown value to a SluiceError; other errors get the code `fallback`. */
 export function asSluiceError(error: unknown, fallback: ErrorCode): SluiceError {
   if (error instanceof SluiceError) return error;
   const message = error instanceof Error ? error.message : String(error);

@@ -17,9 +17,9 @@ export interface ExplainedProgress extends Explained {
   secondsLeft: number | null;
 }
 
-/** What is done at first says little about the rest: code is not optimised yet, and not all workers are at work. */
+/** The first results say little about the rest: code is not optimised yet, and not all workers are running. */
 const WARM_UP_MS = 2000;
-/** What is done in less time behind it does not either. */
+/** Neither do results after a shorter time. */
 const MEASURED_MS = 3000;
 
 export class ExplainedWork {

@@ -1,4 +1,5 @@
-// Names of formats, compressions and delimiters, and how first bytes reveal that an input is no text. formats/formats.ts has what a format is.
+// Names of formats, compressions and delimiters, and detection of inputs that are not text by their first bytes.
+// formats/formats.ts defines the formats.
 import { SluiceError } from './errors.ts';
 
 /** Formats that are text, one record after the other. */
@@ -61,15 +62,16 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
   [ascii('%PDF-'), 'a PDF document', 'export the original table as CSV'],
 ];
 const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
-/** Bytes of an input that tell. */
+/** Bytes of an input used for detection. */
 const HEAD = 64;
 /** First bytes behind which something else than text may be: most inputs are done with one look. */
 const SUSPECT = new Uint8Array(256);
 for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n<')]) SUSPECT[byte] = 1;
 
 /**
- * Lets an input that begins with `head` pass unless it is known to be no text in UTF-8. Four bytes tell most of what there is.
- * @throws SluiceError invalid_encoding for other encodings | foreign_content, with what the input is and what to do
+ * Accepts an input that starts with `head` unless it is known not to be UTF-8 text. Four bytes suffice for most
+ * formats.
+ * @throws SluiceError invalid_encoding for other encodings | foreign_content, with the detected format and the remedy
  */
 export function refuseForeignContent(head: Uint8Array): void {
   const found = foreignContent(head);

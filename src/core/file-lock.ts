@@ -8,10 +8,11 @@ const FIRST_POLL_MS = 5;
 const BUSY = 5;
 
 /**
- * Takes a lock and gives what lets go of it; null: somebody has it. Holds against other processes, other containers of one kernel, and
- * others in this process. The file is made where it is not there, and stays: who removes it while somebody waits makes two locks of one.
- * Nothing else may open it, because closing any handle of a file drops the locks that its process has on it.
- * @throws Error of SQLite: the file cannot be made, or its file system has no locks
+ * Takes a lock and returns its release function; null: it is held elsewhere. Effective between processes, containers of
+ * one kernel, and callers in this process. The file is created if missing and remains: removing it while another
+ * process waits would create two locks. Nothing else may open it, because closing any handle of a file drops the locks
+ * of its process.
+ * @throws Error of SQLite: the file cannot be created, or its file system has no locks
  */
 export async function tryFileLock(file: string, { isPrivate = false } = {}): Promise<(() => void) | null> {
   // Only here: most of what could lock never does.
@@ -48,7 +49,7 @@ export async function takeFileLock(
   }
 }
 
-/** Does something while nobody else does anything under this lock. @throws what `work` throws, and what `refused` gives */
+/** Runs `work` while holding the lock exclusively. @throws errors of `work`, and the result of `refused` */
 export async function underFileLock<T>(
   file: string,
   {

@@ -49,5 +49,5 @@ export function isInnerPath(name: unknown): name is string {
   return path.normalize(name).split(path.sep, 1)[0] !== '..';
 }
 
-/** Whether a path stands for several files or objects. */
+/** Whether a path is a pattern for several files or objects. */
 export const isPattern = (path: string): boolean => /[*?[]/.test(path);

@@ -18,14 +18,14 @@ const WORDS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
-/** `ENOSPC, no space is left on the disk`; the message of what is no fault of the file system. */
+/** `ENOSPC, no space is left on the disk`; for other errors their message. */
 export function fileFault(cause: unknown): string {
   const { code } = cause as NodeJS.ErrnoException;
   if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
   return WORDS[code] === undefined ? code : `${code}, ${WORDS[code]}`;
 }
 
-/** Whether there is no room for more. */
+/** Whether there is no more space. */
 export const isFull = (cause: unknown): boolean =>
   ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
@@ -34,7 +34,7 @@ export const isFull = (cause: unknown): boolean =>
 export const PRIVATE_FILE = 0o600;
 const PRIVATE_FOLDER = 0o700;
 
-/** Restricts a folder to its owner. One that belongs to somebody else, such as the root of a volume, stays as it is. */
+/** Restricts a folder to its owner. A folder of another owner, such as the root of a volume, stays unchanged. */
 export async function restrictFolder(folder: string): Promise<void> {
   const { uid, mode } = await stat(folder);
   if ((mode & 0o077) !== 0 && uid === process.getuid?.()) await chmod(folder, PRIVATE_FOLDER);
@@ -63,7 +63,7 @@ function restrictFile(file: string): void {
 }
 
 /**
- * Makes the folder if it is not there, for its owner only, writes a file into it and removes that again.
+ * Creates the folder if missing, for its owner only, writes a file into it and removes that again.
  * @throws SluiceError folder_unusable, naming the setting
  */
 export async function assertUsable(setting: string, folder: string): Promise<void> {

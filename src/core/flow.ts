@@ -15,9 +15,10 @@ export interface Held {
 }
 
 /**
- * Plain numbers, because they are added to with every block; whoever wants to see them asks. Streams say how long they waited (`waited`):
- * they wait for several at once, so the sums may exceed the time that went by. A topic says what is going on (`begin`, `end`), and is
- * waiting for its workers while any batch is with them, else for its sink while anything is being committed, else for its source.
+ * Plain numbers, because every block adds to them; readers ask for them. Streams report how long they waited
+ * (`waited`): they wait for several things at once, so the sums may exceed the elapsed time. A topic reports its
+ * current activity (`begin`, `end`): it waits for its workers while any batch is with them, otherwise for its sink
+ * while anything is being committed, otherwise for its source.
  */
 export class Flow {
   /** Of its interpretations. */
@@ -25,7 +26,7 @@ export class Flow {
   readonly #ms: Record<WaitedFor, number> = { source: 0, workers: 0, sink: 0 };
   readonly #holders = new Set<() => Held>();
   readonly #busy = { workers: 0, sink: 0 };
-  /** Since when what is going on has been going on; null: nobody said that anything is. */
+  /** Start of the current activity; null: none was reported. */
   #since: number | null = null;
 
   waited(what: WaitedFor, ms: number): void {

@@ -18,7 +18,7 @@ interface JsonRequest {
 
 export interface JsonAnswer {
   status: number;
-  /** null: the body is no JSON object. */
+  /** null: the body is not a JSON object. */
   body: Record<string, unknown> | null;
 }
 

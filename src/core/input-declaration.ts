@@ -1,4 +1,4 @@
-// What an owner of an input declares of it: its names, its encoding, how it writes numbers and what stands for nothing.
+// The declarations of an input's owner: names, encoding, number format and texts for missing values.
 
 export const ENCODINGS = ['utf-8', 'latin1', 'windows-1252', 'utf-16', 'utf-16le', 'utf-16be'] as const;
 export type EncodingName = (typeof ENCODINGS)[number];
@@ -17,7 +17,7 @@ export interface NumberNotation {
 export interface TextRules extends NumberNotation {
   /** Blanks around a value do not count. */
   trim: boolean;
-  /** Words for missing values, besides those of the package. */
+  /** Texts for missing values, in addition to those of the package. */
   nullValues: readonly string[];
 }
 
@@ -27,9 +27,9 @@ export interface DeclaredColumns {
   names: readonly string[] | null;
   /** Column of the model, or passthrough column → its name in the input. */
   rename: Readonly<Record<string, string>>;
-  /** Names in the input that nobody looks at; '*': all that are not used. */
+  /** Names of ignored input columns; '*': all unused ones. */
   ignore: readonly string[] | '*';
-  /** Column of the model → the value it has in every application, as one could stand in JSON. */
+  /** Model column → its value in every application, as JSON could contain it. */
   constants: Readonly<Record<string, ConstantValue>>;
 }
 
@@ -55,6 +55,6 @@ export function withoutBlanks(text: string): string {
   return start === 0 && end === text.length ? text : text.slice(start, end);
 }
 
-/** The value of `passthrough` where it is one text: each name once, in the order given; `*` stands for every column outside the model. */
+/** The value of `passthrough` if it is a single text: each name once, in the given order; `*` means every column outside the model. */
 export const passthroughNames = (text: string | undefined): string[] | '*' =>
   text === '*' ? '*' : [...new Set((text ?? '').split(',').filter((name) => name !== ''))];

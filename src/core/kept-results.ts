@@ -12,7 +12,7 @@ const DIGEST_BYTES = 32;
 const OTHERS_WRITE = 0o022;
 const DAY_MS = 24 * 3_600_000;
 
-/** What is kept at most, and for how long after it was last of use. */
+/** Limits of the cache, and lifetime of an entry after its last use. */
 interface KeptLimits {
   readonly entries: number;
   readonly bytes: number;
@@ -28,8 +28,9 @@ const sha256 = (...parts: readonly (string | Uint8Array)[]): Buffer => {
 };
 
 /**
- * A folder of results by the hash of everything they depend on. A file is the SHA-256 over its name and content, then the content: one that
- * was torn, damaged or put under another name is not taken. One that somebody else owns, or could write, is not taken either.
+ * A folder of results, addressed by the hash of everything they depend on. A file is the SHA-256 over its name and
+ * content, followed by the content: torn, damaged or renamed files are ignored, and so are files that other users own
+ * or could write.
  */
 export class KeptResults {
   readonly #folder: string;
@@ -52,7 +53,7 @@ export class KeptResults {
     }
   }
 
-  /** The name of a result of some kind. `of`: everything it depends on beside this version of Sluice. */
+  /** The name of a result. `of`: everything it depends on except this version of Sluice. */
   static nameOf(kind: string, ...of: readonly (string | Uint8Array)[]): string {
     const lengths = JSON.stringify([VERSION, kind, ...of.map((part) => part.length)]);
     return `${kind}-${sha256(lengths, ...of).toString('hex')}`;
@@ -87,7 +88,7 @@ export class KeptResults {
     }
   }
 
-  /** Keeps a result, or does not: whoever found it out has it. */
+  /** Stores a result if possible: the caller has it in any case. */
   async write(name: string, content: Uint8Array): Promise<void> {
     const making = path.join(this.#folder, `.${process.pid}-${randomUUID()}`);
     try {
@@ -104,7 +105,7 @@ export class KeptResults {
     }
   }
 
-  /** Removes what was of no use for long, and the oldest beyond the limits; what a process that was killed left behind as well. */
+  /** Removes entries that were unused for long, the oldest beyond the limits, and leftovers of killed processes. */
   async #clear(): Promise<void> {
     const files = await Promise.all(
       (await readdir(this.#folder)).map(async (name) => {
@@ -124,6 +125,6 @@ export class KeptResults {
   }
 }
 
-/** Where there are no owners, as on Windows, the folder lies in the profile of the user. */
+/** Where files have no owners, as on Windows, the folder is in the user's profile. */
 const isOwn = ({ uid, mode }: { uid: number; mode: number }): boolean =>
   process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);

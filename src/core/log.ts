@@ -91,7 +91,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 type Field = Word | ErrorCode | number | boolean | null | undefined | readonly Word[] | readonly number[];
 
-/** What a line has besides its words, by name in snake_case with its unit. */
+/** The fields of a line in addition to its message, by name in snake_case with the unit. */
 export type LogFields = Readonly<Record<string, Field>>;
 
 /** Takes a line. `says`: the line for a person; a machine reads `event` and `fields`. Never throws. */
@@ -104,15 +104,15 @@ export function words(parts: TemplateStringsArray, ...holes: readonly (Word | nu
   return String.raw({ raw: parts }, ...holes) as Word;
 }
 
-/** Refuses `string` and patterns of it, and lets through what is spelled out in the program. */
+/** Rejects `string` and patterns of it, and accepts literals of the program. */
 export type Literal<T extends string> = Record<never, never> extends Record<T, 1> ? never : T;
 
 /** A value of a closed list of the program, such as the state of a job. */
 export const fixedWord = <const T extends string>(text: Literal<T>): Word => text as string as Word;
 
 /**
- * A name that an operator gave or another component is known by: of a topic, a file, a model, a key, a host. Whoever calls this says that
- * it is none of an input; what came with a request is none either, until it was looked up.
+ * A name given by an operator or known from another component: a topic, file, model, key or host. Callers guarantee
+ * that it does not come from an input; a name from a request counts only after it was resolved.
  */
 export const named = (text: string): Word => text.replaceAll(/\p{Cc}+/gu, ' ').slice(0, 500) as Word;
 
@@ -149,8 +149,9 @@ export function kindOf(error: unknown): Word {
 }
 
 /**
- * What may be said of an error: the sentence of a SluiceError that is about the server or what it needs, the catalogue's where it is
- * about an input or a bug, and of anything else its kind, because the message of JSON.parse, for one, quotes what it was given.
+ * The loggable description of an error: the message of a SluiceError about the server or its dependencies, the
+ * catalogue's summary for one about an input or a bug, and the kind of any other error, because the message of
+ * JSON.parse, for example, quotes its input.
  */
 export function saysOf(error: unknown): Word {
   if (!(error instanceof SluiceError)) return kindOf(error);
@@ -159,7 +160,7 @@ export function saysOf(error: unknown): Word {
   return named(fault === 'input' || fault === 'bug' ? summary : error.message);
 }
 
-/** `code` of an error, and for one that nobody foresaw where it was thrown and what it came from. */
+/** `code` of an error; for unexpected errors also where it was thrown and its cause. */
 export function faultFields(error: unknown): LogFields {
   if (error instanceof SluiceError && error.code !== 'internal_error') {
     const { cause } = error;

@@ -41,7 +41,7 @@ export class SlabPool {
     return this.#out;
   }
 
-  /** Bytes of the slabs handed out, and of all there may be. A larger slab counts with what it has. */
+  /** Bytes of the slabs in use, and their limit. A larger slab counts with its size. */
   get held(): Held {
     return { bytes: this.#bytes, budget: this.budget * this.slabBytes };
   }
@@ -68,7 +68,7 @@ export class SlabPool {
     });
   }
 
-  /** Releases a slab. A larger one that stood in for it is left to the garbage collector. */
+  /** Releases a slab. A larger stand-in is left to the garbage collector. */
   release(slab: Slab): void {
     this.#bytes -= slab.bytes;
     if (this.holds(slab)) this.#free.push(slab);
@@ -77,12 +77,12 @@ export class SlabPool {
     else this.#out--;
   }
 
-  /** Whether a slab belongs to the pool, rather than being a larger stand-in. */
+  /** Whether a slab belongs to the pool and is not a larger stand-in. */
   holds(slab: Slab): boolean {
     return this.memory ? slab.buffer === bufferOf(this.memory) : slab.bytes === this.slabBytes;
   }
 
-  /** A larger stand-in for a slab, for a record that does not fit; allocated outside the memory of the pool. */
+  /** A larger stand-in for a slab, for a record that does not fit; allocated outside the pool. */
   larger(slab: Slab, bytes: number): Slab {
     if (this.holds(slab)) this.#free.push(slab);
     this.#bytes += bytes - slab.bytes;

@@ -6,7 +6,7 @@ import type { LogFields, Word } from './log.ts';
 export interface TraceParent {
   /** 32 hexadecimal digits. */
   traceId: Word;
-  /** 16 hexadecimal digits: the span that is the parent of what is done now. */
+  /** 16 hexadecimal digits: the parent span of current work. */
   spanId: Word;
   sampled: boolean;
 }
@@ -43,7 +43,7 @@ export const traceFields = (trace: TraceParent | null): LogFields =>
 /** Something that takes time, as a part of a trace. */
 export interface Span {
   readonly context: TraceParent;
-  /** Ends it, with what is known at its end. `fault`: what it failed with. */
+  /** Ends the span, with its final fields. `fault`: the error that ended it. */
   end(fields: LogFields, fault?: unknown): void;
 }
 
@@ -57,7 +57,7 @@ export interface SpanStart {
 /** Records spans. Never throws, and loses spans rather than hold up work. */
 export interface Tracer {
   begin(name: Word, start: SpanStart): Span;
-  /** Sends what is left, within seconds. */
+  /** Sends the remaining spans, within seconds. */
   close(): Promise<void>;
 }
 
@@ -78,7 +78,7 @@ export class Sampler {
     this.#now = now;
   }
 
-  /** How many this one stands for; 0: it is not told, and the next one that is counts it. */
+  /** Number of successes this line represents; 0: it is not logged, and the next logged one includes it. */
   take(): number {
     const second = Math.floor(this.#now() / 1000);
     if (second !== this.#second) {

@@ -2,7 +2,7 @@
 
 export const VERSION = '0.2.0';
 
-/** The oldest Node that runs what is built, as `engines` of a tarball says it (a test compares them). */
+/** The oldest Node that runs the build, equal to `engines` of a tarball (a test compares them). */
 export const OLDEST_NODE = '22.12.0';
 
 /** The version of ONNX Runtime that serves and is compared with (a test compares it with package.json). */

@@ -28,10 +28,10 @@ const DICTIONARY_ID_BYTES = [0, 1, 2, 4];
 const RLE = 1;
 const RESERVED = 3;
 
-/** What is read next, little-endian, and how many bytes it has. */
+/** The next value to read, little-endian, and its size in bytes. */
 const PARTS = { magic: 4, skippableSize: 4, descriptor: 1, blockHeader: 3 } as const;
 
-/** Follows the frames of a stream by their headers, however its bytes are cut; what is in the blocks is the decoder's business. */
+/** Follows the frames of a stream by their headers, however its bytes are split; the decoder handles the blocks. */
 export class ZstdFrames {
   #part: keyof typeof PARTS = 'magic';
   #number = 0;

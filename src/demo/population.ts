@@ -58,7 +58,7 @@ export const PARTNERS = ids(numbered(30, 4, 'P'), 0.42);
 export interface Tendency {
   /** Shares of SOURCE, added up. */
   source: readonly number[];
-  /** Factor on incomes; the amounts asked for stay what they are. */
+  /** Factor on incomes; requested amounts stay unchanged. */
   income: number;
   /** Shares of applications without an occupation, and with an unseen category: in any column, or in this one. */
   noOccupation: number;

@@ -108,7 +108,7 @@ export function* generatePortfolio(
       lines += value.split('\n').length - 1;
       fields[c] = `"${value.replaceAll('"', '""')}"`;
     }
-    // The k-th fault stands in the middle of the k-th of `faults` equal stretches.
+    // The k-th fault is in the middle of the k-th of `faults` equal sections.
     if (planted < faults && row === Math.ceil(((planted + 0.5) * options.rows) / faults)) {
       const fault = FAULTS[planted % FAULTS.length]!;
       // An invalid row always stays on one line.

@@ -58,7 +58,7 @@ export class DriftCounter {
   #chooseWay(): void {
     if (this.#kernel || this.#cells[0] !== 0 || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
-    // Not tried again where there is no memory.
+    // Not retried without memory.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
   }
 
@@ -93,7 +93,7 @@ export class DriftCounter {
     const cells = this.#cells;
     const numbers = this.#kernel ? this.#kernel.drain(cells) : this.#takeNumbers();
     for (const { at, bins } of this.#plan.columns) {
-      // What is neither in a bin nor unseen.
+      // Values that are neither in a bin nor unseen.
       let missing = cells[0]! - cells[at + bins + 1]!;
       for (let b = at; b < at + bins; b++) missing -= cells[b]!;
       cells[at + bins] = missing;

@@ -119,7 +119,7 @@ export class DriftKernel {
     }
   }
 
-  /** From now on the matrix fills the memory of the kernel. null: there is no memory for one. */
+  /** From now on the matrix fills the memory of the kernel. null: no memory is available. */
   static open(matrix: DriftMatrix, sketches: number): DriftKernel | null {
     try {
       return new DriftKernel(matrix, sketches);
@@ -131,7 +131,7 @@ export class DriftKernel {
 
   /** Counts the first `rows` rows of the matrix. */
   run(rows: number): void {
-    // What is no number is in no bin.
+    // NaN is in no bin.
     for (const column of this.#alone) column.fill(Number.NaN, rows, rows + LANES);
     for (let first = 0; first < rows; first += TILE_ROWS) {
       const last = Math.min(rows, first + TILE_ROWS);
@@ -141,7 +141,7 @@ export class DriftKernel {
     }
   }
 
-  /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
+  /** Adds the counts since the last call and resets them; returns the counts of the sketches in the form of `DriftCounts`. */
   drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, alone, counted } of this.#groups) {
       if (alone) addLanes(counted);
@@ -216,7 +216,7 @@ function passFunction(n: number): WasmFunction {
   f.repeat(
     () => {
       f.get(at).memory('v128.load').set(row);
-      // What is true is -1.
+      // True values are -1.
       for (const [limit, sum] of each) f.get(sum, row, limit).op('f32x4.ge', 'i32x4.sub').set(sum);
       f.get(at, step).op('i32.add').set(at);
     },

@@ -30,10 +30,7 @@ export interface DriftLane extends CountedLane {
 /** Writes the values of a column into `out` at `from`, `from + step`, … */
 type Fill = (batch: ColumnBatch, scores: Scores, rows: number, out: Float32Array, from: number, step: number) => void;
 
-/**
- * Columns that the encoding does not tell enough of: values that count apart are the same number to the model. They have to be
- * held by the batch.
- */
+/** Columns whose encoding merges values that drift counts separately. The batch must keep them. */
 export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boolean[] => {
   const keep = columns.map(() => false);
   for (const measured of plan.columns) {
@@ -86,7 +83,7 @@ export class DriftMatrix {
     this.#laneOf = new Map(this.lanes.map((lane) => [lane.measured.column, lane]));
   }
 
-  /** Takes the rows of a batch that was encoded and scored; `unseen` is told of each unseen cell of a valid row. */
+  /** Takes the rows of an encoded and scored batch; `unseen` is called for each unseen cell of a valid row. */
   fill(batch: ColumnBatch, scores: Scores, unseen: (measured: MeasuredColumn) => void): void {
     const { rows, rejections, rejected } = batch;
     for (let s = 0; s < this.#copied.length; s++) {
@@ -118,12 +115,12 @@ type Levels = (readonly [from: number, cell: number])[];
 const numberLevels = ({ at }: MeasuredColumn, edges: readonly number[]): Levels =>
   [-Infinity, ...edges].map((edge, bin) => [edge, at + bin]);
 
-/** What numbers count as that a decoder may have written in place of values; null: they do not tell. */
+/** The counts of numbers that a decoder may have written instead of values; null: they are ambiguous. */
 function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding): Levels | null {
   const { binning, at, bins } = measured;
   if (binning.by === 'texts') return null;
   if (binning.by === 'edges') return Number.isNaN(missing) ? numberLevels(measured, binning.edges) : null;
-  // Behind those of unseen and missing values; unseen ones are told by the batch.
+  // After those of unseen and missing values; the batch reports unseen ones.
   const [, ofMissing, ...coded] = values!.map(Math.fround);
   if (Number.isNaN(ofMissing) && coded.length > 1 && coded.every((value, i) => i === 0 || coded[i - 1]! < value)) {
     return merged(coded.map((value, code) => [value, at + binning.bins[code]!]));

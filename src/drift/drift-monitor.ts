@@ -63,7 +63,7 @@ export interface MeasuredPart extends DriftCounts {
   manifest?: Manifest;
 }
 
-/** One model. A part is added once, to what is counted at present; when its time is over, that is added to the windows. */
+/** One model. A part is added once to the current counts; when their period ends, they are added to the windows. */
 class MeasuredModel {
   readonly plan: DriftPlan;
   readonly #hour: DriftWindow;
@@ -105,7 +105,7 @@ class MeasuredModel {
   }
 
   sum(span: DriftSpan, now: number): DriftSum {
-    // What is counted at present has no end yet: closed early, it goes on in the same slots.
+    // The current counts have no end yet: closed early, they continue in the same slots.
     this.#close();
     if (span === 'start') return this.#before;
     return (span === 'hour' ? this.#hour : this.#day).sum(now);

@@ -6,7 +6,7 @@ import { Type } from '../schema.ts';
 export interface Door<T> {
   /** Value when nothing is said. */
   default?: T;
-  /** In words, where the default is no fixed value: "one per core", "by the name of the file". */
+  /** In words, if the default is not a fixed value: "one per core", "by the name of the file". */
   otherwise?: string;
 }
 

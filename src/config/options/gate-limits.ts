@@ -7,7 +7,7 @@ const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, des
 const amount = (description: string) => Type.Number({ minimum: 0, description });
 const OF_COLUMNS = 'for every column, or by column with * for the others';
 
-/** What is limited column by column, in the words of both doors. */
+/** Limits per column, in the terms of flags and pipelines. */
 const COLUMN_LIMITS = {
   max_missing: 'maximum share of missing values per column',
   max_unseen: 'maximum share of values that do not occur in the training data, per column',

@@ -26,9 +26,9 @@ export type Reads = 'bytes' | 'rows' | 'records' | 'requests';
 export type Writes = 'bytes' | 'rows' | 'records';
 
 export interface Capabilities {
-  /** null: it is no source. */
+  /** null: not a source. */
   readonly reads: Reads | null;
-  /** null: it is no sink. */
+  /** null: not a sink. */
   readonly writes: Writes | null;
   /** Sources whose predictions the sink takes. */
   readonly takes: readonly Reads[];
@@ -63,7 +63,7 @@ export interface LintedPipeline {
   readonly several: boolean;
 }
 
-/** The predictions of a run, for a sink that is no stream of bytes. */
+/** The predictions of a run, for a sink that is not a stream of bytes. */
 export interface SinkRun<P extends object = object> {
   readonly manifest: Manifest;
   readonly passthrough: readonly string[] | '*';
@@ -124,7 +124,7 @@ export interface Connector {
   transport?(): Promise<Transport>;
   /** Of bytes: names of the inputs, sorted. `choose`: the inputs among the names that match a pattern. @throws SluiceError input_not_found | usage */
   inputs?(source: End, choose: (names: readonly string[]) => string[], matching: Matching): Promise<readonly string[]>;
-  /** Of bytes: the path of the output, which may have `{name}`, and its format where neither name nor options tell it. */
+  /** Of bytes: the path of the output, which may contain `{name}`, and its format if neither name nor options define it. */
   output?(sink: End): { path: string; otherwise: FileFormat };
   /** Of rows: why an interrupted run from this source cannot be resumed; null: it can. */
   resumeObstacle?(source: End): string | null;

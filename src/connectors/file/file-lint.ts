@@ -27,7 +27,7 @@ export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedP
   }
 }
 
-/** A format that only its name could tell must be one there is. */
+/** A format that only the name defines must be a known one. */
 function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say): void {
   const { format, ending, compression } = namedFormat(file.path);
   if (file.format === undefined && !(end === 'source' && isPattern(file.path)) && format === null && ending !== '') {

@@ -12,7 +12,7 @@ const READ_BYTES = 256 * 1024;
 export const FILE_TRANSPORT: Transport = {
   open: openFile,
   async matching(pattern) {
-    // The path of an existing file is no pattern.
+    // The path of an existing file is not a pattern.
     if (await stat(pattern).catch(() => null)) return [pattern];
     const names: string[] = [];
     for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);

@@ -17,7 +17,7 @@ export function kafkaClient(): KafkaClient {
   return selected;
 }
 
-/** What needs transactions, as the subject of a message, and what to do without them besides selecting another client. */
+/** The feature that needs transactions, as the subject of a message, and the alternative to another client. */
 const NEEDS_TRANSACTIONS = {
   delivery: ['delivery: exactly_once needs', ', or set delivery: at_least_once'],
   dead_letters: ['replaying and dropping dead letters need', ''],

@@ -1,7 +1,6 @@
 // Commits what partitions have answered: outputs, dead letters and offsets of all that wait, in one transaction.
 //
-// One committer a member where brokers refuse offsets of a generation that is over (KIP-447, from 2.5): whose partition it is says the
-// group, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
+// One committer a member where brokers refuse offsets of a generation that has ended (KIP-447, from 2.5): the group defines the owner of a partition, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
 // the partition, which fences whoever had it before.
 
 import { inBackground } from '../../core/async.ts';
@@ -65,7 +64,7 @@ export class CommitQueue {
     return this.#waiting.length > 0 && (this.#urgent || this.#waitingRows + this.#takenRows >= this.#options.maxRows);
   }
 
-  /** Resolves when there is room for more, or the queue is over. */
+  /** Resolves when there is room for more, or the queue has ended. */
   async put(item: Answered): Promise<void> {
     if (this.#dropped) return;
     this.#waiting.push(item);
@@ -74,7 +73,7 @@ export class CommitQueue {
     while (!this.#dropped && this.#waitingRows + this.#takenRows >= this.#options.maxRows) await this.#change();
   }
 
-  /** Resolves when all is committed, or the queue is over. @throws what the transaction failed of */
+  /** Resolves when everything is committed or the queue has ended. @throws the error of the transaction */
   async flush(): Promise<void> {
     this.#urgent = true;
     if (this.#waiting.length > 0) this.#options.onWork();
@@ -82,7 +81,7 @@ export class CommitQueue {
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Nothing is begun any more; what is being written may end. Idempotent. */
+  /** Starts nothing more; a running write may finish. Idempotent. */
   drop(): void {
     this.#dropped = true;
     this.#waiting = [];
@@ -111,7 +110,7 @@ export class CommitQueue {
     return this.#taken;
   }
 
-  /** For the committer: what was taken is committed, or failed. */
+  /** For the committer: the taken records are committed, or failed. */
   settle(failure: { error: unknown } | null): void {
     const items = this.#taken;
     this.#taken = [];
@@ -163,7 +162,7 @@ export interface CommitterHost {
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /** A writer took over; every older one of its transactional id is refused from now on. */
   fenced(ms: number): void;
-  /** A transaction begins, or is over, however it ended. */
+  /** A transaction starts or ends, with any result. */
   committing(begun: boolean): void;
   written(report: TransactionReport): void;
 }
@@ -176,7 +175,7 @@ interface Sender {
 
 type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
 
-/** One transaction at a time. After a failure all queues that had a part in it are over, and the next one has a new writer. */
+/** One transaction at a time. After a failure, all queues that took part in it end, and the next one has a new writer. */
 export class Committer {
   readonly #options: CommitterOptions;
   readonly #host: CommitterHost;
@@ -355,7 +354,7 @@ export class Committer {
     this.#host.fenced(monotonicMs() - began);
   }
 
-  /** In the background: it must not hold up whoever takes over. */
+  /** In the background: it must not delay the next owner. */
   #giveUp(): void {
     const writer = this.#writer;
     this.#writer = null;

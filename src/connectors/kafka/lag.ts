@@ -25,7 +25,7 @@ interface Mark {
   committed: bigint;
   /** Offset behind the last record of the partition. */
   end: bigint;
-  /** Of what was fetched. */
+  /** Of fetched records. */
   times: RecordTimes;
   /** The record behind `offset` that was looked up, because it was not fetched; `time`: null where there is none. */
   looked: { offset: bigint; time: number | null } | null;
@@ -121,7 +121,7 @@ export class LagMeter {
       }
       for (const partition of [...this.#marks.keys()]) await this.#look(partition);
     } catch {
-      // No answer: the last known values stand until the next lookup.
+      // No response: the last known values remain until the next lookup.
     } finally {
       this.#asking = false;
     }
@@ -168,7 +168,7 @@ export class LagMeter {
 
 const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));
 
-/** Time of the first record that is not committed; as long as nobody knows it, the time since when some wait. */
+/** Time of the first uncommitted record; while it is unknown, the time since which records are waiting. */
 function oldestOf({ committed, times, looked, since }: Mark): number | null {
   const fetched = times.from(committed);
   if (fetched !== null) return fetched;

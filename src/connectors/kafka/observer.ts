@@ -38,15 +38,15 @@ export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
   /** A transaction (or, under at_least_once, a send with its commit) is done. */
   onTransaction?(report: TransactionReport): void;
-  /** A transaction begins, or is over, however it ended. */
+  /** A transaction starts or ends, with any result. */
   onCommitting?(event: { begun: boolean }): void;
   /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
   onAbort?(event: { partition: number; reason: string; message: Word }): void;
   /** A producer took over: every older one of its transactional id is fenced from now on. */
   onFence?(event: { ms: number }): void;
-  /** Reading goes on at another offset than the client would have taken. */
+  /** Reading continues at another offset than the client would have used. */
   onReset?(event: { partition: number; offset: bigint }): void;
-  /** The topic no longer has the committed offset, and reading goes on at this one: what lay between was not read. */
+  /** The topic no longer has the committed offset, and reading continues at this one: the records in between were not read. */
   onOffsetLost?(event: { partition: number; offset: bigint }): void;
   /** The group gave this member a new set of partitions. */
   onAssigned?(event: { partitions: readonly number[] }): void;

@@ -30,8 +30,8 @@ const count = (partitions: number): Word =>
   words`${partitions} ${fixedWord(partitions === 1 ? 'partition' : 'partitions')}`;
 
 /**
- * What is said, if the topics can do it. Nothing said is no guess, *because* whoever starts again after a topic has grown would come to
- * another one than before.
+ * The configured value, if the topics allow it. Without one nothing is guessed, *because* a restart after a topic has
+ * grown would guess differently.
  * @throws SluiceError kafka_partitions_differ
  */
 export async function decidePartitioning(options: PartitioningOptions): Promise<Partitioning> {
@@ -68,14 +68,14 @@ export class OutputPartitions {
     this.#options = options;
   }
 
-  /** Once, before anything else. What is decided holds, however the topics grow. @throws SluiceError kafka_partitions_differ */
+  /** Once, before anything else. The decision stays valid when topics grow. @throws SluiceError kafka_partitions_differ */
   async decide(): Promise<void> {
     const { directory, outputs } = this.#options;
     this.#mode = await decidePartitioning(this.#options);
     for (const output of outputs) this.#counts.set(output, (await directory.facts(output)).partitions);
   }
 
-  /** Tells what has grown as far as is known now. */
+  /** Reports growth as far as it is known. */
   async look(): Promise<void> {
     for (const output of this.#options.outputs) {
       this.grown(output, (await this.#options.directory.facts(output)).partitions);
@@ -114,7 +114,7 @@ export class OutputPartitions {
         if (monotonicMs() >= end) throw failure;
         this.#tellWait(output, partition, failure, patienceMs);
         await this.#pause(signal);
-        // A broker that does not answer is told of elsewhere, and costs patience here.
+        // A broker that does not respond is reported elsewhere, and uses up the time limit here.
         partitions = await directory.learn(output).then(
           (facts) => facts.partitions,
           () => partitions,

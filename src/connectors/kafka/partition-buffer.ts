@@ -28,7 +28,7 @@ interface Chunk {
 /** A timer takes no more than 24 days, and a clock may be set meanwhile. */
 const LONGEST_SLEEP_MS = 60_000;
 
-/** One reader at a time. Bytes count until they are released: what is being processed weighs as much as what waits. */
+/** One reader at a time. Bytes count until they are released, including those of records in processing. */
 export class PartitionBuffer {
   readonly #topic: string;
   readonly #partition: number;
@@ -159,7 +159,7 @@ export class InFlight {
     return this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES;
   }
 
-  /** Pauses a partition whose `bytes` reach its share, and goes on when half of the share is free. */
+  /** Pauses a partition whose `bytes` reach its share, and resumes it when half of the share is free. */
   update(partition: number, bytes: number, partitions: number): void {
     const share = this.budget / partitions;
     if (bytes >= share && !this.#full.has(partition)) {

@@ -1,8 +1,8 @@
 // One partition while it belongs to this member: exactly once from its records to their answers.
 //
 // The protocol, for `delivery: exactly_once`:
-//  1. Whoever works on a partition, on whatever machine, can be told from whoever did before. Where brokers refuse offsets of
-//     a generation of the group that is over (KIP-447, from 2.5), by the member and its generation; the `transactionalId`
+//  1. The owner of a partition can be distinguished from its predecessor, on any machine. Where brokers refuse offsets of
+//     a generation of the group that has ended (KIP-447, from 2.5), by the member and its generation; the `transactionalId`
 //     is then the member's, and one transaction holds all its partitions. Else by a `transactionalId` of group, topic and
 //     partition, which is the same for all of them.
 //  2. A committer (committer.ts) has a producer of that id; after a failure, and where the id is a partition's with every
@@ -12,7 +12,7 @@
 //     partitions is ended there, as it was decided. The same for the name that earlier releases gave the partition,
 //     because one of them may be in the group during a rolling update.
 //  4. Only then the committed offset is read, once no open transaction can move it: nobody else can any more, because
-//     the generation, or the epoch, of whoever had the partition before is over.
+//     the generation, or the epoch, of its predecessor has ended.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
 //     topic has no longer, `start_at` and `on_offset_lost` decide.
 //  6. `process` runs outside of any transaction, one micro-batch at a time, while the transaction before it is written:
@@ -24,9 +24,9 @@
 //     member still belongs to the group go back to 2. A commit whose answer got lost is thus settled by step 3 and seen
 //     in step 4.
 //  9. When the partition is taken away, `process` is abandoned, a transaction being written may end, and nothing else is
-//     begun. If this process was asleep meanwhile, its next request carries a generation that is over, or an epoch that
+//     begun. If this process was asleep meanwhile, its next request carries a generation that has ended, or an epoch that
 //     step 3 of another member made invalid: that, not the group's session, is what keeps two members from answering
-//     the same record. Partitions that the member keeps go on.
+//     the same record. Partitions that the member keeps continue.
 //
 // For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
 // acknowledgements, and what was sent before a failure is sent again.
@@ -114,7 +114,7 @@ export class PartitionLease {
     return this.#ended;
   }
 
-  /** Ends at once, but for a transaction that is being written. Resolves when that is over; idempotent. */
+  /** Ends at once, except for a transaction being written. Resolves when that has ended; idempotent. */
   abandon(): Promise<void> {
     this.#abandoned.abort();
     this.#queue?.drop();
@@ -201,7 +201,7 @@ export class PartitionLease {
       }
       await queue.flush();
     } finally {
-      // Of a batch that cannot be processed nothing is written; what is being written is waited for.
+      // A batch that cannot be processed is not written; a running write is awaited.
       await queue.end();
     }
   }
@@ -223,7 +223,7 @@ export class PartitionLease {
     }
   }
 
-  /** Step 8; false: this lease is over. */
+  /** Step 8; false: this lease has ended. */
   async #survive(error: unknown): Promise<boolean> {
     if (error instanceof ProcessFailure) {
       const cause = error.cause;

@@ -96,7 +96,7 @@ export class TransactionalProcessor {
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
   readonly #partitions: OutputPartitions;
-  /** Of the last assignment; null: its generation fences nobody. */
+  /** Of the last assignment; null: its generation fences no member. */
   #identity: MemberIdentity | null = null;
   #committer: Committer | null = null;
   #byGeneration = false;
@@ -171,7 +171,7 @@ export class TransactionalProcessor {
     const { delivery, commits } = this.#lease;
     this.#byGeneration = memberTransactions && commits.fencing;
     if (transactionOf === 'partition' || (delivery === 'exactly_once' && !this.#byGeneration)) return;
-    // Who comes back under its name ends what it had open itself; for all others the time-out does.
+    // A member that returns under its name ends its own open transaction; for all others the timeout does.
     const id = transactionalId(group, topic, instanceId ?? crypto.randomUUID());
     const options = { ...commits, of: null, transactionalId: delivery === 'exactly_once' ? id : null };
     this.#committer = new Committer(options, this.#commitHost());
@@ -280,7 +280,7 @@ export class TransactionalProcessor {
     return {
       directory: this.#directory,
       identity: () => {
-        // Without it the offsets of a committer for all partitions would be refused to nobody.
+        // Without it, offsets of a committer for all partitions would never be rejected.
         if (this.#committer && this.#byGeneration && !this.#identity)
           throw new SluiceError('kafka_rebalanced', 'this member is not in the group');
         return this.#byGeneration ? this.#identity : null;
@@ -392,7 +392,7 @@ export class TransactionalProcessor {
 
   #endIfCaughtUp(): void {
     if (!this.#options.untilCaughtUp || this.#leases.size === 0) return;
-    // What was skipped at the end is never answered, so both are looked at.
+    // Records skipped at the end are never answered, so both are checked.
     const all = [...this.#leases.keys()].map((p) => this.#progress.get(p));
     if (all.every((p) => p !== undefined && p.fetched >= p.goal && p.next >= p.offered)) this.#finish.resolve();
   }

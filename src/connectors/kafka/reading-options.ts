@@ -11,11 +11,11 @@ import type { TopicDirectory } from './topic-directory.ts';
 
 /** Where offsets are kept instead of by the group. */
 export interface OffsetKeeper {
-  /** Where a partition goes on; null: nobody has begun with it. @throws SluiceError one that is not retryable ends the reading */
+  /** The offset where a partition continues; null: it was never started. @throws SluiceError a non-retryable one ends the reading */
   committed(partition: number): Promise<bigint | null>;
-  /** It begins `at`, before anything is written: nobody has begun (`stored` null), or the topic no longer has what is stored. */
+  /** It starts `at`, before anything is written: never started (`stored` null), or the topic no longer has the stored offset. */
   begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
-  /** Reading starts at `offset`: what comes next is what stands from there on. */
+  /** Reading starts at `offset`: the next records are those from there on. */
   started(partition: number, offset: bigint): void;
 }
 
@@ -100,7 +100,7 @@ export interface StartPolicy {
   startAt: 'earliest' | 'latest';
   /** When the committed offset is no longer in the topic. */
   onOffsetLost: 'stop' | 'earliest' | 'latest';
-  /** Told when reading goes on at `offset` instead of the committed one. */
+  /** Called when reading continues at `offset` instead of the committed one. */
   onLost?: ((partition: number, offset: bigint) => void) | undefined;
 }
 

@@ -1,4 +1,4 @@
-// How the records of a transaction are sent: to which partition, in which batches, and what is too large to be sent.
+// The sending plan of the records of a transaction: partitions, batches, and records that are too large.
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type BatchCompression, compressedSize } from './client/codecs.ts';

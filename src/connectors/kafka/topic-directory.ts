@@ -72,7 +72,7 @@ export class TopicDirectory {
     return changed;
   }
 
-  /** A batch was refused as too large although it should have fitted: asks again, or halves what is believed. */
+  /** A batch was rejected as too large although it should fit: queries the limit again, or halves the assumed one. */
   async lowerLimit(topic: string): Promise<void> {
     const before = (await this.facts(topic)).maxBatchBytes;
     const { maxBatchBytes } = await this.learn(topic);
@@ -88,8 +88,8 @@ export class TopicDirectory {
   }
 
   /**
-   * Offset the group goes on at, null where it has none.
-   * @throws SluiceError kafka_failed when the partition is not known: that must not be taken for "none"
+   * Offset where the group continues, null if it has none.
+   * @throws SluiceError kafka_failed when the partition is unknown: that must not be taken for "none"
    */
   async committed(group: string, topic: string, partition: number): Promise<bigint | null> {
     const found = (await this.#admin.committed(group, topic, [partition])).get(partition);

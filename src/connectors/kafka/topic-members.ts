@@ -10,7 +10,7 @@ interface TopicMembersOptions {
   topics: readonly string[];
   /** Asked again and again for the topics there are now; null: those of the start are all. */
   look: (() => Promise<readonly string[]>) | null;
-  /** Starts a member. `late`: the topic was not there at the start, so that nothing of it was ever to be skipped. */
+  /** Starts a member. `late`: the topic did not exist at the start, so none of its records may be skipped. */
   open: (topic: string, late: boolean) => Promise<TransactionalProcessor>;
   /** The topic is no longer read. */
   onLeft: (topic: string) => void;
@@ -125,7 +125,7 @@ export class TopicMembers {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       await sleep(this.#options.everyMs ?? 30_000, { signal, ref: false }).catch(() => {});
-      // Brokers that do not answer are told of elsewhere.
+      // Brokers that do not respond are reported elsewhere.
       const there = signal.aborted ? null : await look().catch(() => null);
       if (there === null || signal.aborted) continue;
       for (const topic of this.#members.keys()) if (!there.includes(topic)) await this.#leave(topic);
@@ -133,7 +133,7 @@ export class TopicMembers {
     }
   }
 
-  /** A topic that cannot be read ends nothing: the others go on, and it is tried again with every look. */
+  /** A topic that cannot be read ends nothing: the others continue, and it is retried with every lookup. */
   async #join(topic: string): Promise<void> {
     const { onNotice } = this.#options;
     try {

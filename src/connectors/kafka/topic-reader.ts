@@ -36,9 +36,9 @@ export interface ReaderOptions extends ReadingOptions {
 
 interface Slot {
   buffer: PartitionBuffer;
-  /** Offset behind what was handed out in this generation. */
+  /** Offset after the records delivered in this generation. */
   delivered: bigint;
-  /** Offset behind what was fetched. */
+  /** Offset after the fetched records. */
   fetched: bigint;
   goal: bigint;
 }
@@ -150,7 +150,7 @@ export class TopicReader implements AsyncDisposable {
     return lost;
   }
 
-  /** Drops what is in memory of a partition, and reads on at what is committed. Nothing where it is not this member's. */
+  /** Drops the records of a partition in memory, and continues at the committed offset. No effect for partitions of other members. */
   restart(partition: number): void {
     const slot = this.#slots.get(partition);
     if (!slot) return;

@@ -12,13 +12,13 @@ import { TopicDirectory } from './topic-directory.ts';
 interface WriterOptions {
   connection: KafkaConnection;
   topic: string;
-  /** Takes what is too large for the topic, when the record has an `origin`. */
+  /** Handles records that are too large for the topic, if they have an `origin`. */
   deadLetterTopic?: string;
   /** Default: none. */
   compression?: BatchCompression;
 }
 
-/** Idempotent: repeated requests do not double records. Not a transaction: what was written before a failure stays. */
+/** Idempotent: repeated requests do not duplicate records. Not a transaction: records written before a failure remain. */
 export class TopicWriter implements AsyncDisposable {
   readonly #options: WriterOptions;
   readonly #directory: TopicDirectory;

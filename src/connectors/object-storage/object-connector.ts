@@ -1,4 +1,5 @@
-// Object storage: names with the scheme of a provider, wherever the path of a file is accepted. It is no type of source or sink by itself.
+// Object storage: names with the scheme of a provider, accepted wherever the path of a file is. It is not a source or
+// sink type of its own.
 import { isObject } from '../../storage/providers.ts';
 import type { Connector } from '../contract/connector.ts';
 

@@ -21,7 +21,7 @@ interface OffsetScope {
   topic: string;
 }
 
-/** The rows of one pipeline in `sluice_offsets`: one a partition, with the offset to go on at. */
+/** The rows of one pipeline in `sluice_offsets`: one per partition, with the next offset. */
 export class OffsetTable {
   readonly #scope: OffsetScope;
   readonly #name: string;

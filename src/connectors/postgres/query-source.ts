@@ -114,7 +114,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   });
   const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
-  // Without expressions, no column was requested: the header check reports what is missing.
+  // Without expressions, no column was requested: the header check reports missing columns.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
 }
 
@@ -155,7 +155,7 @@ const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier
 
 /** @throws SluiceError database_refused: the model has no text for NULL */
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
-  // The zeros that a numeric writes behind its point are no part of a category.
+  // The trailing zeros of a numeric are not part of a category.
   const isWord = column.kind === 'category' || column.kind === 'text';
   const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
   const missing = column.missing?.values ?? [''];

@@ -1,12 +1,11 @@
 // Predictions of a file as rows of a table: collected in a temporary table, then added, merged or swapped in one transaction.
 //
-//  1. The table is looked at before the first row is scored: what does not fit is refused then.
+//  1. The table is checked before the first row is scored.
 //  2. Rows go by COPY into a temporary table of the session. It has no log and no name for others, and vanishes with the session,
 //     so a run that is killed, or whose connection breaks, leaves nothing.
 //  3. `commit` ends the transfer, and in one transaction creates a missing table, removes earlier rows (replace),
 //     and inserts (append, merge). Readers see the rows of before until then.
-//  4. A run that is repeated changes nothing: what is replaced or merged is the same, and what is appended stands in
-//     `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
+//  4. A run that is repeated changes nothing: what is replaced or merged is the same, and what is appended is recorded in `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';

@@ -1,4 +1,4 @@
-// All commands by their descriptions alone: enough for the help of the program and for words that are no command.
+// All commands with their descriptions only: enough for the help of the program and for unknown commands.
 import type { Command } from 'commander';
 import { COMMANDS } from './flags/all-commands.ts';
 import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';

@@ -20,7 +20,7 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first invalid rows of an input that was refused, one a line, because there is no rejects file. */
+/** The first invalid rows of a rejected input, one per line, because it has no rejects file. */
 function rowsOf({ code, details }: SluiceError): string {
   if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';
   const lines = details

@@ -34,7 +34,7 @@ function settingsOf(flags: ServeFlags): string[] {
   return [...environment!, ...flags.set, ...said!, ...port];
 }
 
-/** @throws SluiceError usage: there is no certificate of --dev, or the file cannot be written */
+/** @throws SluiceError usage: no certificate without --dev, or the file cannot be written */
 async function writeCertificate(file: string, certificate: string | null): Promise<void> {
   if (certificate === null) throw new SluiceError('usage', '--cert-out needs --dev');
   await writeFile(file, certificate).catch((cause) => {
@@ -79,7 +79,7 @@ async function runService(flags: ServeFlags): Promise<void> {
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
-  // It is that of this process and of loopback only, and there is no other way to learn it.
+  // It belongs to this process and to loopback only, and is not available elsewhere.
   if (service.token)
     log('info', 'dev_key', words`API key of this run: ${named(service.token)}`, { key: named(service.token) });
   if (!signal.aborted)

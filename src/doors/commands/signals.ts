@@ -8,8 +8,8 @@ import { EXIT } from './exit-codes.ts';
 const CLOSING_MS = 8_000;
 
 /**
- * Ends the process when it has not ended by itself `ms` and some seconds after this call, and reports what it was doing: an orchestrator
- * would kill it later without a word. Does not keep the process alive.
+ * Terminates the process if it has not ended `ms` and some seconds after this call, and reports its activity: an
+ * orchestrator would kill it later without a message. Does not keep the process alive.
  */
 export function endWithin(ms: number, doing: () => string, log: Log): void {
   const timer = startTimer(() => {

@@ -1,13 +1,14 @@
-// Tokens for SASL OAUTHBEARER: read from where somebody else renews them, or asked for, kept, and renewed before they expire.
+// Tokens for SASL OAUTHBEARER: read from a file that another process renews, or requested, cached, and renewed before
+// they expire.
 import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { type JsonAnswer, requestJson } from '../../../core/http-json.ts';
 import { type BearerLogin, readSecret, type TokenEndpoint, tlsOf } from './connection.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Share of its lifetime after which a token is asked for anew, while the old one still serves. */
+/** Share of its lifetime after which a token is requested again while the old one is still valid. */
 const RENEWED_AFTER = 0.8;
-/** Lifetime of a token of which nobody says it, ms. */
+/** Assumed lifetime of a token without an expiry, ms. */
 const UNSAID_LIFETIME_MS = 60_000;
 /** A token that ends within this time is not shown to a broker any more, ms. */
 const LAST_USE_MS = 1_000;
@@ -16,8 +17,8 @@ const ATTEMPT_PAUSES_MS = [0, 200, 800];
 /** After a failure the endpoint is left in peace for this long, ms. */
 const PEACE_MS = 1_000;
 /**
- * Brokers whose issuer has changed its key refuse its first tokens, because they learn of the new key in the background: whoever was let in
- * before is patient for this long, ms.
+ * Brokers whose issuer has changed its key reject its first tokens, because they load the new key in the background: a
+ * client that was logged in before retries for this long, ms.
  */
 const REFUSED_PATIENCE_MS = 60_000;
 
@@ -44,7 +45,7 @@ export function bearerTokens(login: BearerLogin): BearerTokens {
   return tokens;
 }
 
-/** Tokens of one login: one request at a time, whoever asks. */
+/** Tokens of one login: one request at a time for all callers. */
 export class BearerTokens {
   readonly #login: BearerLogin;
   #token: Token | null = null;
@@ -169,7 +170,7 @@ function placeOf({ url }: TokenEndpoint): string {
   return `${origin}${pathname}`;
 }
 
-/** The error code of an endpoint (RFC 6749, 5.2); nothing else of its answer is told. */
+/** The error code of an endpoint (RFC 6749, 5.2); nothing else of its response is reported. */
 const wordOf = (error: unknown): string =>
   typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? ` ${error}` : '';
 
@@ -189,7 +190,7 @@ function lifetimeIn(token: string): number | null {
   }
 }
 
-/** @throws SluiceError kafka_config: what is no token (RFC 6750, 2.1) could end the message it is sent in */
+/** @throws SluiceError kafka_config: an invalid token (RFC 6750, 2.1) could end the message that contains it */
 function checked(token: string): string {
   if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
   throw new SluiceError('kafka_config', 'the configured token is not a bearer token');
@@ -203,7 +204,7 @@ export function bearerMessage({ token, extensions }: BearerCredential): Buffer {
   return Buffer.from(`n,,${SEPARATOR}auth=Bearer ${token}${more.join('')}${SEPARATOR}${SEPARATOR}`);
 }
 
-/** What is said to a refusal, so that the broker ends the exchange (RFC 7628, 3.2.3). */
+/** The reply to a rejection, so that the broker ends the exchange (RFC 7628, 3.2.3). */
 export const BEARER_FAREWELL = Buffer.from(SEPARATOR);
 
 /** The status of a refusal (RFC 7628, 3.2.2); null: the answer is none, the token was taken. */

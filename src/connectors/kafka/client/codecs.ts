@@ -42,7 +42,7 @@ async function xerialDecompress(packed: Buffer): Promise<Buffer> {
 
 const gzipPack = promisify(gzip);
 
-/** All members; what is left behind the last may only be padding. */
+/** All members; only padding may follow the last one. */
 function gzipDecompress(packed: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // With `info` the decoder comes along, which knows how far it read; the types do not know of it.

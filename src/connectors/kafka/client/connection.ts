@@ -23,7 +23,7 @@ export interface PasswordLogin {
   password: SecretSource;
 }
 
-/** OAUTHBEARER (RFC 7628): with a token that somebody else renews, or with tokens of a token endpoint. */
+/** OAUTHBEARER (RFC 7628): with a token renewed by another process, or with tokens of a token endpoint. */
 export interface BearerLogin {
   mechanism: 'oauthbearer';
   /** Read again for every login. */
@@ -80,7 +80,7 @@ export function tlsOf(tls: KafkaTls): ConnectionOptions {
   };
 }
 
-/** @throws SluiceError kafka_config when the file or variable is not there */
+/** @throws SluiceError kafka_config when the file or variable is missing */
 export function readSecret(source: SecretSource): string {
   if ('file' in source) return readText(source.file).replace(/\r?\n$/, '');
   const value = process.env[source.env];

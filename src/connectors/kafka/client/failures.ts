@@ -8,7 +8,7 @@ export function causesOf(error: unknown): Error[] {
   return found;
 }
 
-/** As it is where it has a code; anything else is a failure of Kafka nobody has a name for. */
+/** Unchanged if it has a code; anything else is an unclassified Kafka failure. */
 export function kafkaError(error: unknown, during: string): SluiceError {
   if (error instanceof SluiceError) return error;
   const message = causesOf(error).at(-1)?.message ?? String(error);

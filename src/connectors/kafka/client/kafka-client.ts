@@ -84,7 +84,7 @@ export interface ScanOptions {
   readonly signal?: AbortSignal;
   /** Most bytes of one fetch; a larger record comes nevertheless. */
   readonly fetchBytes?: number;
-  /** Called again and again while a transaction that began before `end` is open: what is behind it cannot be read yet. */
+  /** Called repeatedly while a transaction that began before `end` is open: later records cannot be read yet. */
   readonly onWait?: (partition: number, ms: number) => void;
 }
 
@@ -92,7 +92,7 @@ export interface ScanOptions {
 export interface PartitionScanner {
   /** Of every partition, in order. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable */
   bounds(topic: string): Promise<ReadonlyMap<number, OffsetBounds>>;
-  /** Committed records in order, a fetch at a time; goes on at the first one left where retention removed some. */
+  /** Committed records in order, one fetch at a time; continues at the first remaining one if retention deleted some. */
   scan(range: ScanRange, options?: ScanOptions): AsyncGenerator<IncomingRecord[]>;
   /** Idempotent. */
   close(): Promise<void>;
@@ -105,8 +105,8 @@ export interface MemberOptions {
   readonly topic: string;
   readonly group: string;
   /**
-   * Static membership (KIP-345): who comes back under the same name within the session gets the same partitions back, and nobody else
-   * notices. null: a member like any other.
+   * Static membership (KIP-345): a member that returns under the same name within the session gets its partitions back
+   * without a rebalance. null: dynamic membership.
    */
   readonly instanceId: string | null;
   /** A member without heartbeats for this long loses its partitions, ms. */
@@ -154,7 +154,7 @@ export interface MemberEvents {
   reset(partition: number, offset: bigint): void;
   /** It starts over, by itself. */
   restarting(error: SluiceError): void;
-  /** A failure that no restart can fix. Told once. */
+  /** A failure that no restart can fix. Reported once. */
   failed(error: SluiceError): void;
   log?(entry: KafkaLogEntry): void;
 }
@@ -175,7 +175,7 @@ export interface GroupMember {
   resume(partitions: readonly number[]): void;
   /** Whether the coordinator still knows this member, as of the last heartbeat interval. Never rejects. */
   isMember(): Promise<boolean>;
-  /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation is over */
+  /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation has ended */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /**
    * Leaves, a static member too: its name may never come back, as that of a pod which is replaced, and its partitions would be silent for
@@ -219,11 +219,11 @@ export interface OffsetsToCommit {
   readonly topic: string;
   /** Partition → offset behind the last record. */
   readonly next: ReadonlyMap<number, bigint>;
-  /** null: nobody is fenced by generation, because the transactional id alone says whose partition it is. */
+  /** null: no fencing by generation, because the transactional id alone defines the owner of the partition. */
   readonly member: MemberIdentity | null;
 }
 
-/** What transactions of one id may hold besides records. */
+/** The content of transactions of one id in addition to records. */
 export interface TransactionPlaces {
   readonly group: string;
   /** Of the offsets that are committed with it. */
@@ -249,9 +249,9 @@ export interface BatchWriter extends Writer {
 
 export interface TransactionalWriter extends Writer {
   /**
-   * Refuses every older writer of this transactional id from now on. The broker finishes or aborts what they had open before it answers,
-   * so offsets read afterwards are final. A broker that was restarted may have ended the last one without telling the partitions; where
-   * the client can find that out, those of `places` are told.
+   * Fences every older writer of this transactional id. The broker finishes or aborts their open transactions before it
+   * responds, so offsets read afterwards are final. A restarted broker may have ended the last one without informing
+   * the partitions; where the client can detect that, it informs those of `places`.
    */
   fence(places?: TransactionPlaces): Promise<void>;
   /** Records and offsets, all or nothing. @throws SluiceError kafka_* ; the transaction is aborted if that can be done */

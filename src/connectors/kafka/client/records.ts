@@ -36,7 +36,7 @@ export interface MicroBatch {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly IncomingRecord[];
-  /** Offset to go on at once the batch is done: behind the last record and the control records after it. */
+  /** Next offset once the batch is processed: after the last record and the control records that follow it. */
   readonly next: bigint;
   readonly bytes: number;
 }

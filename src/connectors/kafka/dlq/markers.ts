@@ -8,7 +8,7 @@ import { OffsetRanges } from './offset-ranges.ts';
 /** The action of a marker; a record without this header is a dead letter. Other readers skip records that have it. */
 const MARKER_HEADER = 'sluice-desk';
 const VERSION = 1;
-/** Room for the fields besides the ranges, bytes. */
+/** Space for the fields other than the ranges, bytes. */
 const MARKER_MARGIN = 512;
 
 interface MarkerText {

@@ -1,6 +1,6 @@
 // A set of offsets as ranges: memory grows with the gaps, not with the millions of dead letters that are settled.
 
-/** Additions are merged when there are this many, and at least a quarter of what is merged already. */
+/** Additions are merged once there are this many, and at least a quarter of the merged ones. */
 const MERGE_AFTER = 4096;
 
 /** Offsets are whole numbers below 2^53. Both ends of a range belong to it. */
@@ -9,7 +9,7 @@ export class OffsetRanges {
   #merged: number[] = [];
   #added: number[] = [];
 
-  /** @throws Error when the text is no list of ranges */
+  /** @throws Error when the text is not a list of ranges */
   static parse(text: string): OffsetRanges {
     const ranges = new OffsetRanges();
     for (const part of text.split(',')) {

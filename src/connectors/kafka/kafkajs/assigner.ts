@@ -1,5 +1,5 @@
-// Partitions to members in turn, in the order of their instance names: whoever comes back gets the same partitions again. Those of a
-// topic go to members that read it, whichever of them the leader reads itself.
+// Assigns partitions to members in turn, ordered by instance name: a returning member gets the same partitions again.
+// Partitions of a topic go to members that read it, whether or not the leader reads it itself.
 import type { Assigner, Cluster, PartitionAssigner } from 'kafkajs';
 import { sleep } from '../../../core/clock.ts';
 import { reasonOf } from '../client/failures.ts';
@@ -8,7 +8,7 @@ import kafkajs, { type Membership, type MetadataPool } from './repairs.ts';
 /** The name kafkajs's own assigner has, because members of an earlier release may be in the same group. */
 const NAME = 'RoundRobinAssigner';
 const VERSION = 0;
-/** Looks for a topic of other members: a broker that has not heard of it yet must not leave it to nobody. */
+/** Looks up a topic of other members: a broker that does not know it yet must not leave it unassigned. */
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 200;
 /** Not this member's to read, or gone: its own members say so. */
@@ -56,7 +56,7 @@ export const assignerOf =
     }),
   });
 
-/** What each member gets: topic by topic, in turn among those that read it. Whoever gets nothing is left out. */
+/** The partitions of each member: topic by topic, in turn among its readers. Members without partitions are omitted. */
 export function shareOut(
   members: readonly ReadingMember[],
   partitions: ReadonlyMap<string, readonly number[]>,

@@ -236,8 +236,8 @@ const messageOf = ({ key, value, headers, timestamp }: PlannedRecord, partition:
 });
 
 /**
- * kafkajs silently leaves out partitions its metadata does not know, and those whose leader moved while it repeated a
- * request: what was not acknowledged was not sent.
+ * kafkajs silently omits partitions that are missing in its metadata, and those whose leader moved during a retry:
+ * records without an acknowledgement were not sent.
  */
 function checkAcknowledged(round: readonly PlannedBatch[], acks: readonly RecordMetadata[]): void {
   const missing = new Set(round.map((b) => `${b.topic}/${b.partition}`));

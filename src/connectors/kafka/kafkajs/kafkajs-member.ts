@@ -14,7 +14,7 @@ import type { ConsumerGroup, Membership } from './repairs.ts';
 const TOPIC_MISSING_PATIENCE = 5;
 /** A fetch loop without progress for this long is replaced, ms. */
 const STALL_MS = 120_000;
-/** Leaving takes no longer, ms: what is open then is cut. */
+/** Leaving takes at most this long, ms; open requests are then cut off. */
 const LEAVING_MS = 1_800;
 
 interface Position {
@@ -116,7 +116,7 @@ export class KafkajsMember implements GroupMember {
     return this.#stopped;
   }
 
-  /** null where a call would find nobody to take it. */
+  /** null if no callback is registered. */
   get #group(): ConsumerGroup | null {
     return this.#attempt?.membership.group ?? null;
   }
@@ -215,7 +215,7 @@ export class KafkajsMember implements GroupMember {
     this.#positions.clear();
     this.#failures = 0;
     this.#memberId = this.#group?.memberId ?? null;
-    // Nothing is read before whoever owns the partition has fenced off its previous owner and knows where to start.
+    // Nothing is read before the owner of the partition has fenced its predecessor and knows the start offset.
     this.pause(partitions);
     this.#enter('joined');
     this.#events.assigned({ added: partitions, kept: [] });

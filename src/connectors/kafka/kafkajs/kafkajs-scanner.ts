@@ -57,7 +57,7 @@ const READ_UNCOMMITTED = 0;
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;
 const DEFAULT_FETCH_BYTES = 1024 * 1024;
-/** Attempts of one question; each but the first opens its connections anew. */
+/** Attempts of one query; each but the first reopens its connections. */
 const ATTEMPTS = 8;
 /** Fetches without a record where there must be one. */
 const SILENT_FETCHES = 40;
@@ -98,7 +98,7 @@ export class KafkajsScanner implements PartitionScanner {
       if (fetched === 'out of range') {
         const { low } = (await this.bounds(topic)).get(partition) ?? { low: position };
         if (low <= position) throw new SluiceError('kafka_offset_lost', lostWords(topic, partition, position));
-        // Retention removed what was to be read next.
+        // Retention deleted the next record to read.
         position = low;
         continue;
       }

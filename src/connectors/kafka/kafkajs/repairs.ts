@@ -32,7 +32,7 @@ export interface ConsumerGroup {
   resume(targets: { topic: string; partitions: number[] }[]): void;
 }
 
-/** What a consumer of kafkajs is told of its place in the group, and tells; it hangs on the assigner (`assigner.ts`). */
+/** The group assignments that a kafkajs consumer receives and sends; attached to the assigner (`assigner.ts`). */
 export interface Membership {
   readonly instanceId: string | null;
   /** The member of an earlier consumer of ours: who comes back as itself leaves no ghost that the group waits for. */
@@ -42,7 +42,7 @@ export interface Membership {
   onCrash(error: unknown): void;
 }
 
-/** The brokers of a client of kafkajs, where one can be asked beside what kafkajs keeps of its own questions. */
+/** The brokers of a kafkajs client, for queries outside of those that kafkajs caches. */
 export interface MetadataPool {
   withBroker<T>(
     ask: (of: { broker: { metadata(topics: string[]): Promise<TopicsMetadata> } }) => Promise<T>,
@@ -70,14 +70,14 @@ const require = createRequire(import.meta.url);
  * 1. `scheduleCheckPendingRequests` re-arms itself with a negative delay whenever nothing waits: a timer every
  *    millisecond and connection (some percent of a core when idle) and Node's TimeoutNegativeWarning. Here a timer is set
  *    only while requests wait or the broker throttles.
- * 2. `recoverFromOffsetOutOfRange` commits "earliest" or "latest" over the lost offset and goes on. Here it throws an error
- *    named {@link OFFSET_LOST}, which ends the consumer; whoever owns it decides.
+ * 2. `recoverFromOffsetOutOfRange` commits "earliest" or "latest" over the lost offset and continues. Here it throws an error
+ *    named {@link OFFSET_LOST}, which ends the consumer; its owner decides.
  * 3. Records to be produced are grouped by copying the list once a record, and encoded into a buffer of 512 bytes for each
  *    record and each header. Here they are grouped by appending and encoded by `record-batch.ts`: the same bytes.
  * 4. Two callers of one `Connection.connect` open two sockets, and one is never ended: a process would not end after SIGTERM.
  *    Here they share one, `disconnect` destroys a socket that is being connected, and one closed early rejects.
- * 5. Static membership is in the protocol files but nothing passes the name on, every consumer joins as somebody new, and a
- *    crashed one is unusable before anybody is told. Here {@link Membership} has the say.
+ * 5. Static membership is in the protocol files but nothing passes the name on, every consumer joins as a new member, and a
+ *    crashed one is unusable before its owner learns of it. Here {@link Membership} decides.
  * 6. Of several transactions that were aborted before a fetch, kafkajs drops the records of one only and delivers those of the others;
  *    and it takes a record whose key is four zero bytes for the end of one. {@link withoutAborted} replaces that filter: producers of
  *    a topic that is read here may have transactions.
@@ -325,7 +325,7 @@ interface Pushed {
 }
 
 interface HoldingQueue {
-  /** Requests that wait until a login is over; null: there is none. */
+  /** Requests that wait until a login has ended; null: no login is running. */
   held?: Pushed[] | null;
   push(pushed: Pushed): void;
 }

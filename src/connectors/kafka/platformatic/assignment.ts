@@ -1,6 +1,6 @@
-// Who reads what: the messages of the consumer protocol and the cooperative-sticky assignment, as Java's clients know them (KIP-429).
-// The leader of a group computes it; a partition that moves is given to nobody until its owner has let it go. Beside it the eager one of
-// kafkajs, for as long as a member that knows no other is in the group.
+// The messages of the consumer protocol and the cooperative-sticky assignment of the Java clients (KIP-429). The leader
+// of a group computes it; a moving partition is assigned to no member until its owner has released it. Also the eager
+// assignment of kafkajs, while a member that supports no other is in the group.
 
 export const PROTOCOL_TYPE = 'consumer';
 export const PROTOCOL = 'cooperative-sticky';
@@ -24,7 +24,7 @@ export function encodeSubscription({ topics, owned, generation }: Subscription):
   return Buffer.concat(parts);
 }
 
-/** As kafkajs writes it: no word of what is held. */
+/** As kafkajs writes it: without the owned partitions. */
 export function encodeEagerSubscription(topics: readonly string[]): Buffer {
   return Buffer.concat([int16(0), int32(topics.length), ...topics.map(string), int32(0)]);
 }
@@ -51,8 +51,8 @@ export function decodeAssignment(bytes: Buffer): Assignment {
 }
 
 /**
- * For every member its partitions: as even as can be, each with whoever holds it already where that is even. What moves from one
- * member to another is left out; its owner joins again without it, and then it is given.
+ * The partitions of every member: evenly distributed, and kept by their owners as far as possible. A partition that
+ * moves is omitted; its owner rejoins without it, and then it is assigned.
  */
 export function assign(
   members: ReadonlyMap<string, Subscription>,
@@ -102,7 +102,7 @@ export function assignInTurn(
   return result;
 }
 
-/** Who holds each partition. Of two who say so, the one of the later generation does; of one generation, nobody. */
+/** The owner of each partition. Of two claims, the later generation wins; within one generation, neither. */
 function ownersOf(topic: string, count: number, members: ReadonlyMap<string, Subscription>): Map<number, string> {
   const owners = new Map<number, { id: string | null; generation: number }>();
   for (const [id, { owned, generation, topics }] of members) {

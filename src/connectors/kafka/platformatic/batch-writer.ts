@@ -28,7 +28,7 @@ import {
 } from './kafka-protocol.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
-/** What is not done by then is given up: batches written, a transaction ended, ms. */
+/** Time limit for written batches and ended transactions, ms. */
 const PATIENCE_MS = 30_000;
 const ABORT_PATIENCE_MS = 3_000;
 const ALL_REPLICAS = -1;
@@ -70,7 +70,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     });
   }
 
-  /** Ends what hangs as it was decided: markers of this producer go to whoever may have missed them. */
+  /** Ends a hanging transaction as it was decided: markers of this producer are sent to all partitions that may have missed them. */
   async #settle(places: TransactionPlaces, producer: Producer, committed: boolean): Promise<void> {
     const [hanging, pending] = await this.#cluster.patiently(PATIENCE_MS, () =>
       Promise.all([unfinished(this.#cluster, places.writes), isPending(this.#cluster, places)]),
@@ -98,7 +98,8 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
         const producer = await this.#identity();
         open = producer;
         await this.#addPartitions(partitionsOf(rounds), producer);
-        // Other brokers' work, at the same time. Nothing is sent any more when this is over, not even by the one that did not fail.
+        // Work of other brokers, at the same time. Nothing more is sent once this has ended, not even by brokers that
+        // did not fail.
         const parts = [this.#produceAll(rounds, producer), offsets && this.#addOffsets(offsets, producer)];
         for (const part of await Promise.allSettled(parts)) if (part.status === 'rejected') throw part.reason;
         await this.#end(producer, true, PATIENCE_MS);
@@ -120,7 +121,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     return transactionalId === null ? 'an idempotent writer' : `the transactional id ${transactionalId}`;
   }
 
-  /** After its first failure a writer refuses everything: what is in flight then is not known. */
+  /** After its first failure a writer refuses everything, because the state of requests in flight is unknown. */
   async #guarded<T>(during: string, work: () => Promise<T>): Promise<T> {
     if (this.#failed) throw this.#failed;
     try {
@@ -264,7 +265,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     );
   }
 
-  /** Takes what was acknowledged by all out of `waiting`. */
+  /** Removes records that all brokers acknowledged from `waiting`. */
   async #send(waiting: Map<string, Encoded>): Promise<void> {
     const byLeader = new Map<number, Encoded[]>();
     for (const one of waiting.values()) {

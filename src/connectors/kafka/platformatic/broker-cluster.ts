@@ -106,7 +106,7 @@ export class BrokerCluster {
     this.#coordinators.delete(`${of} ${key}`);
   }
 
-  /** What is known of the topic, if that is not older than `maxAgeMs`. @throws NoConnection | Refusal */
+  /** The known metadata of the topic, if not older than `maxAgeMs`. @throws NoConnection | Refusal */
   async layout(topic: string, maxAgeMs = Number.POSITIVE_INFINITY): Promise<TopicLayout> {
     const known = this.#layouts.get(topic);
     if (known && monotonicMs() - known.asked <= maxAgeMs) return known;
@@ -129,9 +129,9 @@ export class BrokerCluster {
   }
 
   /**
-   * Tries until it works, a retry cannot help, or `patienceMs` are over. `again` is told of each failure that could be retried, and
-   * says false where it must not be.
-   * @throws what the last try threw
+   * Retries until it succeeds, a retry cannot help, or `patienceMs` have passed. `again` is called for each retryable
+   * failure, and returns false if it must not be retried.
+   * @throws the error of the last attempt
    */
   async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
     const end = monotonicMs() + patienceMs;
@@ -188,7 +188,7 @@ export class BrokerCluster {
     });
   }
 
-  /** Instead of `old`, whose login is about to be over; it goes on until then where no other can be made now. */
+  /** Replaces `old`, whose login is about to expire; `old` remains in use until then if no other can be opened. */
   #renew(key: string, endpoint: BrokerAddress, old: BrokerConnection | null = null): Promise<BrokerConnection> {
     const opening = this.#dial(endpoint).then(
       (fresh) => {

@@ -43,7 +43,7 @@ interface Pending {
 }
 
 const LENGTH_BYTES = 4;
-/** Whoever was just given a connection that is replaced still gets to ask, ms. */
+/** Time for which the previous user of a replaced connection may still send requests, ms. */
 const RETIRED_MS = 2_000;
 const NO_TAGS = Buffer.from([0]);
 /** First bytes of a TLS alert or handshake, where the length of an answer should be. */
@@ -53,7 +53,7 @@ export class BrokerConnection {
   readonly endpoint: BrokerAddress;
   /** ms since 1970 after which a new connection is to be made. */
   renewAt = Number.POSITIVE_INFINITY;
-  /** ms since 1970 after which the login is over: the broker ends the connection at the next request. */
+  /** ms since 1970 after which the login has expired: the broker closes the connection at the next request. */
   expires = Number.POSITIVE_INFINITY;
   readonly #wire: Wire;
   readonly #socket: Socket;
@@ -106,7 +106,7 @@ export class BrokerConnection {
     return promise;
   }
 
-  /** The login is over `lifetimeMs` from now. */
+  /** The login expires `lifetimeMs` from now. */
   lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
     const now = epochMs();
     this.renewAt = now + renewedAfterMs;
@@ -126,13 +126,13 @@ export class BrokerConnection {
     return this.#end === null;
   }
 
-  /** Called once, when the connection has ended, whoever ended it. */
+  /** Called once, when the connection has ended for any reason. */
   whenClosed(listener: () => void): void {
     if (this.#end) listener();
     else this.#listeners.push(listener);
   }
 
-  /** @throws Refusal the answer holds an error; NoConnection there was no answer */
+  /** @throws Refusal the response contains an error; NoConnection no response */
   async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
     const send = (
       key: number,
@@ -211,7 +211,7 @@ export class BrokerConnection {
     head.writeInt32BE(size - LENGTH_BYTES, 0);
     const { host, port } = this.endpoint;
     const timer = startTimer(() => {
-      // What comes after a late answer cannot be told from it by those who wait, so nobody waits on this connection any more.
+      // Data after a late response cannot be assigned to a request, so no request waits on this connection any longer.
       this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
     }, timeoutMs);
     this.#pending.set(this.#correlation, {
@@ -290,7 +290,7 @@ interface Told {
 
 function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
   const told = error.errors.map((e) => (e as Told).apiId ?? UNNAMED);
-  // Errors of single records have no name of their own and stand before that of their batch.
+  // Errors of single records have no name of their own and precede that of their batch.
   const ids = [...told.filter((id) => id !== UNNAMED), ...told.filter((id) => id === UNNAMED)];
   const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
   return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);

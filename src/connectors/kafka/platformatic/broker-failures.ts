@@ -1,7 +1,7 @@
 // What can go wrong below the interface, and the code and words it gets above: nothing of the library goes further up.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 
-/** What is said of the partitions beside the one that a request was refused for. */
+/** Errors of other partitions than the one that a request was rejected for. */
 const NOT_THE_REASON = 'OPERATION_NOT_ATTEMPTED';
 
 /** The broker answered, and the answer is no. `ids` are the protocol's names of the errors, the first one counts. */
@@ -9,7 +9,7 @@ export class Refusal extends Error {
   /** The first of `ids` that says why. */
   readonly type: string;
   readonly ids: readonly string[];
-  /** What was answered beside the error, as the library read it. */
+  /** The rest of the response, as the library parsed it. */
   readonly response: unknown;
   readonly #api: string;
 
@@ -29,7 +29,7 @@ export class Refusal extends Error {
   }
 }
 
-/** There is no connection, or no longer. */
+/** The connection does not exist, or no longer. */
 export class NoConnection extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause });
@@ -37,7 +37,7 @@ export class NoConnection extends Error {
   }
 }
 
-/** Records cannot be read: damaged, or packed by what is not known here. */
+/** Records cannot be read: damaged, or compressed with an unknown codec. */
 export class Unreadable extends Error {}
 
 const PASSING = new Set([
@@ -85,7 +85,7 @@ const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHAN
 const TLS_CODES =
   /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number|answers in TLS/i;
 
-/** What to grant or mend; the names of topics and groups are in what was tried. */
+/** The permission to grant or the setting to fix; names of topics and groups are in the failed operation. */
 const WORDS: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
   GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
@@ -95,7 +95,7 @@ const WORDS: Readonly<Record<string, string>> = {
     'the group contains members of another program with other assignments: they must leave first',
 };
 
-/** Trying again may help, because of the cluster and not of what was asked. */
+/** A retry may help, because the cause is the cluster and not the request. */
 export const isPassing = (error: unknown): boolean =>
   error instanceof NoConnection
     ? codeOf(error) === 'kafka_unreachable'

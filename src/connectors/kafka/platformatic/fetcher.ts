@@ -38,17 +38,17 @@ interface Reading {
   position: bigint | null;
   paused: boolean;
   busy: boolean;
-  /** Changes whenever what is on its way no longer counts. */
+  /** Changes whenever responses on their way no longer count. */
   version: number;
   /** Came while it was paused. */
   held: Held | null;
   /** Broker to read from instead of the leader; -1: none. */
   replica: number;
-  /** Looks at an offset that is not there. */
+  /** Queries a missing offset. */
   looks: number;
 }
 
-/** Fetches on their way to one broker: what is resumed while one waits for records goes with the next. */
+/** Fetches on their way to one broker: partitions resumed meanwhile are part of the next one. */
 const FETCHES = 3;
 /** Bytes of one answer, at most, unless one batch is larger. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
@@ -71,7 +71,7 @@ export class Fetcher {
   readonly #slots = new Map<number, Set<number>>();
   readonly #end = new AbortController();
   #planned = false;
-  /** What goes on with the next tick of the pace. */
+  /** Work for the next tick of the pace. */
   #resting: (() => void)[] = [];
   #failures = 0;
   #missingSince: number | null = null;
@@ -286,7 +286,7 @@ export class Fetcher {
     this.#events.lost(fetched.partition, offsetLost(why));
   }
 
-  /** Waits, looks for the leaders, and lets the next fetch try again; what cannot be mended is told. */
+  /** Waits, looks up the leaders, and lets the next fetch retry; permanent errors are reported. */
   async #mend(error: unknown, asked: ReadonlyMap<number, { reading: Reading }>): Promise<void> {
     if (this.#end.signal.aborted) return;
     for (const { reading } of asked.values()) reading.replica = -1;

@@ -14,7 +14,7 @@ const DECISIONS: Readonly<Record<string, boolean>> = {
   CompleteAbort: false,
 };
 
-/** How the last transaction of this id ended: committed or not; null: it is open, there was none, or the broker cannot tell. */
+/** The result of the last transaction of this id: committed or not; null: it is open, none exists, or the broker does not know. */
 export async function lastDecision(broker: BrokerConnection, transactionalId: string): Promise<boolean | null> {
   const { apiKeys } = await broker.call(apiVersionsV3.api, ['sluice', '1']);
   if (!apiKeys.some((a) => a.apiKey === DESCRIBE_TRANSACTIONS)) return null;
@@ -41,14 +41,14 @@ export async function unfinished(cluster: BrokerCluster, topics: readonly string
           open.map(([partition]) => partition),
         );
     } catch (error) {
-      // Whoever writes there is told.
+      // The next writer is notified.
       if (!(error instanceof Refusal) || isPassing(error)) throw error;
     }
   }
   return found;
 }
 
-/** Whether one of these offsets of the group is in a transaction nobody has ended. */
+/** Whether one of these offsets of the group is in an open transaction. */
 export async function isPending(
   cluster: BrokerCluster,
   { group, topic, partitions }: { group: string; topic: string; partitions: readonly number[] | null },

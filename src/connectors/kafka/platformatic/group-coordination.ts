@@ -54,19 +54,19 @@ export class GroupCoordination {
     return this.#generation >= 0;
   }
 
-  /** The partitions of this generation came: between JoinGroup and SyncGroup those of the last one are nobody's to keep. */
+  /** The partitions of this generation arrived: between JoinGroup and SyncGroup no member may keep those of the last one. */
   get isSynced(): boolean {
     return this.isKnown && this.#synced;
   }
 
-  /** The last generation was eager, because of a member that knows nothing else: whoever joins the next one holds nothing. */
+  /** The last generation was eager, because of a member that supports nothing else: members join the next one without partitions. */
   get isEager(): boolean {
     return this.#eager;
   }
 
   /**
-   * Joins with what is held now; resolves when every member has, with the partitions of the new generation. Where that is the first
-   * eager one, `giveUp` is called before anybody can be told what is theirs.
+   * Joins with the owned partitions; resolves when every member has joined, with the partitions of the new generation.
+   * For the first eager generation, `giveUp` is called before any member can learn its partitions.
    * @throws Refusal | NoConnection
    */
   async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
@@ -186,7 +186,7 @@ export class GroupCoordination {
     const subscriptions = new Map(members.map((m) => [m.memberId, decodeSubscription(m.metadata)]));
     const counts = new Map<string, number>();
     for (const topic of new Set([...subscriptions.values()].flatMap((s) => s.topics))) {
-      // A topic of others that is not there, or not for this member, is theirs to worry about.
+      // A topic of other members that is missing, or not accessible to this member, is their concern.
       const layout = this.#cluster.layout(topic, 0);
       counts.set(
         topic,

@@ -1,4 +1,4 @@
-// One member of a group as a state machine: joins, stays by heartbeats, reads what it is given, and comes back by itself.
+// One member of a group as a state machine: joins, sends heartbeats, reads its partitions, and reconnects by itself.
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer, stopTimer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -22,7 +22,7 @@ const FIRST_JOIN_MS = 60_000;
  * | state | what happens | then |
  * | --- | --- | --- |
  * | connecting | looks for the coordinator; a generation from before is confirmed by a heartbeat | joined, else joining |
- * | joining | JoinGroup and SyncGroup with what is held, which is read on; with nothing while the group is eager | joined |
+ * | joining | JoinGroup and SyncGroup with the owned partitions, which are still read; with nothing while the group is eager | joined |
  * | joined | heartbeats; looks for new partitions | joining when the group changes or partitions were let go |
  * | gone | nothing is held; a pause that grows | connecting |
  * | failed, stopped | every connection is closed | — |
@@ -174,7 +174,7 @@ export class PlatformaticMember implements GroupMember {
   async #join(): Promise<void> {
     const { topic } = this.#options;
     this.#enter('joining', null);
-    // Partitions are counted anew, so that nobody notices later what the leader knew when it assigned them.
+    // Partitions are counted again, so that no member detects later a change that the leader already knew.
     this.#partitions = (await this.#cluster.layout(topic, 0)).leaders.length;
     if (this.#membership.isEager) this.#letGo();
     const given = await this.#membership.join(this.#owned, () => this.#letGo());
@@ -189,7 +189,7 @@ export class PlatformaticMember implements GroupMember {
     this.#take(given, kept);
   }
 
-  /** After an outage within the session: the generation goes on, if the coordinator says so. */
+  /** After an outage within the session: the generation continues if the coordinator confirms it. */
   async #comeBack(): Promise<void> {
     if (this.#state === 'joined') return;
     await this.#cluster.layout(this.#options.topic, 0);
@@ -292,7 +292,7 @@ export class PlatformaticMember implements GroupMember {
     this.#events.revoked(null);
   }
 
-  /** The partition is given anew, and whoever owns it says where to start. */
+  /** The partition is assigned again, and its owner defines the start offset. */
   #lost(partition: number, error: SluiceError): void {
     if (this.#over || !this.#owned.includes(partition)) return;
     this.#events.restarting(error);

@@ -44,7 +44,7 @@ const MECHANISMS = {
   oauthbearer: 'OAUTHBEARER',
 } as const;
 
-/** @throws Refusal SASL_AUTHENTICATION_FAILED and such; NoConnection; SluiceError there is no token, or it is refused */
+/** @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError no token, or the token was rejected */
 export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promise<void> {
   let lifetimeMs = 0;
   const exchange: Exchange = async (bytes) => {
@@ -101,7 +101,7 @@ async function withToken(login: BearerLogin, shake: () => Promise<unknown>, exch
 const isTold = (error: unknown): boolean =>
   error instanceof Refusal || error instanceof NoConnection || error instanceof SluiceError;
 
-/** The library wraps what it was given. */
+/** The library wraps the original error. */
 function innermost(error: unknown): unknown {
   let found = error;
   while (found instanceof Error && !isTold(found) && found.cause) found = found.cause;

@@ -42,7 +42,7 @@ export class PlatformaticScanner implements PartitionScanner {
           const gone = new Refusal('Fetch', ['OFFSET_OUT_OF_RANGE']);
           throw failure(gone, `partition ${partition} of ${topic} has no offset ${position}`);
         }
-        // Retention removed what was to be read next.
+        // Retention deleted the next record to read.
         position = low;
         continue;
       }

@@ -7,7 +7,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
 
-/** What a shell may offer for a value besides the choices of its schema. */
+/** Completions of a shell for a value, in addition to the choices of its schema. */
 type Completion = 'file' | 'folder' | 'model';
 
 export interface FlagSpec {

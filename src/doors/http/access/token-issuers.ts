@@ -198,7 +198,7 @@ function faultOfToken(error: unknown): TokenFault {
   if (error instanceof errors.JOSEAlgNotAllowed) return 'token_algorithm';
   if (error instanceof errors.JWSSignatureVerificationFailed) return 'token_signature';
   if (error instanceof errors.JWKSNoMatchingKey) return 'token_key';
-  // A key that jose will not use, such as one of RSA with 1024 bits, is no valid signature either.
+  // A key that jose rejects, such as RSA with 1024 bits, counts as an invalid signature as well.
   return error instanceof TypeError ? 'token_key' : 'token_malformed';
 }
 

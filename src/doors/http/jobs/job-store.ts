@@ -133,10 +133,7 @@ export interface JobStore {
   finish(held: HeldJob, end: JobEnd): Promise<boolean>;
   /** Returns a job to the queue for at least this time; `why`: the reason. */
   putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
-  /**
-   * This server gave up a job: it is queued again unless another server has started it; in that case
-   * that was no crash.
-   */
+  /** This server lost a job: it is queued again unless another server has started it, which does not count as a crash. */
   giveUp(held: HeldJob): Promise<void>;
   /** Removes jobs that finished before this time, and reservations of ended servers. Returns the removed ones. */
   expire(keepMs: number): Promise<HeldJob[]>;

@@ -47,7 +47,7 @@ export class JobTables {
       INSERT INTO ${this.meta} (name, value) VALUES ('version', '${VERSION}'), ('sweep', NULL) ON CONFLICT DO NOTHING`;
   }
 
-  /** Once; a failure is no answer, and the next call tries again. @throws SluiceError database_failed | database_refused */
+  /** Once; a failure is not cached, and the next call retries. @throws SluiceError database_failed | database_refused */
   ensure(): Promise<void> {
     this.#there ??= this.#ensure().catch((error: unknown) => {
       this.#there = null;

@@ -91,7 +91,7 @@ function mayRead(identity: Identity, reference: string): boolean {
   try {
     return permits(identity, 'metrics', parseReference(reference).id);
   } catch {
-    // A series without a model, or with a name that is no reference.
+    // A series without a model, or with an invalid reference.
     return false;
   }
 }

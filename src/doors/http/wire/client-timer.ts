@@ -22,7 +22,7 @@ function beat(): void {
   last = now;
 }
 
-/** How often the event loop has stood still so far. */
+/** Number of stalls of the event loop so far. */
 export function loopStalls(): number {
   // The beats of one clock measure nothing on another.
   if (clock !== currentClock()) startBeating();

@@ -175,7 +175,7 @@ export class RequestLog {
   }
 }
 
-/** Levels: error for operators at once, warn if it continues, info for nobody in particular. */
+/** Levels: error for immediate attention, warn if it continues, info for the record. */
 function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
   if (fault === null) return status >= 500 ? 'error' : quiet ? 'debug' : 'info';
   if (!(fault instanceof SluiceError)) return 'error';

@@ -68,7 +68,7 @@ interface InferLimits {
   jsonLength?: string | string[] | undefined;
 }
 
-/** @throws SluiceError bad_request: it is no request of the protocol, or one that cannot be read as a table; limit_exceeded */
+/** @throws SluiceError bad_request: not a request of the protocol, or not readable as a table; limit_exceeded */
 export function readInferRequest(bytes: Uint8Array, limits: InferLimits): InferRequest {
   const [json, behind] = splitBody(bytes, limits.jsonLength);
   const body = parsed(json);
