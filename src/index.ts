@@ -55,7 +55,7 @@ export interface ScoreStreamOptions {
   passthrough?: readonly string[] | '*';
   /** `effects`: what each column added, and reasons; `reasons`: only those. Default `none`. */
   interpretation?: 'none' | 'effects' | 'reasons';
-  /** With `effects`: so many pairs of columns by what they make together, the strongest; for models of trees. */
+  /** With `effects`: the N strongest pairwise interactions; tree models only. */
   interactions?: number;
   /** `fail`: the first invalid application ends the stream. Default `report`: it becomes an error in its place. */
   onInvalid?: 'report' | 'fail';
@@ -98,9 +98,10 @@ export async function openModel(reference: string, options: OpenModelOptions = {
 }
 
 /**
- * Scores applications as they come, at the pace at which the predictions are taken: memory does not depend on how many there are. What
- * is given up (a `break` out of the loop, an abort) ends the work behind it.
- * @throws SluiceError while it is iterated: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or what `applications` throws
+ * Scores applications as they arrive, at the pace at which predictions are consumed: memory does not depend on their
+ * number. Leaving the loop (`break`) or aborting cancels the work.
+ * @throws SluiceError during iteration: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or errors of
+ * `applications`
  */
 export function scoreStream(
   model: Model,
@@ -108,7 +109,7 @@ export function scoreStream(
   options: ScoreStreamOptions,
 ): ScoredStream {
   const { promise: counts, resolve, reject } = Promise.withResolvers<StreamCounts>();
-  // Whoever only iterates hears of a failure there.
+  // Callers that only iterate get a failure there.
   counts.catch(() => {});
   return {
     counts,
@@ -172,7 +173,7 @@ async function run(
   });
 }
 
-/** @throws SluiceError usage: `interactions` that are no whole number from 1 on, or without effects */
+/** @throws SluiceError usage: `interactions` that are not a whole number from 1 on, or without effects */
 function interpretationAsked({ interpretation = 'none', interactions }: ScoreStreamOptions): InterpretationSpec | null {
   if (interactions !== undefined) {
     if (interpretation !== 'effects') throw new SluiceError('usage', "interactions need interpretation: 'effects'");
@@ -187,7 +188,7 @@ function interpretationAsked({ interpretation = 'none', interactions }: ScoreStr
 const delimiterOf = (format: TextFormat, name: DelimiterName | undefined): string =>
   DELIMITERS[format === 'tsv' ? 'tab' : (name ?? 'comma')];
 
-/** Hands bytes from a writer to a reader, one piece at a time: the writer goes on when its piece was taken. */
+/** Passes bytes from a writer to a reader, one piece at a time: the writer continues when its piece was taken. */
 class Handover {
   #piece: { bytes: Uint8Array; taken: () => void } | null = null;
   #wake = () => {};

@@ -68,7 +68,7 @@ export class SlabPool {
     });
   }
 
-  /** Releases a slab. A larger stand-in is left to the garbage collector. */
+  /** Releases a slab. A larger substitute is left to the garbage collector. */
   release(slab: Slab): void {
     this.#bytes -= slab.bytes;
     if (this.holds(slab)) this.#free.push(slab);
@@ -77,12 +77,12 @@ export class SlabPool {
     else this.#out--;
   }
 
-  /** Whether a slab belongs to the pool and is not a larger stand-in. */
+  /** Whether a slab belongs to the pool and is not a larger substitute. */
   holds(slab: Slab): boolean {
     return this.memory ? slab.buffer === bufferOf(this.memory) : slab.bytes === this.slabBytes;
   }
 
-  /** A larger stand-in for a slab, for a record that does not fit; allocated outside the pool. */
+  /** A larger substitute for a slab, for a record that does not fit; allocated outside the pool. */
   larger(slab: Slab, bytes: number): Slab {
     if (this.holds(slab)) this.#free.push(slab);
     this.#bytes += bytes - slab.bytes;

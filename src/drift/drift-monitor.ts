@@ -151,7 +151,7 @@ export class DriftMonitor {
     return plan;
   }
 
-  /** Models of which something was scored, with what is measured of them and the cells counted since the start. */
+  /** Models with scored rows, their measurements, and the cells counted since the start. */
   models(): { model: string; plan: DriftPlan; cells: number[] }[] {
     const now = this.#now();
     for (const [model, measured] of this.#models) if (measured.forgotten(now)) this.#models.delete(model);
@@ -171,11 +171,11 @@ export class DriftMonitor {
   }
 }
 
-/** What is said of all models of which rows were scored since the start, by reference. */
+/** The reports of all models with rows scored since the start, by reference. */
 export const driftDigests = (monitor: DriftMonitor): Record<string, DriftDigest> =>
   Object.fromEntries(monitor.models().map(({ model }) => [model, driftDigest(monitor.report(model, 'start')!)]));
 
-/** What is said of a model of which nothing was scored; null: it has no baseline. */
+/** The report of a model without scored rows; null: it has no baseline. */
 export function emptyReport(manifest: Manifest): DriftReport | null {
   const plan = DriftPlan.of(manifest);
   return plan && driftReport(plan, new DriftSum(plan));

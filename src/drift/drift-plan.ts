@@ -1,4 +1,5 @@
-// What is measured of a model: the bins of its baseline, and where the counts of each column lie in one flat list of cells.
+// The drift plan of a model: the bins of its baseline, and the places of each column's counts in one flat list of
+// cells.
 import { isDeepStrictEqual } from 'node:util';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';

@@ -183,14 +183,17 @@ export interface DriftDigest {
   scorePsi: number | null;
   columnsDrifted: number;
   decisions: DecisionShare[];
-  /** All of them, what stands out most first. */
+  /** All of them, the largest differences first. */
   columns: ColumnDigest[];
 }
 
-/** From here on a share stands out: of unseen values, of numbers out of range, of missing ones beyond those of the training. */
+/**
+ * From this value on a share is reported: of unseen values, of numbers out of range, of missing values beyond those of
+ * the training data.
+ */
 const NOTABLE = { unseen: 0.01, outOfRange: 0.01, missing: 0.05 } as const;
 
-/** How far beyond what is usual the worst of a column is: it stands out from 1 on. */
+/** The largest excess of a column over its normal range: it is reported from 1 on. */
 const notability = ({ psi, missing, missingInTraining, unseen, outOfRange }: ColumnDigest): number =>
   Math.max(
     (psi ?? 0) / SHIFTED,
@@ -215,12 +218,12 @@ export function driftDigest(report: DriftReport): DriftDigest {
   };
 }
 
-/** Columns that are told at a terminal. */
+/** Columns reported at a terminal. */
 const TOLD_COLUMNS = 8;
 
 export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-/** A few lines for people: what stands out against the training, the worst first; null if nothing does. */
+/** A few lines for people: the largest differences from the training data, worst first; null without any. */
 export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | null {
   // A handful of rows differs from anything.
   const out = rows < FEWEST_ROWS ? [] : columns.filter((column) => notability(column) >= 1);

@@ -8,11 +8,11 @@ const LOWEST_EXPONENT = -20;
 const OCTAVES = 64;
 /** Buckets of positive numbers; as many follow for negative ones. 0 is that of zero. */
 const MAGNITUDES = OCTAVES * PER_OCTAVE;
-/** What is no number is counted behind all buckets, and nowhere else. */
+/** NaN is counted after all buckets, and nowhere else. */
 const NO_NUMBER = 2 * MAGNITUDES + 1;
 /** Buckets of a table, NO_NUMBER included, and room up to whole cache lines. */
 export const TABLE_BUCKETS = Math.ceil((NO_NUMBER + 1) / 16) * 16;
-/** Buckets of one sign that a sketch keeps: 16 octaves below the largest. What is smaller is counted in the lowest of them. */
+/** Buckets per sign that a sketch keeps: 16 octaves below the largest. Smaller values are counted in the lowest one. */
 const KEPT = 16 * PER_OCTAVE;
 /** Largest relative error of a quantile within those. */
 export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
@@ -43,7 +43,7 @@ function boundsOf(place: number): [low: number, high: number] {
   return [low, low + octave / PER_OCTAVE];
 }
 
-/** The estimate of what is in a bucket. */
+/** The estimate for the values in a bucket. */
 function magnitudeOf(place: number): number {
   const [low, high] = boundsOf(place);
   return (2 * low * high) / (low + high);
@@ -68,7 +68,7 @@ class Store {
     return Math.max(1, this.#last - KEPT + 1);
   }
 
-  /** The same with what is in them: from `low` up to, but without, `high`; of what fell out below nothing is known but its `high`. */
+  /** The same with their counts: from `low` up to, but without, `high`; for the values dropped below, only `high` is known. */
   eachWithin(call: (low: number, high: number, n: number) => void): void {
     this.each((place, n) => {
       const [low, high] = boundsOf(place);
@@ -147,8 +147,9 @@ export class QuantileSketch {
   }
 
   /**
-   * How many numbers are certainly below `least` or above `most`: those in buckets of which every number is. What is outside by more
-   * than a sixteenth of the limit always counts, unless it is 2^16 times smaller than the largest number.
+   * How many numbers are certainly below `least` or above `most`: those in buckets that are entirely outside. A number
+   * outside by more than a sixteenth of the limit always counts, unless it is 2^16 times smaller than the largest
+   * number.
    */
   outside(least: number, most: number): number {
     let n = least >= 2 ** LOWEST_EXPONENT || most <= -(2 ** LOWEST_EXPONENT) ? this.#zero : 0;

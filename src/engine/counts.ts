@@ -24,7 +24,7 @@ export interface ColumnRejects {
   rows: number;
 }
 
-/** What the rows of a part add up to: all that an account is told of them. */
+/** The totals of the rows of a part: everything that an account receives of them. */
 export interface Tally extends RunCounts {
   /** Of the rejected rows, those that are so because of a column of the model. Absent: none. */
   rejectedByColumn?: readonly ColumnRejects[];
@@ -45,7 +45,7 @@ export interface WrittenBlock {
   readonly rejected: number;
 }
 
-/** A stream goes on where an earlier one ended: its first blocks are cut as they were then, and neither scored nor written. */
+/** A stream continues where an earlier one ended: its first blocks are cut as before, and neither scored nor written. */
 export interface GoesOn {
   readonly blocks: number;
   /** Rows of these blocks; the account has them already. */
@@ -54,7 +54,7 @@ export interface GoesOn {
   readonly inputEnd: number;
   /** Bytes that were written to the output, before anything packed them. */
   readonly written: number;
-  /** Told of each of these blocks; its bytes are valid until it resolves. */
+  /** Called for each of these blocks; its bytes are valid until it resolves. */
   onBlock?(block: Block): void | Promise<void>;
 }
 

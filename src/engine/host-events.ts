@@ -6,7 +6,7 @@ import { parseReference } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost, ModelHostEvents } from './model-host.ts';
 
-/** Has the metrics ask a host what it has loaded. */
+/** Lets the metrics query a host for its loaded models. */
 export function measureHost(metrics: Metrics, host: ModelHost): void {
   metrics.onScrape(() => {
     const { models, workers } = host.loaded;
@@ -15,7 +15,7 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
   });
 }
 
-/** Says that nothing tells whether the files of a package are those that were registered. */
+/** Reports that the files of a package cannot be compared with the registered ones. */
 export function warnUnlocked(log: Log, { ref, locked }: Pick<ModelPackage, 'ref' | 'locked'>): void {
   if (locked) return;
   const says = words`${named(ref)} has no package.lock, so changes of its files are not detected (use sluice model seal)`;

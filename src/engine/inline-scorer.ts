@@ -50,7 +50,7 @@ class SlowWatch {
 const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer | null): ScoreJob =>
   scoreJobOf({ job: 0, kind: id, spec }, block, recycled);
 
-/** Whether a block has at most so many rows and bytes. */
+/** Whether a block has at most this many rows and bytes. */
 const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
   faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;
 
@@ -92,7 +92,7 @@ class InlineExplainer {
 
   async #open(): Promise<void> {
     const scorer = await Scorer.open(this.#model, MAX_ROWS, this.#policy, this.#known);
-    // A worker says what is wrong with effects that cannot be had.
+    // Workers report why effects are unavailable.
     if (await scorer.explainsAlone().catch(() => false)) this.#scorer = scorer;
   }
 
@@ -120,7 +120,7 @@ class InlineExplainer {
   }
 }
 
-/** What is scored inline. */
+/** The block scored inline. */
 export interface InlineLimits {
   /** Of the largest block. */
   rows: number;

@@ -38,7 +38,7 @@ export class StreamKinds {
   readonly #onForget: (id: number) => void;
   #nextId = 1;
 
-  /** `onForget`: what is kept for that kind is needed no longer. */
+  /** `onForget`: the cached data of that kind is no longer needed. */
   constructor(onForget: (id: number) => void) {
     this.#onForget = onForget;
   }
@@ -73,7 +73,7 @@ export interface BlockJob {
   forWorker?: boolean;
   /** A single record whose interpretation failed: to be scored without. */
   uninterpreted?: boolean;
-  /** Of its effects: what the stream was told. */
+  /** Of its effects: the counts reported to the stream. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
   reject: (error: unknown) => void;
@@ -87,7 +87,7 @@ export interface JobStream {
   closed: boolean;
   /** Streams of one owner share its turns; absent: the stream has its own. */
   owner?: string | undefined;
-  /** Told as effects are done. */
+  /** Called as effects are computed. */
   onExplained?: ((more: Explained) => void) | undefined;
 }
 
@@ -163,7 +163,7 @@ export class JobQueue {
     return { ...own(head), block: partOf(block, 0, rows) };
   }
 
-  /** Rejects what is queued of a stream. `error` makes the reason: a stack trace costs more than a small request. */
+  /** Rejects the queued jobs of a stream. `error` creates the reason: a stack trace costs more than a small request. */
   drop(stream: JobStream, error: () => SluiceError): void {
     if (stream.queue.length === 0) return;
     const owner = ownerOf(stream);

@@ -108,7 +108,7 @@ export class JobRun {
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
-    // As bytes: a text of so many pieces takes a multiple of its memory until it is read.
+    // As bytes: a string of that many pieces takes a multiple of its memory until it is flattened.
     if (lines !== '') this.#rejects.push(Buffer.from(lines));
   }
 

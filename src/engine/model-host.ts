@@ -33,9 +33,9 @@ export interface ModelHostEvents {
   onWork?: (ms: number) => void;
   /** A version is loaded, that long after it was asked for, ms. */
   onLoaded?: (ms: number) => void;
-  /** A version that nobody uses was closed to make room for others. */
+  /** An unused version was closed to make room for others. */
   onEvicted?: (model: ModelPackage) => void;
-  /** The version a reference resolves to could not be loaded; `serving`: the version that goes on serving, if any. */
+  /** The version a reference resolves to could not be loaded; `serving`: the version that is still served, if any. */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
   /** A reference has moved to another version. */
   onSwap?: (reference: string, from: ModelPackage, to: ModelPackage) => void;
@@ -49,7 +49,7 @@ interface ModelHostOptions extends ModelHostEvents {
   engine?: EnginePolicy;
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
-  /** References whose models stay loaded, whoever else asks for what; there is always room for one other. */
+  /** References whose models stay loaded regardless of other requests; there is always room for one other. */
   keep?: readonly string[];
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
   tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
@@ -57,7 +57,7 @@ interface ModelHostOptions extends ModelHostEvents {
   retryMs?: number;
 }
 
-/** Faults of a version or of the registry: the current version goes on serving. Any other error is the caller's. */
+/** Faults of a version or of the registry: the current version is still served. Any other error is the caller's. */
 const KEEPS_OLD = new Set<ErrorCode>([
   'model_invalid',
   'model_hash_mismatch',
@@ -79,10 +79,10 @@ const keyOf = (model: ModelPackage): string =>
 const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
 
 /**
- * A reference goes: unknown → loading (requests wait) → current. When the registry says another version: current and
- * loading the next (requests get the current one) → swapped. A request keeps the version it began with; a pool that no
- * reference means any more is closed when its last request is done. A next version that does not load is reported, the
- * current one goes on.
+ * A reference goes: unknown → loading (requests wait) → current. When the registry resolves it to another version:
+ * current and loading the next (requests get the current one) → swapped. A request keeps its first version; a pool
+ * without references is closed when its last request is done. A next version that does not load is reported, and the
+ * current one continues.
  */
 export class ModelHost {
   readonly registry: Registry;
@@ -151,7 +151,7 @@ export class ModelHost {
     await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
   }
 
-  /** What the registry says, or what goes on serving because that is at fault. @throws SluiceError */
+  /** The version of the registry, or the served one if the registry fails. @throws SluiceError */
   async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; model: ModelPackage }> {
     try {
       return { model: await this.registry.resolve(reference) };
@@ -295,7 +295,7 @@ export class ModelHost {
     entry.pool.then((p) => p.close()).catch(() => {});
   }
 
-  /** `loaded`: whoever asked for it has not begun to use it. */
+  /** `loaded`: the caller that requested it has not started to use it. */
   #evict(loaded: Entry | null = null): void {
     const { keep = [], onEvicted } = this.#options;
     const kept = (e: Entry) => keep.some((reference) => e.references.has(reference));
@@ -320,7 +320,7 @@ export interface KeptModels {
 
 const EVERY_MS = 2_000;
 
-/** Asks for what is not loaded, now and every two seconds. Why a model cannot be had is told by the events of the host. */
+/** Requests missing models, now and every two seconds. Host events report why a model is unavailable. */
 export function keepLoaded(host: ModelHost, references: readonly string[], everyMs = EVERY_MS): KeptModels {
   let stopped = false;
   const loading = new Set<string>();
@@ -330,7 +330,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     try {
       (await host.use(reference)).release();
     } catch {
-      // It is asked for again, and whoever wants it meanwhile is told.
+      // It is requested again, and callers meanwhile get the error.
     } finally {
       loading.delete(reference);
     }

@@ -33,7 +33,7 @@ export interface OpenModel {
   batchRows: number;
   policy: EnginePolicy;
   known: Known;
-  /** The cells of `CancelledJobs`, which a thread shares; null: a process, which is told. */
+  /** The cells of `CancelledJobs`, which a thread shares; null: a process, which receives messages. */
   cancelled: SharedArrayBuffer | null;
 }
 
@@ -154,7 +154,7 @@ export function packed({ recycled: _, ...given }: ScoreJob): PackedJob {
   const { spans } = job;
   const first = spans[0] ?? 0;
   const last = spans.at(-1) ?? 0;
-  // The channel copies what it is given, shared memory too.
+  // The channel copies its messages, including shared memory.
   const slab = new Uint8Array(job.slab, first, last - first);
   return { ...job, slab, spans: spans.map((at) => at - first), firstByte: job.firstByte + first };
 }

@@ -26,7 +26,7 @@ interface WriteOptions {
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
-  /** What was written before the first block. */
+  /** The bytes written before the first block. */
   goesOn?: GoesOn;
   signal?: AbortSignal;
 }
@@ -72,7 +72,7 @@ class PartWriter {
     this.#options.recycle?.(part.output);
   }
 
-  /** All parts of a block, which then is told as written. */
+  /** All parts of a block, which is then reported as written. */
   async block(block: Block, parts: readonly ScoredPart[]): Promise<void> {
     for (const part of parts) await this.write(part);
     const { onBlock } = this.#options;
@@ -118,7 +118,7 @@ export async function runBlock(
   const writer = new PartWriter(options);
   if (signal?.aborted) throw cancelled(signal);
   if (block) {
-    // A client that has left frees its worker: what is queued is dropped, what is worked on is given up.
+    // A disconnected client frees its worker: queued jobs are dropped, running ones are cancelled.
     const onAbort = () => stream.close();
     signal?.addEventListener('abort', onAbort, { once: true });
     const began = monotonicMs();
@@ -146,7 +146,7 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
   const fail = (error: unknown) => {
     failure ??= error;
     stop.abort();
-    // What is queued is dropped, what is worked on is given up: nobody waits for it any more.
+    // Queued jobs are dropped and running ones cancelled: their results are no longer needed.
     stream.close();
   };
   let read = options.goesOn?.rows ?? 0;

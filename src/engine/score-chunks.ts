@@ -33,7 +33,7 @@ import type { WorkerPool } from './worker-pool.ts';
 export const DEFAULT_BLOCK_BYTES = 512 * 1024;
 /** Of a file; tables of columns become lines that are three times as long as those of CSV. */
 export const blockBytesOf = (isTable: boolean): number => (isTable ? 2 : 1) * DEFAULT_BLOCK_BYTES;
-/** A stream whose first block has at least so many bytes counts as large. */
+/** A stream whose first block has at least this many bytes counts as large. */
 const LARGE_BYTES = 128 * 1024;
 /** Created once: an abort without a reason creates an error with a stack each time. */
 const OVER = new SluiceError('cancelled', 'the stream has ended');

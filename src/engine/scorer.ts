@@ -62,7 +62,7 @@ export class Scorer {
     const kinds = this.#readers.map((r) => r.kind);
     this.#interpreter = new Interpreter(model.manifest);
     this.#columns = newColumns(kinds, batchRows);
-    // Where the reference path is requested there are no kernels.
+    // The reference path uses no kernels.
     const kernelAfter = decoderOverride() === 'reference' ? Infinity : DRIFT_KERNEL_AFTER;
     const interpreter = this.#interpreter;
     const opened = openDrift(model.manifest, { kinds, capacity: batchRows, interpreter, kernelAfter });

@@ -24,7 +24,7 @@ const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
 
 export type InputFormat =
-  /** `tokens`: what is passed through are tokens of JSON, which tell a value that is not there from an empty text. */
+  /** `tokens`: passed-through values are JSON tokens, which distinguish a missing value from an empty text. */
   (
     | { format: 'delimited'; delimiter: string; tokens?: boolean }
     | { format: 'json' }
@@ -128,8 +128,9 @@ export class HeaderTaker {
 }
 
 /**
- * @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with, or pairs of
- *   columns are asked for and its method tells none | interpretation_over_budget when its model has to be asked, and more often than the limits allow
+ * @throws SluiceError interpretation_unavailable when the package has no background for comparisons, or pairs of
+ * columns are requested from a method without interactions | interpretation_over_budget when its black-box model needs
+ * more evaluations than the limits allow
  */
 export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
   const { background, method, max_evaluations } = manifest.explain ?? {};

@@ -36,7 +36,7 @@ export function threadLink(entry: URL, heapMb: number, events: LinkEvents): Work
   const worker = threadOf(entry, heapMb);
   worker.on('message', (message: FromWorker) => events.onMessage(message));
   worker.on('error', (error) => {
-    // Not its message: that of JSON.parse, for one, quotes what it was given.
+    // Not its message: that of JSON.parse, for example, quotes its input.
     lastError = faultOf(error);
   });
   worker.on('exit', (code) => events.onExit(lastError ?? words`the worker ended with code ${code}`, false));
@@ -53,7 +53,7 @@ export function threadLink(entry: URL, heapMb: number, events: LinkEvents): Work
 
 // A worker process has the limits of its model; blocks and results are copied over its channel.
 
-/** Seconds of CPU time of starting Node and loading the program, beside those of the model. */
+/** Seconds of CPU time for starting Node and loading the program, in addition to those of the model. */
 const START_CPU_SECONDS = 2;
 
 /** `modelBytes`: size of the model file, from which the limits follow. */

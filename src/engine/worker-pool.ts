@@ -130,7 +130,7 @@ const WORTH_WORKERS_MS = 1500;
 /** What a command scores without workers: their start would take longer. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
-/** A worker gets so much of a block with effects at once, ms, and so many rows while it is not known what one takes. */
+/** The share of a block with effects that a worker gets at once, ms, and the number of rows while their cost is unknown. */
 const PIECE_MS = 1000;
 const FIRST_ROWS = 2;
 const NOTHING_EXPLAINED: Explained = { rows: 0, evaluations: 0 };
@@ -148,7 +148,7 @@ export interface StreamHandle {
    * @throws SluiceError model_failed | internal_error | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
-  /** Drops what is queued. Idempotent. */
+  /** Drops queued jobs. Idempotent. */
   close(): void;
 }
 
@@ -181,7 +181,7 @@ export class WorkerPool {
   /** Of a gradual pool that has not all its workers. */
   #waiting: WaitSum | null = null;
   #helping: HelpingThread | null = null;
-  /** Ends a comparison of evaluators that nobody waits for any more. */
+  /** Ends a comparison of evaluators whose result is no longer needed. */
   readonly #stop = new AbortController();
   /** Takes back the word that this process has the version loaded. */
   readonly #letGo: () => Promise<void>;
@@ -263,7 +263,7 @@ export class WorkerPool {
     return this.#startMore(1);
   }
 
-  /** Starts the workers that are missing besides the thread that helps; whether none is left to be started. */
+  /** Starts the missing workers in addition to the helping thread; whether none remains to be started. */
   #complete(): boolean {
     const { workers } = this.#options;
     const missing = workers - this.#threads - Number(this.#helping?.engaged ?? false);
@@ -410,7 +410,7 @@ export class WorkerPool {
     return job.block.faults.length <= rows ? job : this.#queue.cut(job, rows);
   }
 
-  /** Tells the stream what is done of the effects of a job, all of it at once: less than before where they have to be done again. */
+  /** Reports the progress of a job's effects to the stream, as a total: less than before if they are computed again. */
   #explained(job: BlockJob, { rows, evaluations }: Explained): void {
     const told = job.told ?? NOTHING_EXPLAINED;
     job.told = { rows, evaluations };

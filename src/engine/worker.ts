@@ -1,5 +1,5 @@
-// The worker's side of the protocol, in a thread or a process: loads one model version and scores what it is sent, one job after
-// the other. Between micro-batches it looks whether the job is still wanted, and says that it has come on.
+// The worker's side of the protocol, in a thread or a process: loads one model version and scores one job after the
+// other. Between micro-batches it checks for cancellation and reports progress.
 import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';

@@ -14,7 +14,7 @@ import { JsonDecoder, type JsonLayout } from './json/json-decoder.ts';
 export type DecoderInput = DeclaredParts &
   ({ format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout });
 
-/** What readers and decoders have to know of declarations beside the layout. */
+/** Declarations that readers and decoders need in addition to the layout. */
 export interface DeclaredParts {
   /** What its texts mean beyond what the package says: the readers are made by it. */
   texts?: TextRules;

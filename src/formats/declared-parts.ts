@@ -1,4 +1,4 @@
-// What a declaration becomes for the decoders of one stream, beside the layout of its records.
+// The form of a declaration for the decoders of one stream, in addition to the layout of its records.
 import type { InputDeclaration, TextRules } from '../core/input-declaration.ts';
 import { columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';

@@ -47,10 +47,10 @@ const COMPRESSION_ENDINGS = new Map<string, Compression>([
 export const KNOWN_ENDINGS = `${[...FORMAT_ENDINGS.keys()].join(', ')}, each also with .gz or .zst`;
 
 interface NamedFormat {
-  /** null: the name has no ending, or one that is no format. */
+  /** null: the name has no extension, or an unknown one. */
   format: FileFormat | null;
   compression: Compression;
-  /** The ending that should tell the format, with its point; empty where the name has none. */
+  /** The extension that should define the format, with its point; empty if the name has none. */
   ending: string;
   /** File name without folder and endings. */
   stem: string;

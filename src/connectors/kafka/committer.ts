@@ -1,7 +1,7 @@
 // Commits what partitions have answered: outputs, dead letters and offsets of all that wait, in one transaction.
 //
 // One committer a member where brokers refuse offsets of a generation that has ended (KIP-447, from 2.5): the group defines the owner of a partition, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
-// the partition, which fences whoever had it before.
+// the partition, which fences its previous owner.
 
 import { inBackground } from '../../core/async.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';

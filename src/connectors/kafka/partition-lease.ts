@@ -11,7 +11,7 @@
 //     decided to commit, and refuses that producer from now on. What a restarted broker ended without telling the
 //     partitions is ended there, as it was decided. The same for the name that earlier releases gave the partition,
 //     because one of them may be in the group during a rolling update.
-//  4. Only then the committed offset is read, once no open transaction can move it: nobody else can any more, because
+//  4. Only then the committed offset is read, once no open transaction can move it: no other member can any more, because
 //     the generation, or the epoch, of its predecessor has ended.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
 //     topic has no longer, `start_at` and `on_offset_lost` decide.

@@ -205,7 +205,7 @@ type WriteToken = (to: TokenArena, row: number) => void;
 /** Dictionaries up to here are sent to the workers as lists of words, and their columns as codes; of others each cell is written. */
 const MOST_LISTED_BYTES = 4 * 1024 * 1024;
 const MOST_LISTED_WORDS = 1024 * 1024;
-/** Bytes of words for a row, up to which it is no loss to list the words of an extended dictionary again. */
+/** Bytes of words per row, up to which listing the words of an extended dictionary again costs nothing. */
 const LISTED_BYTES_PER_ROW = 64;
 /** Words that are written at once. */
 const STEP_WORDS = 1024;
@@ -361,7 +361,7 @@ export class ArrowColumn implements SizedColumn {
     return rangeBytes(words, dictionary.type, code - first, 1);
   }
 
-  /** false: they are no plain texts, or too many different ones to be coded. */
+  /** false: they are not plain texts, or there are too many different ones to be coded. */
   #takeWords(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
     if (this.#words === null || (type.typeId !== Type.Utf8 && type.typeId !== Type.LargeUtf8)) return false;
     this.#words ??= new InternedWords(this.#key);
@@ -369,7 +369,7 @@ export class ArrowColumn implements SizedColumn {
     const text = dataViewOf(batch.values as Uint8Array);
     const place = placeOfTexts(batch.offsets as Int32Array | BigInt64Array);
     if (!words.fill(out.codes, rows, { text, ...place, validity: validityOf(batch), from })) {
-      // As a rule they are keys, and go on to be all different.
+      // Usually they are keys, and remain all different.
       this.#words = null;
       return false;
     }

@@ -40,7 +40,7 @@ export class ArrowDictionary {
 
 // Plain texts of a column become codes while there are few of them: a coded text is formatted and decoded once.
 
-/** More different words, or longer ones all in all, are no categories. */
+/** More different words, or longer ones in total, are not categories. */
 const MOST_WORDS = 2048;
 const MOST_BYTES = 64 * 1024;
 /** Powers of two; tables may have thousands of columns. */
@@ -61,7 +61,7 @@ export interface PlainTexts {
 export const outside = (): Error => new Error('a text is outside its column');
 
 export class InternedWords {
-  /** Of what is null. */
+  /** Of nulls. */
   static readonly NULL = 0;
   readonly #key: Uint8Array;
   /** By hash, open addressing, at most half full: a word's code, 0 where there is none. */
@@ -153,7 +153,7 @@ export class InternedWords {
     this.#places = places;
   }
 
-  /** What codes stand for: all words so far. */
+  /** The texts of the codes: all words so far. */
   get fragments(): Fragments {
     this.#fragments ??= new Fragments(this.#key, this.#tokens.copy(), Int32Array.from(this.#tokenEnds));
     return this.#fragments;

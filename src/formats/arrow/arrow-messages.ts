@@ -163,7 +163,7 @@ export interface ArrowMessage {
   kind: MessageKind;
   /** Of a batch valid until the next message is asked for, else for good. */
   bytes: Uint8Array;
-  /** Of a dictionary: which one, and whether it goes behind what was there. */
+  /** Of a dictionary: its id, and whether it extends the previous one. */
   id: bigint;
   isDelta: boolean;
 }
@@ -175,8 +175,10 @@ const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
 
 /**
- * `mostBody`: bytes that the columns of one message may have. `onBytes` receives all bytes, those of a message before it is yielded.
- * @throws SluiceError truncated_input: it ends inside a message, or is no Arrow stream | limit_exceeded; what the chunks throw
+ * `mostBody`: maximum bytes of the columns of one message. `onBytes` receives all bytes, those of a message before it
+ * is yielded.
+ * @throws SluiceError truncated_input: it ends inside a message, or is not an Arrow stream | limit_exceeded; errors of
+ * the chunks
  */
 export async function* arrowMessages(
   chunks: AsyncIterable<Uint8Array>,
@@ -213,7 +215,7 @@ export async function* arrowMessages(
   if (bytes.length > 0) throw cut();
 }
 
-/** What is held at once has to fit into memory. */
+/** Data in use at the same time must fit into memory. */
 export const tooLarge = (bytes: number): SluiceError =>
   new SluiceError('limit_exceeded', `a record batch takes more than ${bytes} bytes: send smaller ones`);
 
@@ -228,7 +230,7 @@ const ALIGNED = 8;
 class BatchMemory {
   #bytes = memoryOf(0);
 
-  /** So many bytes at the end of it. */
+  /** This many bytes at its end. */
   last(count: number): Uint8Array {
     if (count % ALIGNED !== 0) return memoryOf(count);
     // A little more: batches differ by the lengths of their texts.
@@ -248,7 +250,7 @@ class ByteQueue {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** Whether there are so many bytes; reads until there are. */
+  /** Whether there are this many bytes; reads until there are. */
   async has(count: number): Promise<boolean> {
     while (this.length < count) {
       const { value, done } = await this.#chunks.next();

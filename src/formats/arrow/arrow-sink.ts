@@ -82,7 +82,7 @@ function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWri
   const made = columns.map(() => new ArrowColumn());
   let written = 0;
   let schema: Buffer | null = null;
-  /** The rows as a stream; `from`: where what was not written yet begins in it. */
+  /** The rows as a stream; `from`: start of the unwritten part in it. */
   const streamOf = (held: readonly HeldColumn[]): { stream: Buffer; from: number; batch: number } => {
     const own = held.map((column, i): [string, Column<unknown>] => [column.column.name, made[i]!.of(column)]);
     tableToIPC(tableFromColumns(own), { format: 'stream', sink: buffer });

@@ -20,11 +20,11 @@ import type { SchemaRegistry } from '../schemas/schema-registry.ts';
 import type { ValueEncoder } from '../schemas/value-codec.ts';
 import { exactLong } from './avro-values.ts';
 
-/** Types of a value passed through, which JSON tells apart. */
+/** Types of a passed-through value that JSON distinguishes. */
 const PASSED = ['null', 'boolean', 'long', 'double', 'string'];
 const [NULL, BOOLEAN, LONG, DOUBLE, STRING] = [0, 1, 2, 3, 4] as const;
 
-/** How each kind of field stands in Avro (unions wrapped), and what becomes of its value in JSON. */
+/** The Avro form of each kind of field (unions wrapped), and the conversion of its JSON value. */
 const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; of: (value: unknown) => unknown }>> = {
   integer: { types: ['long'], of: (v) => ({ long: v }) },
   number: { types: ['double'], of: (v) => ({ double: asDouble(v) }) },
@@ -117,7 +117,7 @@ class AvroEncoder implements ValueEncoder {
     return Buffer.concat([this.#head, this.#reference.encode(p)]);
   }
 
-  /** The record in the order of the schema; false: a value is not what its field says, and what was written is worth nothing. */
+  /** The record in the order of the schema; false: a value does not match its field, and the written bytes are invalid. */
   #written(p: ExactObject): boolean {
     const to = this.#writer;
     for (const key of MODEL_KEYS) {
@@ -241,7 +241,7 @@ class AvroWriter {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
 
-  /** Begins anew, behind these bytes. */
+  /** Starts again after these bytes. */
   begin(head: Uint8Array): void {
     this.#length = 0;
     this.#reserve(head.length);

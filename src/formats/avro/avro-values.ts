@@ -88,7 +88,7 @@ const LOGICAL_TYPES = {
   }),
 };
 
-/** Longs that stand as an object in a schema do not come from the registry; those of a logical type are asked for a second time. */
+/** Longs given as an object in a schema do not come from the registry; those of a logical type are requested a second time. */
 function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   const wrapped = new Set<avro.Schema>();
   return (schema) => {
@@ -100,7 +100,7 @@ function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   };
 }
 
-/** A type for a schema and all it refers to. Unions are wrapped, so that their branches are told apart. @throws Error */
+/** A type for a schema and all its references. Unions are wrapped, so that their branches can be distinguished. @throws Error */
 export function avroType(schema: RegisteredSchema): avro.Type {
   const registry: Record<string, avro.Type> = { long: exactLong };
   const options = {
@@ -120,7 +120,7 @@ export function avroType(schema: RegisteredSchema): avro.Type {
   return define(schema);
 }
 
-/** Stands in JSON.stringify for a token as it is (ES2026, `JSON.rawJSON`). */
+/** Represents an unmodified token in JSON.stringify (ES2026, `JSON.rawJSON`). */
 const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 
 type Plain = (value: unknown) => unknown;

@@ -7,21 +7,21 @@
 import type { ByteWriter } from '../write/byte-writer.ts';
 import type { PredictionColumn } from '../write/prediction-fields.ts';
 
-/** No row has a value / every row / those that a byte of validity tells. */
+/** No row has a value / every row / those marked by a byte of validity. */
 const NONE = 0;
 const ALL = 1;
 const SOME = 2;
 
 const HEAD_BYTES = 16;
 const COLUMN_HEAD_BYTES = 8;
-/** Length of a text that is not there. */
+/** Length of a missing text. */
 export const NO_TEXT = -1;
 
 const padded = (bytes: number): number => (bytes + 7) & ~7;
 
 /**
- * A checksum of the names of columns in their order (FNV-1a). The writer of a frame and its reader lay columns out apart from
- * each other: where they disagree, values would stand under the names of other columns.
+ * A checksum of the column names in their order (FNV-1a). The writer of a frame and its reader lay out columns
+ * independently: without the check, a disagreement would put values under the names of other columns.
  */
 export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
   let hash = 0x811c9dc5;
@@ -122,7 +122,7 @@ export class FrameWriter {
 
 /** The cells of a column in a frame. */
 export interface FrameColumn {
-  /** Per row 1 where there is a value; null: everywhere, or as the lengths of texts tell. */
+  /** Per row 1 for a value; null: everywhere, or as the lengths of texts define. */
   readonly valid: Uint8Array | null;
   /** null: no row has a value. Of texts without words: their lengths. */
   readonly cells: Cells | null;

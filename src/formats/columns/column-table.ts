@@ -12,7 +12,7 @@ const NEWLINE = 10;
 const SPACE = 32;
 /** Bytes that copying words of eight may write behind a line. */
 const SLACK = 8;
-/** Bytes of a line beside its cells: two braces and a line break. */
+/** Bytes of a line in addition to its cells: two braces and a line break. */
 const AROUND = 3;
 
 /** What the loop over cells looks at instead of an object a column. */
@@ -294,7 +294,7 @@ export class ColumnLines implements AsyncIterable<Uint8Array> {
     return n;
   }
 
-  /** Goes on with the next batch; false: there is none. */
+  /** Continues with the next batch; false: there is none. */
   async #next(): Promise<boolean> {
     if (!(await this.#source.next(this.#batch))) return false;
     this.#lines = new LineWriter(this.#batch, this.#source.recordBytes);

@@ -12,7 +12,7 @@ type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: B
 interface TextOptions {
   /** Memory that the text may overwrite. New memory is allocated where it is too small. */
   into?: ArrayBufferLike | undefined;
-  /** Whether the values of a column of a run may be null instead of what they are. */
+  /** Whether the values of a column of a run may be null. */
   unread?: (name: string, cells: CellRun) => boolean;
 }
 

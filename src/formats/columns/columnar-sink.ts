@@ -16,7 +16,7 @@ export interface ColumnarSinkOptions {
   interpretation: InterpretationSpec | null;
   /** Rows of one `write` are written together. Default: GROUP_ROWS. */
   eachWrite?: boolean;
-  /** Receives what is written, and how many rows: 0 at the end. */
+  /** Receives the written bytes and their number of rows: 0 at the end. */
   onRows?: ((bytes: Uint8Array, rows: number) => void) | undefined;
   /** It is given lines of NDJSON (`OutputSpec.cells`), not frames: the reference, which knows nothing of how a worker makes columns. */
   lines?: boolean;

@@ -19,9 +19,9 @@ interface Places {
   echoed: readonly number[];
 }
 
-/** Answers as a JsonDecoder does for the records that the columns stand for. */
+/** Decodes like a JsonDecoder for the records that the columns represent. */
 export class ColumnsDecoder implements Decoder {
-  /** Reads what has no columns, or others than those of the model. */
+  /** Reads batches without columns, or with other columns than those of the model. */
   readonly records: Decoder;
   readonly #readers: readonly ColumnReader[];
   readonly #layout: JsonLayout;
@@ -187,7 +187,7 @@ class WordMeanings {
   readonly faults: (CellFault | null)[] = [];
   /** As the batch would have them, a word a row. */
   readonly cells: ColumnData;
-  /** 1: the reader is asked anew for every row, because it notes which rows have such a word. */
+  /** 1: the reader is called again for every row, because it notes which rows have such a word. */
   readonly asked: Uint8Array;
   readonly texts: unknown[];
   readonly plain: boolean;
@@ -290,7 +290,7 @@ class ColumnCells {
   }
 }
 
-/** Words that stand in a token as they are, and are no missing values; none where they are too many. */
+/** Words that are unescaped in their token and are not missing values; none if they are too many. */
 function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
   if (codes.size > MOST_WORDS) return new Dictionary([]);
   return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));

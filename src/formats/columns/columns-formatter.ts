@@ -37,7 +37,7 @@ export class ColumnsFormatter implements Formatter {
   #answers: Answers[] = [];
   #base = new Float64Array(0);
   #explained = new Uint8Array(0);
-  /** Per effect of a row, row by row, whether it is told. */
+  /** Per effect of a row, row by row, whether it is reported. */
   #told = new Uint8Array(0);
   #effect = new Float64Array(0);
   #outputs = new Int32Array(0);

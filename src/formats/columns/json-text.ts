@@ -146,7 +146,7 @@ export const nonFiniteToken = (value: number): string => `"${value}"`;
 
 // Numbers that are whole or have few decimals are formatted without a string.
 
-/** Numbers of up to so many digits have one shortest decimal. */
+/** Numbers of up to this many digits have a unique shortest decimal. */
 const MOST = 1e15;
 const CENTS = 100;
 const HALF = 1e8;
@@ -177,7 +177,7 @@ function writeSigned(to: Uint8Array, at: number, value: number): number {
   return writeWhole(to, at + 1, -value);
 }
 
-/** A number that is no whole one, as a hundred times what it is. */
+/** A number that is not whole, times a hundred. */
 function writeCents(to: Uint8Array, at: number, cents: number): number {
   const size = Math.abs(cents);
   if (cents < 0) to[at++] = 45;
@@ -215,7 +215,7 @@ export class TokenArena {
     this.bytes = Buffer.allocUnsafeSlow(capacity);
   }
 
-  /** Makes room for so many bytes more. */
+  /** Makes room for this many more bytes. */
   room(bytes: number): Buffer {
     if (this.length + bytes > this.bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(this.bytes.length * 2, this.length + bytes));

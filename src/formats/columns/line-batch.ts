@@ -6,7 +6,7 @@ import { type Fragments, TokenArena } from './json-text.ts';
 const MOST_ROWS = 2048;
 const MOST_CELLS = 128 * 1024;
 
-/** Rows a batch of so many columns can have. */
+/** Rows that a batch of this many columns can have. */
 export const batchRows = (columns: number): number =>
   Math.max(16, Math.min(MOST_ROWS, Math.floor(MOST_CELLS / Math.max(1, columns))));
 
@@ -22,7 +22,7 @@ export class BatchColumn {
   kind: 'numbers' | 'coded' | 'tokens' = 'numbers';
   readonly values: Float64Array;
   readonly codes: Int32Array;
-  /** What codes stand for; null: there are none. */
+  /** The texts of codes; null: there are none. */
   fragments: Fragments | null = null;
   readonly tokens = new TokenArena();
   /** One past each token. */
@@ -84,7 +84,7 @@ export class RowMarks {
   }
 }
 
-/** A column that tells how much its next rows would copy at most. */
+/** A column that limits how much its next rows copy at most. */
 export interface SizedColumn {
   textBytes(rows: number): number;
 }
@@ -116,7 +116,7 @@ export class LineBatch {
   }
 }
 
-/** What stands in front of the value of each column in a line. */
+/** The text before the value of each column in a line. */
 export const keysOf = (names: readonly string[]): Uint8Array[] =>
   names.map((name, i) => new Uint8Array(Buffer.from(`${i === 0 ? '{' : ','}${JSON.stringify(name)}:`)));
 

@@ -1,4 +1,4 @@
-// Limits of a table of columns, and what has been used of them.
+// Limits of a table of columns, and their use so far.
 import { tooMany } from '../../core/errors.ts';
 
 export interface TableLimits {

@@ -14,7 +14,7 @@ const TAB = 9;
 /** The two bytes of the space that does not break lines. */
 const [NO_BREAK_1, NO_BREAK_2] = [0xc2, 0xa0];
 
-/** The first byte of `bytes[start..end)` that is no blank; `end` if there is none. */
+/** The first byte of `bytes[start..end)` that is not a space; `end` if there is none. */
 function skipBlanks(bytes: Uint8Array, start: number, end: number): number {
   for (;;) {
     if (start < end && (bytes[start] === BLANK || bytes[start] === TAB)) start++;
@@ -23,7 +23,7 @@ function skipBlanks(bytes: Uint8Array, start: number, end: number): number {
   }
 }
 
-/** One past the last byte that is no blank; `start` if there is none. */
+/** One past the last byte that is not a space; `start` if there is none. */
 function endWithoutBlanks(bytes: Uint8Array, start: number, end: number): number {
   for (;;) {
     if (end > start && (bytes[end - 1] === BLANK || bytes[end - 1] === TAB)) end--;
@@ -50,7 +50,7 @@ class LocalNumbers {
     this.#thousands = thousands === null ? -1 : CODES[thousands];
   }
 
-  /** The number in `bytes[start..end)`, or NaN: it is none, or one that only the reader can tell. */
+  /** The number in `bytes[start..end)`, or NaN: not a number, or one that only the reader can decide. */
   at(bytes: Uint8Array, start: number, end: number): number {
     if (end - start > LONGEST) return Number.NaN;
     const plain = this.#plain;
@@ -82,7 +82,7 @@ class LocalNumbers {
   }
 }
 
-/** What stands in a cell: a text, or one of the other types of JSON. */
+/** The content of a cell: a text, or one of the other JSON types. */
 export const TEXT = 0;
 export const NUMBER = 1;
 export const NULL = 2;
@@ -180,7 +180,7 @@ export class CellColumn {
   /** How texts write numbers; null: with a point. */
   readonly #local: LocalNumbers | null;
 
-  /** `field`: where the column stands in the table. */
+  /** `field`: position of the column in the table. */
   constructor(reader: ColumnReader, field: number) {
     this.#reader = reader;
     this.#field = field;
@@ -228,7 +228,7 @@ export class CellColumn {
   #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { view, starts, ends, types, states, width } = table;
     const { codes } = out;
-    // Of cells that are no texts the bytes may be anything, but they are bytes of the run.
+    // The bytes of cells that are not texts may be anything, but belong to the run.
     this.#words.findAll(view, starts, ends, this.#field, width, rows, states, codes, first);
     const boolean = this.#reader.kind === 'boolean';
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
@@ -263,7 +263,7 @@ export class CellColumn {
     }
   }
 
-  /** Takes blanks off both ends of a cell that is no known word with them; false: there are none. */
+  /** Trims spaces of a cell that is not a known word with them; false: there are none. */
   #trimmed({ bytes, view, starts, ends }: CellTable, at: number): boolean {
     const [from, to] = [starts[at]!, ends[at]!];
     const start = skipBlanks(bytes, from, to);
@@ -299,7 +299,7 @@ export class CellColumn {
         return reader.readText(table.text(at), out, row);
       case NUMBER:
         if (reader.kind !== 'number' && reader.takesNumbers && isShortWhole(table.bytes, start, end)) {
-          // Such a number is written as it stands.
+          // Such a number is written unchanged.
           const code = this.#words.find(table.view, start, end);
           if (code === MISSING) return reader.readMissing(out, row);
           if (code !== UNKNOWN_WORD) {
@@ -319,7 +319,7 @@ export class CellColumn {
 /** Numbers that are written with a point. */
 const PLAIN_NUMBERS: Pick<LocalNumbers, 'at'> = { at: numberAt };
 
-/** true for a whole number of JSON that JavaScript writes as it stands: at most 15 digits, no exponent, not -0. */
+/** true for a whole JSON number that JavaScript writes unchanged: at most 15 digits, no exponent, not -0. */
 function isShortWhole(bytes: Uint8Array, start: number, end: number): boolean {
   const first = bytes[start] === 45 ? start + 1 : start;
   if (end - first > 15 || (bytes[first] === 48 && end - start > 1)) return false;

@@ -24,7 +24,7 @@ export interface Decoder {
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void;
 }
 
-/** Marks row `index` of the batch as rejected; the first fault of a row stands. */
+/** Marks row `index` of the batch as rejected; the first fault of a row counts. */
 export function reject(
   batch: ColumnBatch,
   index: number,
@@ -72,7 +72,7 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 
-/** Why bytes are refused that are no text. `encoding`: the one that was declared; default: none. */
+/** The reason for rejecting bytes that are not text. `encoding`: the declared one; default: none. */
 export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
   if (encoding === undefined) {
     return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these)`;
@@ -118,7 +118,7 @@ interface Run {
   valid: boolean;
 }
 
-/** Copies records `from`..`to - 1` (to > from) with all that stands between them. The copy costs some 0.07 ms a MB. */
+/** Copies records `from`..`to - 1` (to > from) with everything between them. The copy costs about 0.07 ms per MB. */
 export function copyRun(block: RecordSlice, from: number, to: number, room: (bytes: number) => Uint8Array): Run {
   const start = block.spans[from * 2]!;
   const base = start - (start % ALIGNMENT);
@@ -139,11 +139,11 @@ export class RecordBytes {
   view: DataView = new DataView(this.bytes.buffer);
   /** Byte of the slab at `bytes[0]`. */
   base = 0;
-  /** Without what is left of earlier runs behind. */
+  /** Without leftovers of earlier runs behind it. */
   used: Buffer = this.bytes;
   #run: Run = { bytes: this.bytes, base: 0, valid: true };
 
-  /** Copies records `from`..`to - 1` (to > from) with all that stands between them. */
+  /** Copies records `from`..`to - 1` (to > from) with everything between them. */
   load(block: RecordSlice, from: number, to: number): void {
     this.#run = copyRun(block, from, to, (length) => {
       if (this.bytes.length < length + SLACK) {

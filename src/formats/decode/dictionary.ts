@@ -6,11 +6,11 @@ export const UNKNOWN_WORD = -(2 ** 31);
 /** Bytes behind a word that a look-up may touch. */
 export const WORD_SLACK = 4;
 
-/** Factor of what a hash is made of besides the first bytes. */
+/** Factor of the part of a hash other than the first bytes. */
 const HASH_LAST = 0x85ebca6b;
 /** Numbers a slot takes: first four bytes, last four, length (-1: empty slot), code. */
 const SLOT = 4;
-/** Words up to this length are told apart by their first and last four bytes alone. */
+/** Words up to this length are distinguished by their first and last four bytes alone. */
 const SHORT = 8;
 
 /** Most hash functions that are tried for one without collisions, which are what costs time; fewer for many words. */
@@ -48,7 +48,7 @@ export class Dictionary {
   readonly #factor: number;
   readonly #words: DataView;
 
-  /** The first code of a word stands. */
+  /** The first code of a word is used. */
   constructor(entries: Iterable<readonly [word: string, code: number]>) {
     const codes = firstCodes(entries);
     let capacity = 16;
@@ -82,7 +82,7 @@ export class Dictionary {
     }
   }
 
-  /** The code of the word in bytes `start`..`end - 1`, or UNKNOWN_WORD. The view must go on for WORD_SLACK bytes. */
+  /** The code of the word in bytes `start`..`end - 1`, or UNKNOWN_WORD. The view must extend WORD_SLACK bytes further. */
   find(bytes: DataView, start: number, end: number): number {
     const slots = this.#slots;
     const length = end - start;

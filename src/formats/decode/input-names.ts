@@ -27,7 +27,7 @@ export class InputNames {
     return Object.hasOwn(this.#rename, name) ? this.#rename[name]! : name;
   }
 
-  /** What a name of the input means; null: nobody looks at it. `used`: the names that are, of the model and of passthrough. */
+  /** The model column of an input name; null: ignored. `used`: the names in use, of the model and of passthrough. */
   meaning(name: string, used: ReadonlySet<string>): string | null {
     if (this.#ignored.has(name)) return null;
     const meant = this.#meaning.get(name) ?? name;

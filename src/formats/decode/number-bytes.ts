@@ -6,9 +6,9 @@ export const MINUS = 45;
 export const PLUS = 43;
 
 const LARGEST_POWER = 22;
-/** Any mantissa of so many digits is below 2^53. */
+/** Every mantissa of this many digits is below 2^53. */
 export const EXACT_DIGITS = 15;
-/** A mantissa of so many digits is the sum of two doubles. */
+/** A mantissa of this many digits is the sum of two doubles. */
 const WIDE_DIGITS = 19;
 /** Exponents beyond this are all the same: zero or infinity. */
 const EXPONENT_CAP = 100_000;
@@ -18,11 +18,10 @@ const DOUBT = 2 ** -98;
 const SPLITTER = 2 ** 27 + 1;
 
 /**
- * The number in `bytes[start..end)`: an optional sign, digits with at most one point, an optional exponent, nothing else.
- * NaN if it is no such number. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity.
- *
- * Up to 15 digits and a small power of ten one division of exact doubles is enough (Clinger, "How to read floating point
- * numbers accurately", PLDI 1990); the rest is `scaled`.
+ * The number in `bytes[start..end)`: an optional sign, digits with at most one point, an optional exponent, nothing
+ * else. NaN for any other text. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity.
+ * Up to 15 digits and a small power of ten, one division of exact doubles suffices (Clinger, "How to read floating
+ * point numbers accurately", PLDI 1990); the rest is `scaled`.
  */
 export function numberAt(bytes: Uint8Array, start: number, end: number): number {
   let p = start;

@@ -25,7 +25,7 @@ interface ReadNumber {
   reader: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'>;
   /** Of `placeDivisors`. */
   divisors: number;
-  /** Target for what is not a plain number. */
+  /** Target for text that is not a plain number. */
   none: Label;
   /** Target for a number that is declined. */
   slow: Label;
@@ -66,7 +66,7 @@ export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadN
   f.lane('f64x2', 0).f64(1e8).op('f64.mul').get(digits).lane('f64x2', 1).op('f64.add');
   f.get(slot).i32(3).op('i32.shl').memory('f64.load', divisors).op('f64.div').tee(value).op('f64.neg');
   f.get(value, negative).op('select').set(value);
-  // No number of so many digits is larger.
+  // No number of this many digits is larger.
   if (reader.min > -LARGEST) f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
   if (reader.max < LARGEST) f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
   if (reader.wholeNumbers) f.get(value, value).op('f64.trunc', 'f64.ne').leaveIf(slow);

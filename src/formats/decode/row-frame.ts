@@ -58,7 +58,7 @@ export class RowFrame {
     this.#valuedBy = kinds.includes('number') ? 'numbers' : kinds.length > 0 ? 'words' : null;
   }
 
-  /** `record` reads the record p..end - 1; it leaves with the label for what is declined. */
+  /** `record` reads the record p..end - 1; it leaves with the label for declined rows. */
   emit(record: (slow: Label) => void): WasmFunction {
     const { f, row, left, count, matrixRows } = this.x;
     const { states, matrices } = this.#places;

@@ -12,7 +12,7 @@ import type { RowField, RowPlaces } from './row-frame.ts';
 import { placeMasks } from './row-locals.ts';
 import type { Words } from './word-table.ts';
 
-/** Vector loads may touch so many bytes behind the last record, and so many more a field where a record has too few. */
+/** Vector loads may touch this many bytes after the last record, and this many more per field if a record has too few. */
 const SLACK = 32;
 const FIELD_SLACK = 20;
 /** More fields make a function that takes longer to compile than it saves. */
@@ -33,7 +33,7 @@ export interface RowSyntax {
   readonly name: string;
   /** Longest text between two fields, bytes. */
   readonly between: number;
-  /** What is looked up in a column. */
+  /** The lookup of a column. */
   words(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null;
   /** The function rows(count, shift); see RowFrame. */
   program(fields: readonly RowField[], places: RowPlaces): WasmFunction;

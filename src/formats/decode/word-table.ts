@@ -44,13 +44,13 @@ const placeCodes = (arena: Arena, codes: ReadonlyMap<string, number>, encoding: 
 export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null =>
   placeCodes(arena, firstCodes(validWords(reader).filter(([word]) => !word.startsWith('"'))), encoding);
 
-/** Whole numbers of JSON that JavaScript writes as they stand. */
+/** Whole JSON numbers that JavaScript writes unchanged. */
 const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
 
 /**
- * The tokens of JSON that are words of a column: strings without their closing quote (one with a quote in it would seem to end there:
- * it is not among them), of few words also as they stand if all is escaped that is not ASCII; null, true, false and, if `numbers`,
- * numbers.
+ * The JSON tokens that are words of a column: strings without their closing quote (one that contains a quote would seem
+ * to end there and is excluded), for few words also with all non-ASCII characters escaped; null, true, false and, if
+ * `numbers`, numbers.
  */
 export function placeTokens(
   arena: Arena,
@@ -93,7 +93,7 @@ export const WORD_FLOAT = VECTOR + 12;
 /** Limits of the search for a hash function with few collisions: functions tried, and hashes computed in all. */
 const MOST_TRIES = 16;
 const MOST_HASHES = 16_000;
-/** Dictionaries of up to so many words get eight slots a word, larger ones two. */
+/** Dictionaries of up to this many words get eight slots per word, larger ones two. */
 const FEW_WORDS = 1_000;
 /** Odd multipliers with well spread bits. */
 const MIX = 0x9e3779b97f4a7c15n;
@@ -116,7 +116,7 @@ function textsOf(words: readonly string[]): Texts {
   return { bytes, starts };
 }
 
-/** What is hashed of each word: its head, and its last bytes where it is longer. */
+/** The hashed part of each word: its head, and its last bytes if it is longer. */
 function mixedOf({ bytes, starts }: Texts, longest: number): BigUint64Array {
   const part = Buffer.alloc(VECTOR);
   const mixed = new BigUint64Array(starts.length - 1);

@@ -28,7 +28,7 @@ const CALLED: Readonly<Record<ValueKind, string>> = {
   null: 'nothing',
 };
 
-/** Whether values of this kind can stand for those of a column without having lost anything. */
+/** Whether values of this kind can represent those of a column without loss. */
 function takes(reader: ColumnReader, kind: ValueKind): boolean {
   switch (kind) {
     case 'text':

@@ -129,7 +129,8 @@ export class DelimitedDecoder implements Decoder {
   #split(run: RecordBytes, start: number, end: number, row: number): number {
     const { bytes, view } = run;
     if (this.#quoteAt < start) {
-      // Behind the run stands what an earlier, longer one left: looking there would cost every run the longest one.
+      // The bytes after the run belong to an earlier, longer one: searching there would make every run as slow as the
+      // longest.
       const at = run.used.indexOf(QUOTE, start);
       this.#quoteAt = at < 0 ? bytes.length : at;
     }

@@ -10,10 +10,10 @@ import { notTextMessage } from '../decode/decoder.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
 import { type DelimitedLayout, parseCsv } from './csv-parse-decoder.ts';
 
-/** Faults told in words, and in the list of an answer. */
+/** Faults reported in the message, and in the list of a response. */
 const MOST_TOLD = 20;
 const MOST_LISTED = 100;
-/** Cells that missing columns are compared with: what is behind them is not worth the time. */
+/** Cells that missing columns are compared with: comparing more is not worth the time. */
 const MOST_COMPARED = 200;
 
 interface HeaderNames {
@@ -24,11 +24,11 @@ interface HeaderNames {
   /** … and those that must not, because they were declared to be the same in all rows. */
   constants: readonly string[];
   outcome: string | null;
-  /** Columns that were asked for besides, in the order in which they were. */
+  /** Additional requested columns, in their requested order. */
   passthrough: readonly string[];
 }
 
-/** Every fault of a header row, one entry each; names no cell that is no column of the model nor looks like one. */
+/** Every fault of a header row, one entry each; names no cell that is neither a model column nor similar to one. */
 function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
   const there = new Set(names);
@@ -149,7 +149,7 @@ export interface FitOptions {
   /** Columns outside the model to echo; '*' means all of them. */
   passthrough: readonly string[] | '*';
   maxColumns: number;
-  /** What was declared of the input. Default: nothing. */
+  /** The declarations of the input. Default: none. */
   declared?: InputDeclaration | undefined;
 }
 

@@ -1,4 +1,4 @@
-// The list of rejected rows: which were not scored, where they stand in which input, whose they are and why.
+// The rejects file: the rejected rows with their position in the input, their identifying columns and the reason.
 import type { Rejection } from '../../core/batch.ts';
 import { neutralField, quoteField } from './delimited-formatter.ts';
 
@@ -8,7 +8,7 @@ export function rejectsHeader(columns: readonly string[]): string {
   return `${['input,row,line,byte_offset', ...echoed, 'error_code,error_column,error_message'].join(',')}\n`;
 }
 
-/** Where a rejected row stands: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte, NaN in a table. */
+/** Position of a rejected row: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte, NaN in a table. */
 interface RejectedAt {
   row: number;
   line: number;

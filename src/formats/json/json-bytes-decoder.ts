@@ -43,7 +43,7 @@ class JsonKey {
     this.#mask = rest === 0 ? -1 : (1 << (rest * 8)) - 1;
   }
 
-  /** true if the key stands at `p`. Up to 4 bytes behind a NUL that ends the text are touched. */
+  /** true if the key is at `p`. Up to 4 bytes after a NUL that ends the text are touched. */
   at(bytes: DataView, p: number): boolean {
     const words = this.#words;
     const last = words.length - 1;
@@ -62,7 +62,7 @@ const BACKSLASH = 92;
 /** 1 for the bytes that a string does not hold as they are: quote, backslash, control characters. */
 const ENDS_PLAIN = Uint8Array.from({ length: 256 }, (_, c) => Number(c === QUOTE || c === BACKSLASH || c < 32));
 
-/** The first byte at or behind `p` that is no white space. */
+/** The first byte at or after `p` that is not white space. */
 function skipSpace(bytes: Uint8Array, p: number): number {
   let c = bytes[p]!;
   while (c === 32 || c === 10 || c === 13 || c === 9) c = bytes[++p]!;
@@ -115,8 +115,8 @@ function endOfString(bytes: Uint8Array, p: number): number {
 }
 
 /**
- * Writes the string whose token is `bytes[start..end)`, quotes included, over itself without its escapes, from `start` on.
- * One past its last byte, or -1 if it is no string of JSON, or holds half a surrogate pair.
+ * Writes the string whose token is `bytes[start..end)`, quotes included, over itself without its escapes, from `start`
+ * on. One past its last byte, or -1 if it is not a JSON string, or contains half a surrogate pair.
  */
 function unescapeString(bytes: Buffer, start: number, end: number): number {
   let text: unknown;
@@ -143,10 +143,11 @@ const WORD_FALS = 0x736c6166;
 const MOST_KERNELS = 3;
 
 /**
- * Answers as JsonDecoder does, cell by cell and fault by fault. It takes objects whose keys are those of the model, each
- * once, and those named for passthrough, with numbers, words and strings as values. All else is declined: other keys,
- * missing or doubled ones, needless escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs, text that is no JSON.
- * Plain objects are read by the row kernel, which is made for such as were read before; only those it declines go this way.
+ * Decodes like JsonDecoder, cell by cell and fault by fault. It accepts objects whose keys are those of the model, each
+ * once, and those named for passthrough, with numbers, words and strings as values. Everything else is declined: other,
+ * missing or duplicate keys, unnecessary escapes in keys, escapes in passthrough, nested values, halves of surrogate
+ * pairs, invalid JSON. Plain objects are read by the row kernel, which is built for the objects seen before; only those
+ * it declines come here.
  */
 export class JsonBytesDecoder implements Decoder {
   /** Records declined so far: those that the reference decoder read. */
@@ -160,7 +161,7 @@ export class JsonBytesDecoder implements Decoder {
   /** By the shape of the objects they were made for; null: there is none to be had. */
   readonly #kernels = new Map<string, RowKernel | null>();
   readonly #columns: readonly CellColumn[];
-  /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough, then what is ignored. */
+  /** Key in quotes, in its usual form → field: columns of the model first, then passthrough, then ignored ones. */
   readonly #fields: Dictionary;
   /** Per field. */
   readonly #names: readonly string[];
@@ -327,7 +328,7 @@ export class JsonBytesDecoder implements Decoder {
   /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
   #walk({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     const behind = bytes[end]!;
-    // Nothing of JSON goes on at a NUL, so that no loop needs to look for the end.
+    // No JSON token continues at a NUL, so no loop needs to check for the end.
     bytes[end] = 0;
     const valid = this.#findMembers(bytes, view, start, end, row * this.#table.width);
     bytes[end] = behind;
@@ -414,7 +415,7 @@ export class JsonBytesDecoder implements Decoder {
     this.#orderChanged = false;
   }
 
-  /** The tokens of the passthrough keys as they stand in the text. */
+  /** The tokens of the passthrough keys as written in the text. */
   #echo(rows: number, first: number, batch: ColumnBatch): void {
     const { bytes, starts, ends, types, states, width } = this.#table;
     const columns = this.#columns.length;

@@ -134,7 +134,10 @@ export class JsonDecoder implements Decoder {
     return null;
   }
 
-  /** The key itself may be anything, a value of the input too: its place and the column it is a spelling of stand for it. */
+  /**
+   * The key itself may be anything, including a value of the input: its position, and the column that it resembles, are
+   * reported instead.
+   */
   #unknownKey(key: string, place: number): string {
     this.#spellings ??= new Map(this.#keys.map((name) => [simplified(name), name]));
     const like = this.#spellings.get(simplified(key));

@@ -19,13 +19,13 @@ const PROBABILITIES = fragment(',"probabilities":{');
 const POINTS = fragment(',"points":');
 const VALUE = fragment(',"value":');
 
-/** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
+/** The passthrough column for all keys outside the model: its text is a fragment of JSON members. */
 const EVERYTHING = '*';
 
 export class JsonFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
-  /** `{"modelId":…,"modelVersion":…`, where answers stand alone. */
+  /** `{"modelId":…,"modelVersion":…`, for predictions that are records of their own. */
   readonly #head: Fragment | null;
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];

@@ -1,4 +1,4 @@
-// The function of a row kernel for JSON: emitted for the keys of a stream in the order in which they stand, it reads values in place.
+// The function of a row kernel for JSON: emitted for the keys of a stream in their order, it reads values in place.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -23,7 +23,7 @@ const SPACES = 0x1_0000_2600n;
 
 /** A member of the objects of a stream. */
 interface JsonMember {
-  /** The key in its quotes, as it usually stands. */
+  /** The key in quotes, in its usual form. */
   key: Buffer;
   /** Its value is a text of the model, without a list of values. */
   isText: boolean;
@@ -37,9 +37,9 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 };
 
 /**
- * Objects of JSON. They are plain if they have these keys in this order, as they usually stand, and values without escapes (but
- * words of a column may have them); nothing in them is nested. `mixed`: columns with values of the other sort, numbers in strings or
- * words that are numbers.
+ * JSON objects. They are plain if they have these keys in this order, in their usual form, and values without escapes
+ * (words of a column may have them); nothing in them is nested. `mixed`: columns with values of the other type, numbers
+ * in strings or words that are numbers.
  */
 export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
   let others: Words | null = null;
@@ -110,7 +110,7 @@ class JsonRowProgram {
     else this.#anything(slow);
     this.#frame.storeSpans(field);
     f.get(q);
-    // A text ends before its quote, as words do; what is passed through has it.
+    // A text ends before its quote, as words do; passed-through text includes it.
     if (field.model || member.isText) f.get(quoted).op('i32.add');
     f.set(p);
   }
@@ -122,14 +122,14 @@ class JsonRowProgram {
     f.bump(p, 1);
   }
 
-  /** Declines the row if c, at most 32, is no white space. */
+  /** Declines the row if c, at most 32, is not white space. */
   #isSpace(slow: Label): void {
     const { f, c } = this.#x;
     f.i64(SPACES).get(c).op('i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1).op('i32.and', 'i32.eqz');
     f.leaveIf(slow);
   }
 
-  /** p = the next byte that is no white space. Behind the bytes of a run a NUL stands at the latest at the end of the memory. */
+  /** p = the next byte that is not white space. After the bytes of a run there is a NUL, at the latest at the end of the memory. */
   #spaces(slow: Label): void {
     const { f, p, c } = this.#x;
     f.block('space', (done) => {
@@ -196,7 +196,7 @@ class JsonRowProgram {
     this.#x.byte().i32(QUOTE).op('i32.eq').set(quoted);
     f.get(p).set(q);
     look();
-    // The quote that opens it is no end.
+    // The opening quote is not the end.
     f.get(c).i32(-1).get(quoted).op('i32.xor', 'i32.and').set(c);
     if (long) {
       f.block('found', (found) => {
@@ -226,7 +226,7 @@ class JsonRowProgram {
       };
       f.block('none', (none) => {
         f.get(quoted).leaveIf(none);
-        // A number that stands for a missing value may be any.
+        // A number for a missing value may be any.
         if (reader.nullNumbers.size > 0) f.leave(none);
         else {
           readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow });

@@ -34,7 +34,7 @@ interface Encoded {
   values: Uint8Array;
   /** null: none. */
   dictionary: { bytes: Uint8Array; words: number } | null;
-  /** null: there is no value. */
+  /** null: no value. */
   bounds: { least: Bound; most: Bound } | null;
 }
 
@@ -123,7 +123,7 @@ function statisticsOf(
 ): NonNullable<ChunkMetadata['statistics']> {
   const statistics = {
     null_count: BigInt(nulls),
-    // There is no NaN: such a score is an error.
+    // NaN cannot occur: such a score is an error.
     ...(kind === 'number' ? { nan_count: 0n } : {}),
   };
   if (bounds === null) return statistics;

@@ -1,4 +1,4 @@
-// One column of a Parquet file, read page by page: what is left of a page is kept between batches.
+// One column of a Parquet file, read page by page: the rest of a page is kept between batches.
 import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { SluiceError } from '../../core/errors.ts';
 import {
@@ -20,7 +20,7 @@ import { RunDecoder } from './run-decoder.ts';
 
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 
-/** More numbers than that are written anew each time: looking for their texts would miss the cache. */
+/** More numbers than this are formatted each time: looking up their texts would miss the cache. */
 const MOST_NUMBER_TEXTS = 4096;
 
 /** Larger dictionaries of texts are not sent to the workers as lists of words: each cell is written. */
@@ -73,7 +73,7 @@ export class ParquetColumn implements SizedColumn {
   #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
   /** Where the next plain value begins. */
   #at = 0;
-  /** -1: there is no dictionary. */
+  /** -1: no dictionary. */
   #words = -1;
   /** null: there is none, or its words are numbers and too many to keep their texts near. */
   #dictionary: Fragments | null = null;

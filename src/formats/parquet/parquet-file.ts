@@ -35,9 +35,9 @@ function groupEnds(groups: readonly RowGroup[], from: number, to: number): Group
 interface ParquetOptions {
   /** Row groups from 0, `to` exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
-  /** Told of the bytes of every page that has been read, as stored. */
+  /** Called with the stored bytes of every page that was read. */
   onRead?: (bytes: number) => void;
-  /** Columns that nobody looks at: they may be nested. */
+  /** Ignored columns: they may be nested. */
   ignored?: (name: string) => boolean;
   /** Default: no limit but that of the text of a row. */
   budget?: TableBudget | undefined;
@@ -99,7 +99,7 @@ export const slicedAccess = (
   read: async (target, position) => target.set(await slice(position, position + target.length)),
 });
 
-/** @throws SluiceError truncated_input: it is no whole Parquet file */
+/** @throws SluiceError truncated_input: not a complete Parquet file */
 export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
   return (await metadataOf(file)).row_groups.map(groupOf);
 }
@@ -144,7 +144,7 @@ function broken(name: string, cause: unknown): SluiceError {
 }
 
 /**
- * Opens a Parquet file. `far`: each read is a request to somebody else.
+ * Opens a Parquet file. `far`: each read is a request to a remote server.
  * @throws SluiceError truncated_input | header_mismatch: a column is nested
  */
 export async function openParquet(file: RandomAccess, options: ParquetOptions, far = false): Promise<ParquetTable> {
@@ -185,7 +185,7 @@ class ParquetTable implements ColumnSource {
   #group = 0;
   /** Rows of the group at hand that are not read. */
   #left = 0;
-  /** Bytes of it that were told of. */
+  /** Reported bytes of it. */
   #told = 0;
 
   constructor(file: RandomAccess, parts: TableParts) {
@@ -264,7 +264,7 @@ class ParquetTable implements ColumnSource {
 function placeOf(data: NonNullable<Group['columns'][number]['meta_data']>): ChunkPlace {
   const pages = Number(data.data_page_offset);
   const words = data.dictionary_page_offset === undefined ? 0 : Number(data.dictionary_page_offset);
-  // Some writers say 0 where there is no dictionary.
+  // Some writers write 0 for no dictionary.
   const from = words > 0 ? Math.min(words, pages) : pages;
   return { codec: data.codec, from, to: from + Number(data.total_compressed_size) };
 }

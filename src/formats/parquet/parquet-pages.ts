@@ -14,13 +14,10 @@ const LONG = 32;
 
 const damaged = (): Error => new Error('a page is not valid Snappy data');
 
-/**
- * Fills `out` with the unpacked bytes.
- * @throws Error: what is packed is damaged, or has another size
- */
+/** Fills `out` with the decompressed bytes. @throws Error: the compressed data is damaged, or has another size */
 export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
   const end = packed.length;
-  // In front stands how many bytes it becomes, as a varint: that is known.
+  // It starts with the decompressed size as a varint, which is known.
   let p = packed.findIndex((byte) => byte < 128) + 1;
   if (p === 0) throw damaged();
   let o = 0;
@@ -49,7 +46,7 @@ export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
       }
       if (back === 0 || back > o || o + length > out.length) throw damaged();
       if (back >= length && length >= LONG) out.copyWithin(o, o - back, o - back + length);
-      // What is copied may begin with what the copy itself has written.
+      // The copied range may start with bytes that the copy itself has written.
       else for (let i = 0; i < length; i++) out[o + i] = out[o - back + i]!;
     }
     o += length;
@@ -114,7 +111,7 @@ const NO_PAGE: PageSize = { bytes: 0, stored: 0 };
 const tooLargePage = (): SluiceError =>
   new SluiceError('limit_exceeded', `a page takes more than ${MOST_PAGE_BYTES} bytes: write smaller pages`);
 
-/** What of the metadata of a column chunk tells where its pages are. */
+/** The metadata of a column chunk that locates its pages. */
 export interface ChunkPlace {
   codec: string;
   from: number;
@@ -123,7 +120,7 @@ export interface ChunkPlace {
 
 export interface Page {
   header: PageHeader;
-  /** Unpacked; valid until the next page. Of version 2 the levels stand in front as they are. */
+  /** Decompressed; valid until the next page. In version 2 the levels precede it uncompressed. */
   bytes: Uint8Array;
   /** First byte behind the levels of version 2; else 0. */
   levels: number;
@@ -144,7 +141,7 @@ export class PageReader {
   #unpacked = new Uint8Array(0);
   readonly #held: HeldPages;
   #page = NO_PAGE;
-  /** The dictionary that is held beside it. */
+  /** The dictionary kept with it. */
   #dictionary = NO_PAGE;
 
   /** `windowBytes`: read at once. `held`: of all columns of the table. */
@@ -172,7 +169,7 @@ export class PageReader {
     this.#page = NO_PAGE;
   }
 
-  /** Decoding the page at hand takes `bytes` beside the page itself. @throws SluiceError limit_exceeded */
+  /** Decoding the current page takes `bytes` in addition to the page itself. @throws SluiceError limit_exceeded */
   reserve(bytes: number): void {
     if (bytes > MOST_PAGE_BYTES) throw tooLargePage();
     const page = { ...this.#page, bytes: this.#page.bytes + bytes };
@@ -180,7 +177,7 @@ export class PageReader {
     this.#page = page;
   }
 
-  /** Bytes of the chunk read so far, of a page whole. @throws Error: no page is left, or it is no page */
+  /** Bytes of the chunk read so far, whole pages. @throws Error: no page is left, or it is not a page */
   async next(): Promise<Page & { stored: number }> {
     const began = this.#at;
     const header = await this.#header();

@@ -12,14 +12,14 @@ export function parquetSink(inner: ByteSink, options: ColumnarSinkOptions): Byte
   return columnarSink(inner, options, parquetWriter);
 }
 
-/** Head and footer are hyparquet-writer's, what is between is ours: it takes no plain array a column. */
+/** Head and footer come from hyparquet-writer, the rest is ours: it accepts only plain arrays per column. */
 function parquetWriter(columns: readonly OutputColumn[]): FormatWriter {
   const bytes = new ByteWriter();
   const columnData = columns.map(({ name, kind }) => ({ name, type: TYPES[kind], data: [], nullable: true }));
   const writer = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData }) });
   const taken = (): Uint8Array => {
     const written = bytes.getBytes();
-    // Written bytes are dropped from memory; the writer goes on counting in `offset`.
+    // Written bytes are dropped from memory; the writer continues counting in `offset`.
     bytes.index = 0;
     return written;
   };

@@ -15,7 +15,7 @@ import {
 
 // Plain numbers of a page as doubles: one loop for each type, because a shared loop would call a function for each value.
 
-/** How a value is read where it stands; NaN: there is no number. */
+/** How a value is read in place; NaN: no number. */
 type NumberAt = (view: DataView, at: number) => number;
 
 /** Plain values in `view` from byte `at` on; `level`: 0 where a row is null, null: no row is. */
@@ -26,8 +26,9 @@ interface PlainNumbers {
 }
 
 /**
- * Reads `rows` values, NaN where there is no number. `next`: where the value behind them begins; `odd`: the doubles do not hold one of
- * them exactly, so that its text has to be written. @throws RangeError: there are fewer
+ * Reads `rows` values, NaN for no number. `next`: start of the following value; `odd`: the doubles do not represent one
+ * of them exactly, so that its text has to be written.
+ * @throws RangeError: there are fewer
  */
 type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
 
@@ -272,7 +273,7 @@ const UINT64 = {
 /** All digits, as a number of JSON: smaller values of the column are numbers, too. */
 const unsafe = (value: bigint): string | null => (Number.isSafeInteger(Number(value)) ? null : String(value));
 
-/** Powers of ten that are exact, as are the quotients of what is divided by them. */
+/** Exact powers of ten; quotients by them are exact as well. */
 const EXACT_POWERS = 22;
 
 /** The nearest double of each for the model; passed through, the digits as a text. */

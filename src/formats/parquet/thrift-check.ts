@@ -21,7 +21,7 @@ const MOST_NUMBER_BYTES = 10;
 /** A list of more elements gives its count behind its type. */
 const LONG_LIST = 15;
 
-/** @throws Error: there is no whole struct at `at`, or one that cannot be decoded in time */
+/** @throws Error: no complete struct at `at`, or one that cannot be decoded in time */
 export function checkThrift(bytes: Uint8Array, at: number): void {
   new ThriftCheck(bytes, at).struct(0);
 }

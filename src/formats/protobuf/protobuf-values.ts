@@ -89,7 +89,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
     if (!place) throw new Error('the message is unreachable');
     const { type, absent, special } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
-    // Null where a field that may be absent is: a column without a value, not a column that is not there.
+    // Null for an absent optional field: a column without a value, not a missing column.
     const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
     for (const field of special) {
       const value = (message as unknown as Record<string, unknown>)[field.name];

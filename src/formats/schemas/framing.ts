@@ -15,7 +15,7 @@ export function headOf(id: number): Buffer {
 
 /** The only message of a file is written as one zero. */
 export const FIRST_MESSAGE = Buffer.from([0]);
-/** Messages lie in messages; nobody nests them so deep. */
+/** Messages are nested in messages, but not this deep. */
 const MAX_DEPTH = 16;
 
 interface MessagePath {

@@ -1,4 +1,4 @@
-// The fields of a prediction as every schema language has them, and the passthrough columns beside them.
+// The fields of a prediction in every schema language, and the passthrough columns in addition.
 import { SluiceError } from '../../core/errors.ts';
 import { ExactNumber, type ExactObject } from '../../core/exact-json.ts';
 import type { SchemaRegistry, SchemaType } from './schema-registry.ts';

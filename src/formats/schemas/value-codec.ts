@@ -6,7 +6,7 @@ import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-regi
 export type Decoded = { json: Buffer } | { fault: string };
 
 export interface ValueEncoder {
-  /** `json`: a prediction as topics carry it, one JSON object; `parsed`: the same, where somebody had to read it before. */
+  /** `json`: a prediction as topics carry it, one JSON object; `parsed`: the same, if it was already parsed. */
   encode(json: Buffer, parsed?: ExactObject): Buffer;
 }
 

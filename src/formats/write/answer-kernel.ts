@@ -13,7 +13,7 @@ import { EXACT_DECIMALS } from './number.ts';
 /** Constant text around the numbers of a row. */
 interface AnswerPieces {
   beforeRow: string;
-  /** Between the row's number and its probability, by what is predicted. */
+  /** Between the row's number and its probability, depending on the prediction. */
   whenTrue: string;
   whenFalse: string;
   end: string;
@@ -46,7 +46,7 @@ export class PlainAnswers {
     this.#rowsLeft = after;
   }
 
-  /** `after`: rows until the kernel is made. null: what is answered has more parts. */
+  /** `after`: rows until the kernel is built. null: predictions have more parts. */
   static of(pieces: AnswerPieces, i: Interpreter, after: number): PlainAnswers | null {
     return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new PlainAnswers(pieces, i, after) : null;
   }
@@ -140,7 +140,7 @@ function answersFunction(
   const { size, power, scaled, nearest } = f.locals('f64', 'size', 'power', 'scaled', 'nearest');
   const powerOf = (shift: number): WasmFunction =>
     f.get(decimals).i32(shift).op('i32.add').i32(3).op('i32.shl').memory('f64.load', places.powers);
-  /** Leaves out + 16k and what stands at `from` + 16k. */
+  /** Leaves out + 16k and the bytes at `from` + 16k. */
   const copy = (length: number, from: () => void): void => {
     for (let k = 0; k < length; k += 16) {
       f.get(out);

@@ -17,7 +17,7 @@ export class ByteWriter {
     this.#bytes = Buffer.from(new ArrayBuffer(capacity));
   }
 
-  /** Goes on in `buffer` (its bytes are overwritten), empty. */
+  /** Continues in `buffer` (its bytes are overwritten), empty. */
   reuse(buffer: ArrayBuffer): void {
     this.#bytes = Buffer.from(buffer);
     this.length = 0;

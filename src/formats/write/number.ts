@@ -49,7 +49,7 @@ export function decimalOfFloat32(value: number): number {
 /** Decimals of what `shortestDigits` gave. */
 let decimalsFound = 0;
 
-/** The digits of the shortest decimal of a float32 that is no whole number, SMALLEST ≤ size < WHOLE; 0: they are not found so. */
+/** The digits of the shortest decimal of a float32 that is not whole, SMALLEST ≤ size < WHOLE; 0: not found this way. */
 function shortestDigits(size: number): number {
   // Six significant digits are the nearest six; up to five more are tried.
   let decimals = 6;

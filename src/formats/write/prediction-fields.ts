@@ -65,7 +65,7 @@ interface PredictionField {
   description: string;
 }
 
-/** Keys of a prediction in JSON; one that stands alone (a record of a topic) has modelId and modelVersion instead of its row. */
+/** Keys of a prediction in JSON; a prediction of its own (a record of a topic) has modelId and modelVersion instead of its row. */
 export const PREDICTION_FIELDS: readonly PredictionField[] = [
   { key: 'row', kind: 'integer', description: 'data row, from 1' },
   { key: 'prediction', kind: 'class', description: 'true or false, or the class' },
@@ -92,7 +92,7 @@ export interface PredictionColumn {
 
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
-/** A value of JSON as the text of a table's cell, of what is nested its JSON; null: none. */
+/** A JSON value as the text of a table cell; nested values as JSON; null: none. */
 function textOf(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);

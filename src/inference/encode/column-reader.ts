@@ -16,8 +16,8 @@ const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
 const PLAIN: NumberNotation = { decimal: 'point', thousands: null };
 
 /**
- * The number with a point and without marks between its digits, or null if it is not written this way. Groups are those of three digits,
- * all of them or none: 1.23 is no number where the point separates thousands.
+ * The number with a decimal point and without separators, or null if it is not in this notation. Groups have three
+ * digits, all of them or none: 1.23 is invalid if the point separates thousands.
  */
 function plainNumber(text: string, { decimal, thousands }: NumberNotation): string | null {
   const parts = PARTS.exec(text);
@@ -69,7 +69,7 @@ function notationThatReads(text: string, isNumber: (plain: string) => boolean): 
 
 // Hints for rejected texts: the declarations that would accept them. A hint never contains the text itself.
 
-/** A longer text is no number or word that somebody wrote otherwise. */
+/** A longer text is not a number or word in another notation. */
 const LONGEST = 64;
 /** Words that exports write where there is nothing. */
 const NOTHING = new Set([
@@ -94,7 +94,7 @@ const NOTHING = new Set([
 interface Refused {
   text: string;
   rules: TextRules | null;
-  /** Whether the column would take this text as it stands. */
+  /** Whether the column would accept this text unchanged. */
   takes: (text: string) => boolean;
   /** The column is one of numbers. */
   number: boolean;
@@ -142,17 +142,18 @@ export class ColumnReader {
   readonly min: number;
   readonly max: number;
   readonly wholeNumbers: boolean;
-  /** Blanks around a value do not count where it is no known word with them. */
+  /** Spaces around a value are ignored unless it is a known word with them. */
   readonly trims: boolean;
   /**
-   * A number or a boolean of a typed format can stand for a value of the column without having lost anything: the leading zeros of
-   * `0230` are gone in 230, so a category or text column takes numbers only where every known value is the plain text of a number.
+   * A number or boolean of a typed format can represent a value of the column only without loss: 230 has lost the
+   * leading zero of `0230`, so a category or text column accepts numbers only if every known value is the plain text of
+   * a number.
    */
   readonly takesNumbers: boolean;
   readonly takesBooleans: boolean;
   /** How numbers are written where not as digits with a point; null: so. */
   readonly notation: NumberNotation | null;
-  /** Numbers of JSON that stand for missing values, because a word for those was declared that reads as one. */
+  /** JSON numbers that mean a missing value, because a declared text for missing values reads as one. */
   readonly nullNumbers: ReadonlySet<number>;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
@@ -161,7 +162,7 @@ export class ColumnReader {
   readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'notText' | 'nul' | 'unsafe', CellFault>;
 
   /**
-   * `rules`: what was declared of the input; null: only what the package says counts. `anyNumbers`: the package declares
+   * `rules`: the declarations of the input; null: only those of the package apply. `anyNumbers`: the package declares
    * `numbers: accept`.
    */
   constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null, anyNumbers = false) {

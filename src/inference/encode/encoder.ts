@@ -35,9 +35,9 @@ export interface DirectEncoding {
 }
 
 /**
- * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops handle the tail of a tensor with different
- * code than the rest (Logistic: other bits in about 1 of 100 rows), so the bits of a row would depend on how many neighbours it
- * has; in whole groups there is no tail.
+ * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops handle the tail of a tensor with
+ * different code than the rest (Logistic: other bits in about 1 of 100 rows), so the bits of a row would depend on its
+ * number of neighbours; whole groups have no tail.
  */
 const ROW_GROUP = 16;
 
@@ -197,7 +197,7 @@ function fill(
   };
 }
 
-/** What stands in for a missing value; undefined: nothing does. */
+/** The replacement of a missing value; undefined: none. */
 const replacement = ({ missing }: ColumnSpec): string | number | boolean | undefined =>
   missing?.as === undefined || missing.as === 'nan' || missing.as === 'error' ? undefined : missing.value;
 

@@ -44,7 +44,7 @@ export interface Choice extends Known {
   readonly evaluator: Evaluator;
 }
 
-/** A verdict, and what was opened on the way to it. */
+/** A verdict, and the objects opened to reach it. */
 interface Judged extends Known {
   readonly verdict: Verdict;
   readonly evaluator: Evaluator | null;
@@ -143,7 +143,7 @@ async function decide(
   }
   if (openAlongside && !known) {
     alongside = openAlongside(model, manifest);
-    // A failure matters only to whoever awaits it.
+    // A failure matters only to callers that await it.
     alongside.catch(() => {});
   }
   let native: NativeEvaluator;

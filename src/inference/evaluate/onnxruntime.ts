@@ -46,8 +46,8 @@ export async function openOnnxRuntime(model: Servable, manifest: Manifest): Prom
 }
 
 /**
- * Row-major scores of the tensors that carry them: one tensor [rows, classes], or one per class.
- * @throws SluiceError model_failed when they are no floats or have another number of columns
+ * Row-major scores of the tensors that contain them: one tensor [rows, classes], or one per class.
+ * @throws SluiceError model_failed when they are not floats or have another number of columns
  */
 export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes: number): Scores {
   const columns = tensors.map((t) => {

@@ -34,7 +34,7 @@ export interface OnnxSession {
 
 /** Initializes ONNX Runtime, which the first session would otherwise wait for. */
 export async function warmUp(): Promise<void> {
-  // One byte is no model: the call fails, but only after the initialization.
+  // One byte is not a model: the call fails, but only after the initialization.
   await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
 }
 
@@ -126,7 +126,7 @@ function message(cause: unknown): string {
 /** Names in a graph can be of any length. */
 const LONGEST_STATUS = 2000;
 
-/** Without the place in ONNX Runtime's source and the signature that stand in front: `/a/b.cc:12 void f(int) [with …] text`. */
+/** Without the source position in ONNX Runtime and the signature at its start: `/a/b.cc:12 void f(int) [with …] text`. */
 function withoutSource(status: string): string {
   const text = status.startsWith('/') ? status.slice(status.indexOf(' ') + 1) : status;
   for (let end = text.lastIndexOf(') '); end > 0; end = text.lastIndexOf(') ', end - 1)) {

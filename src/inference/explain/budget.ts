@@ -7,20 +7,20 @@ export const EXACT_COLUMNS = 12;
 export const MOST_EXACT_COLUMNS = 16;
 /** Least number of pairs of permutations where nothing limits them. */
 export const DEFAULT_PAIRS = 400;
-/** With fewer there is no standard error. */
+/** Fewer give no standard error. */
 const LEAST_PAIRS = 2;
 
 /** The most evaluations that all subsets take: rows that come out alike are asked for once. */
 export const evaluationsOfSubsets = (backgroundRows: number, columns: number): number =>
   1 + backgroundRows * (2 ** columns - 1);
 
-/** The most evaluations of so many pairs: fewer where an application has the cells of a row of the background. */
+/** The most evaluations of this many pairs: fewer if an application shares cells with a background row. */
 export const evaluationsOfPairs = (pairs: number, columns: number): number => 1 + pairs * 2 * (columns - 1);
 
 /** The fewest evaluations with which a row of a model that has to be asked is interpreted at all. */
 export const leastEvaluations = (columns: number): number => evaluationsOfPairs(LEAST_PAIRS, columns);
 
-/** So many pairs at least, every row of the background in equally many. */
+/** At least this many pairs, with every background row in equally many. */
 export const wholeRounds = (pairs: number, backgroundRows: number): number =>
   Math.max(1, Math.ceil(pairs / backgroundRows)) * backgroundRows;
 
@@ -43,7 +43,7 @@ export const overBudget = (limit: number, least: number): SluiceError =>
     { extra: { limit, least } },
   );
 
-/** The rows of the background that so many pairs use, evenly spaced, each equally often. */
+/** The background rows that this many pairs use, evenly spaced, each equally often. */
 export function backgroundRowsOf(pairs: number, backgroundRows: number): Int32Array {
   const n = Math.min(pairs, backgroundRows);
   return Int32Array.from({ length: n }, (_, i) => Math.floor(((i + 0.5) * backgroundRows) / n));

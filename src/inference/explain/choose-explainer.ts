@@ -38,7 +38,7 @@ function sumExplainer(
       const targets = sums[0]!.length;
       if (classes > 1 && targets !== classes) throw new NotExplainable('a part answers for other classes');
       const unit = (t: number) => Array.from({ length: targets }, (_, k) => (k === t ? 1 : 0));
-      // Two classes: trees whose weights all stand at the first number mean the second class by it.
+      // Two classes: trees whose weights all belong to the first number mean the second class by it.
       const varies = (t: number) => sums.some((s) => s[t] !== sums[0]![t]);
       const last = interpreter.task === 'binary' && targets === 2 && !varies(1) ? 0 : targets - 1;
       const sign = interpreter.task === 'binary' && interpreter.positive === 0 ? -1 : 1;
@@ -111,8 +111,8 @@ export interface ChosenExplainer {
   /** Why better methods were not taken, in words. */
   reasons: string[];
   /**
-   * The same within a limit of evaluations a row, besides that of the package; null: that of the package. A model that has to be asked
-   * is asked for fewer pairs then.
+   * The same within a limit of evaluations per row, in addition to that of the package; null: that of the package. A
+   * black-box model then gets fewer pairs.
    * @throws SluiceError interpretation_over_budget
    */
   within(limit: number | null): Explainer;

@@ -241,9 +241,9 @@ function bitCount(n: number): number {
 
 /**
  * Permutation sampling with antithetic pairs (each order and its reverse; Mitchell et al., "Sampling permutations for
- * Shapley value estimation", JMLR 2022). Every background row that is used is used equally often, so base and effects add up; fewer
- * pairs than rows use so many rows, evenly spaced. The orders depend on the row alone: its effects have the same bits whatever
- * stands beside it.
+ * Shapley value estimation", JMLR 2022). Every used background row is used equally often, so base and effects add up;
+ * fewer pairs than rows use that many rows, evenly spaced. The orders depend on the row alone: its effects have the
+ * same bits whatever its neighbours.
  */
 export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   const hybrids = asking.hybrids ?? hybridsOf(asking);

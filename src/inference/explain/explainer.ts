@@ -24,8 +24,8 @@ export interface Effects {
 }
 
 /**
- * Called again and again while effects are computed, never later than a batch of questions takes: what was done since, in rows
- * (parts of one, too) and evaluations. May wait, and ends the work by what it throws.
+ * Called repeatedly while effects are computed, at the latest after each batch of evaluations, with the progress since
+ * then in rows (including parts) and evaluations. May wait, and ends the work by throwing.
  */
 export type OnExplained = (rows: number, evaluations: number) => void | Promise<void>;
 
@@ -56,7 +56,7 @@ export interface Explainer {
 /** Why a method cannot be used for a model; the next one is tried. */
 export class NotExplainable extends Error {}
 
-// Here and not beside BatchInterpretation, because formatters need them: predictions alone must not load the methods.
+// Here and not with BatchInterpretation, because formatters need them: predictions alone must not load the methods.
 /** The row was not selected for interpretation. */
 export const NOT_ASKED = -1;
 /** Base and effects of the row do not add up to what the model answers. */
@@ -83,7 +83,7 @@ export function noInteractions({ id, version }: { id: string; version: string | 
   return new SluiceError('interpretation_unavailable', `${id}:${version}: the method ${method} ${why}`);
 }
 
-/** Why a package tells none of the pairs that are asked for; null: it does, or does not say before it is opened. */
+/** Why a package does not provide the requested pairs; null: it does, or that is unknown before it is opened. */
 export function pairsRefused(manifest: Manifest, interactions: number | undefined): SluiceError | null {
   const method = manifest.explain?.method;
   return !interactions || method === undefined || hasInteractions(method) ? null : noInteractions(manifest, method);

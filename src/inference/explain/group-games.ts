@@ -5,7 +5,7 @@ import { IntegerTable, NOTHING, type VectorMemo } from './lookup-tables.ts';
 
 /** What a tree says about a slot it asks: segments of alike states, and the leaves that each leaves reachable. */
 export interface SlotMasks {
-  /** Slots in use, by their number in the plan; the others stand in this order. */
+  /** Slots in use, by their number in the plan; the others follow this order. */
   readonly slots: Int32Array;
   /** Segment of every state. */
   readonly segments: readonly Uint16Array[];

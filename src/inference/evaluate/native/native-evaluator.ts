@@ -112,7 +112,7 @@ function addCategory(
   capacity: number,
 ): Add {
   const values = features.slice(from, to).map((f) => categoryValues(slot, f));
-  // products[state]: value and feature of what is not zero, in the order of the features.
+  // products[state]: value and feature of each non-zero entry, in the order of the features.
   const products = Array.from({ length: slot.states }, (_, s) =>
     values.flatMap((v, i) => (v[s] === 0 ? [] : [{ value: v[s]!, feature: from + i }])),
   );
@@ -199,7 +199,7 @@ function copy(input: number, width: number, out: Float32Array | Float64Array): F
 
 export interface NativeEvaluator extends Evaluator {
   readonly name: 'native';
-  /** What was compiled, for reports. */
+  /** The compiled form, for reports. */
   readonly description: string;
   readonly slots: readonly Slot[];
   /** `score`, synchronously. */
