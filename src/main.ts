@@ -19,7 +19,8 @@ function codeFolder(): string | undefined {
   }
 }
 
-// In a checkout every thread strips types, in WebAssembly that calls JavaScript: V8 13.6 may crash where several threads compile those calls anew.
+// In a checkout every thread strips types, in WebAssembly that calls JavaScript: V8 13.6 may crash if several threads
+// compile those calls again.
 if (import.meta.url.endsWith('.ts')) setFlagsFromString('--wasm-wrapper-tiering-budget=1000000000');
 
 /** Keeps the compiled code of modules, and starts what takes long. */

@@ -108,7 +108,7 @@ export class DriftMetrics {
     }
   }
 
-  /** Brings what there is by column. */
+  /** Updates the metrics by column. */
   fillColumns(monitor: DriftMonitor): void {
     for (const metric of [this.#columnRows, this.#scoreRows, this.#columnShares, this.#scoreShares]) metric.reset();
     for (const { model, plan, cells } of monitor.models()) {

@@ -7,7 +7,7 @@ import type { Metrics } from './metrics.ts';
 
 const BEGIN = '-----BEGIN CERTIFICATE-----';
 
-/** When the first certificate of a chain in PEM expires, ms since 1970. @throws what is no certificate */
+/** When the first certificate of a chain in PEM expires, ms since 1970. @throws Error: not a certificate */
 export function expiryOf(chain: string): number {
   const all = chain.split(BEGIN).slice(1);
   if (all.length === 0) throw new Error('no certificate is configured');
@@ -38,7 +38,7 @@ export function measureCertificates(metrics: Metrics, use: string, files: readon
 /** Not with every scrape: a network file system that hangs would hold it up. */
 const EVERY_MS = 15_000;
 
-/** Looks now and then, until the function given back is called. `folders`: by what they are used for. */
+/** Checks periodically until the returned function is called. `folders`: by their use. */
 export function watchDisks(
   metrics: Metrics,
   folders: Readonly<Record<string, string>>,
@@ -52,7 +52,7 @@ export function watchDisks(
       const { bavail, bsize } = await statfs(folder);
       metrics.diskFree.set({ use }, bavail * bsize);
     } catch {
-      // A folder that is not there has no space: the last number must not stand for it.
+      // A missing folder has no space: the last number must not remain.
       metrics.diskFree.remove({ use });
     } finally {
       asking.delete(use);

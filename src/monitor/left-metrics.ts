@@ -16,8 +16,8 @@ export interface RunEnd {
 
 const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
 /**
- * Text with `pipeline` in every series, because the files of several pipelines are collected together. `lastSuccess`: of an earlier run,
- * seconds since 1970; it stands if this one failed.
+ * Text with `pipeline` in every series, because the files of several pipelines are collected together. `lastSuccess`:
+ * of an earlier run, seconds since 1970; used if this one failed.
  */
 export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: number | null): Promise<string> {
   const { pipeline, rows } = end;

@@ -29,13 +29,13 @@ const HOST_AND_FILE: readonly Exporter[] = [...HOST, 'metrics_file'];
 const RUN_AND_FILE: readonly Exporter[] = ['batch_run', 'topic_run', 'metrics_file'];
 const FILE: readonly Exporter[] = ['metrics_file'];
 
-/** Brings what is measured only when it is asked for; called before every scrape. */
+/** Updates values only when they are requested; called before every scrape. */
 type Filler = () => void | Promise<void>;
 
 /**
  * Metrics of one process. It exports only the families it can have: a zero from a process without a job table would read as
  * "the job table is down". Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns, columns by the
- * models. What there is by column is in a registry of its own (`columns`), because it is a hundred times as much.
+ * models. Metrics by column are in a registry of their own (`columns`), because it is a hundred times as much.
  */
 export class Metrics extends ServiceMetrics {
   readonly #fillers = new Set<Filler>();
@@ -322,14 +322,14 @@ export class Metrics extends ServiceMetrics {
     this.#drifting = monitor;
   }
 
-  /** The text exposition format, of all but what there is by column. */
+  /** The text exposition format, of all metrics except those by column. */
   async text(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fill(this.#drifting);
     return expositionOf(this.registry, filter);
   }
 
-  /** The same for what there is by column. */
+  /** The same for the metrics by column. */
   async columnsText(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fillColumns(this.#drifting);

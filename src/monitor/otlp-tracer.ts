@@ -1,4 +1,4 @@
-// Spans for whoever collects traces: sent in batches by OTLP over HTTP, to the endpoint that OpenTelemetry's variables name.
+// Sends spans in batches by OTLP over HTTP to the endpoint in OpenTelemetry's variables.
 import type { Attributes, AttributeValue, SpanContext } from '@opentelemetry/api';
 import type * as Sdk from '@opentelemetry/sdk-trace';
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
@@ -7,7 +7,7 @@ import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.
 import { Sampler, type Span, type SpanStart, type TraceParent, type Tracer } from '../core/tracing.ts';
 import { VERSION } from '../core/version.ts';
 
-/** Time to send what is left at the end, ms. */
+/** Time for sending the remaining spans at the end, ms. */
 const CLOSING_MS = 2_000;
 /** Traces that begin here, a second: a span costs an eighth of a small request. */
 const TRACES_PER_SECOND = 10;
@@ -26,7 +26,7 @@ const NAMES: Readonly<Record<string, string>> = {
 /** What a span has by itself. */
 const LEFT_OUT = new Set(['trace_id', 'span_id', 'ms', 'sampled']);
 
-/** Where spans go; null where nobody collects traces, and nothing of OpenTelemetry is loaded. @throws SluiceError usage */
+/** The destination of spans; null without an endpoint, and nothing of OpenTelemetry is loaded. @throws SluiceError usage */
 function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | null {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
   const base = said || env.OTEL_EXPORTER_OTLP_ENDPOINT;
@@ -45,7 +45,7 @@ interface TracerOptions {
   log: Log;
 }
 
-/** null where nobody collects traces. @throws SluiceError usage: the endpoint is no address */
+/** null without an endpoint. @throws SluiceError usage: the endpoint is not an address */
 export async function openTracer({
   env,
   endpoint,
@@ -129,10 +129,7 @@ function ratioOf(text: string): number {
   return ratio >= 0 && ratio <= 1 ? ratio : 1;
 }
 
-/**
- * Bounds what traces cost, however many requests come. Whoever began a trace decides of it: also of what works for it and is only
- * linked.
- */
+/** Bounds the cost of traces for any number of requests. The origin of a trace decides about it, including linked work. */
 function firstOfEachSecond({ SamplingDecision }: typeof Sdk, perSecond: number): Sdk.Sampler {
   const sampler = new Sampler(perSecond, Number.POSITIVE_INFINITY);
   const recorded = { decision: SamplingDecision.RECORD_AND_SAMPLED };

@@ -1,4 +1,4 @@
-// Errors that nobody caught: logged and counted, and survived as long as the state of the process is known.
+// Uncaught errors: logged and counted, and survived as long as the state of the process is known.
 import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core/log.ts';
 
 export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
@@ -11,9 +11,9 @@ interface FaultEvents {
 }
 
 /**
- * Hears of them until the function it gives is called. A rejection that nobody heard ends nothing, because whoever works on
- * something else has no part in it. An exception that was thrown out of a callback has left that callback half done: only those
- * of the operating system (a socket, a file) are survived, because they are thrown where nothing else goes on.
+ * Listens until the returned function is called. An unhandled rejection ends nothing, because other work is not
+ * affected. An exception thrown out of a callback has interrupted it: only those of the operating system (a socket, a
+ * file) are survived, because they are thrown where no other work is running.
  */
 export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
   let lost = false;

@@ -7,7 +7,7 @@ interface ProgressState {
   rejected: number;
   bytesRead: number;
   totalBytes: number | null;
-  /** What is done of the effects; absent or null: there are none, or nothing is. */
+  /** Progress of the effects; absent or null: none requested, or none computed yet. */
   explained?: ExplainedProgress | null | undefined;
 }
 

@@ -11,7 +11,7 @@ import { checkStates, isStateSignedBy, type StateEntry, type VersionState } from
 import type { ModelTrust } from '../model/signing/model-signature.ts';
 import { type Finding, type Report, selfTestText, type WitnessReport, witnessLines } from './report-card.ts';
 
-/** What signatures are held against; `file`: what it is called. */
+/** The keys or certificates that signatures are checked against; `file`: their name. */
 export interface AuditTrust {
   file: string;
   keys: readonly KeyObject[];
@@ -154,7 +154,7 @@ export interface AuditSection {
 
 const NONE = '–';
 
-/** In the order of the page; none is left out, because an auditor has to see what there is not. */
+/** In the order of the page; none is omitted, because an auditor must see what is missing. */
 export function auditSections(audit: Audit): AuditSection[] {
   const { training, signature, baseline, interpretation, policy, from } = audit;
   const section = (title: string, facts: [string, string][], lines: readonly string[] = []) => ({
@@ -214,7 +214,7 @@ export function auditSections(audit: Audit): AuditSection[] {
 
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
-/** Of a package without a report card nobody wrote down what was found. */
+/** A package without a report card has no recorded findings. */
 const UNKNOWN = 'The package has no report card.';
 
 function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonly string[] {

@@ -13,7 +13,7 @@ export function meansClass(cell: string, label: string): boolean {
   return word === undefined ? cell !== '' && Number(cell) === Number(label) : String(Number(word)) === label;
 }
 
-/** Share of rows with an outcome that is no class, from which the labels are not those of the model. */
+/** Share of rows with an outcome that is not a class, from which the labels do not belong to the model. */
 const FOREIGN_SHARE = 0.02;
 /** Labels of which every assignment to the classes is looked at. */
 const MOST_LABELS = 6;

@@ -23,7 +23,7 @@ export interface Difference {
   readonly to: string | null;
 }
 
-/** Told elsewhere, or in a word: the model file by its hash, the baseline by the drift it is measured against. */
+/** Reported elsewhere, or in short: the model file by its hash, the baseline by the drift it is compared with. */
 const ELSEWHERE = new Set(['id', 'version', 'baseline']);
 /** Characters of a value. */
 const LONGEST = 60;
@@ -209,7 +209,7 @@ async function scoredBy(model: ModelPackage, table: Table): Promise<Scored> {
   }
 }
 
-/** What a row is told: a decision, or the most probable class. null: a number alone. */
+/** The result for a row: a decision, or the most probable class. null: a number only. */
 function said({ interpreter, scores }: Scored, r: number): string | null {
   if (interpreter.task === 'binary' && interpreter.hasDecisions) {
     return interpreter.decision(interpreter.probability(scores, r));
@@ -248,7 +248,7 @@ interface Explaining {
 
 /** Measured against the same applications, so that those of both models can be held against each other. */
 async function meanEffects({ bytes, manifest, evaluator, all }: Explaining): Promise<MeanEffects | null> {
-  // The method that the package names may need what is not here, such as covers.
+  // The method of the package may need missing files, such as covers.
   const { method: _, ...explain } = manifest.explain ?? {};
   try {
     const options = { bytes, manifest: { ...manifest, explain }, evaluator, background: all, covers: null };

@@ -152,7 +152,7 @@ function isIndex(name: string, table: TrainingTable): boolean {
   return p !== undefined && /^$|^Unnamed: 0$/.test(name) && p.wholeNumbers === table.rows;
 }
 
-/** Exporters replace what is not a letter or digit in the name of an input. */
+/** Exporters replace characters other than letters and digits in the name of an input. */
 const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
 
 // Columns of words: categories with codes, texts that the model takes itself, booleans in any spelling.
@@ -371,7 +371,7 @@ function reportMissingWords({ spec }: DraftColumn, findings: Findings): void {
   if (words.length > 0) findings.info(`${words.join(', ')} counts as missing besides the empty text.`, spec.name);
 }
 
-/** Amounts beyond what float32 holds are no error, but whoever trained in float64 should know. */
+/** Amounts beyond float32 are not an error, but users who trained in float64 should know. */
 function reportExactness(columns: readonly DraftColumn[], findings: Findings): void {
   const floats = columns.filter((c) => c.spec.kind === 'number' && c.input.type === 'float32');
   for (const { profile } of floats) {

@@ -1,4 +1,4 @@
-// The draft of a package: what every step of registration reads, and what it adds to. The types here stand below all steps.
+// The draft of a package: the input and output of every registration step. Its types depend on no step.
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { KnownCategories } from '../inference/onnx/labels.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
@@ -89,7 +89,7 @@ export interface Expectation {
   readonly fields: readonly number[];
 }
 
-/** What registration starts from. The probe belongs to whoever opened the sources. */
+/** The input of registration. The probe belongs to the opener of the sources. */
 export interface Sources {
   readonly options: RegisterOptions;
   readonly bytes: Uint8Array;

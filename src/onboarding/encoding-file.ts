@@ -154,7 +154,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
   return missingCode === undefined ? { codes } : { codes, missingCode };
 }
 
-/** Python's json.dumps writes NaN, which is no JSON: it means null. */
+/** Python's json.dumps writes NaN, which is invalid JSON: it means null. */
 function withoutNaN(text: string): string {
   let inString = false;
   return text.replace(/\\.|"|\bNaN\b/gs, (token) => {

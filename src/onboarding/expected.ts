@@ -26,7 +26,7 @@ export interface ExpectedTable {
 const PROBABILITY = ['probability', 'proba', 'prob', 'p', 'y_proba', 'y_prob', 'predicted_probability', 'score', 'prediction', 'pred', 'y_pred', 'value', 'expected']; // biome-ignore format: a list
 const VALUE = ['value', 'prediction', 'pred', 'y_pred', 'score', 'expected', 'probability'];
 
-/** Reads the file; a first line that is all numbers is no header. @throws SluiceError input_not_found | usage */
+/** Reads the file; a first line of numbers only is not a header. @throws SluiceError input_not_found | usage */
 export async function readExpected(file: string): Promise<ExpectedTable> {
   let text: string;
   try {
@@ -62,7 +62,7 @@ export function expectedIn(file: string, text: string): ExpectedTable {
   return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 
-/** Finds the columns that carry the predictions. @throws SluiceError usage naming what was looked for */
+/** Finds the columns with the predictions. @throws SluiceError usage naming the expected columns */
 export function expectedFor(table: ExpectedTable, manifest: Manifest): Expected {
   const { header } = table;
   const find = (names: readonly string[]) =>
@@ -123,7 +123,7 @@ export interface Deviation {
   rejected: number;
 }
 
-/** Scored rows and where their expectations stand. */
+/** Scored rows and the positions of their expectations. */
 interface ComparedRows {
   readonly scores: Scores;
   readonly rejected: ReadonlyMap<number, unknown>;

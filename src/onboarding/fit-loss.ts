@@ -10,13 +10,13 @@ export interface Predictions {
 /** Probabilities of 0 and 1 count as these. */
 const CLIP = 1e-6;
 const STEPS = 25;
-/** Pulls the slope to 1 as one row would: classes that are told apart without a fault have no best line. */
+/** Pulls the slope to 1 like one row: perfectly separated classes have no best line. */
 const PRIOR = 1;
 
 /**
- * Loss of every row: log loss (binary), the sum of the log losses of each class against the others (multiclass), or the squared
- * residual in units of the outcome's variance (regression). The line of probabilities never falls: the wrong way round they tell
- * nothing.
+ * Loss of every row: log loss (binary), the sum of the log losses of each class against the others (multiclass), or the
+ * squared residual in units of the outcome's variance (regression). The line of probabilities never falls: inverted
+ * ones have no information.
  */
 export function fitLosses(
   task: 'binary' | 'multiclass' | 'regression',

@@ -25,7 +25,7 @@ const MORE = 0.3;
 const FEWEST = 3;
 /** Rows that swaps are tried on, wrong ones first. */
 const TRIED_ROWS = 400;
-/** What is left of the difference where a swap explains it. */
+/** The remaining difference if a swap explains it. */
 const EXPLAINED = 0.1;
 
 /** `wrong[i]`: row i of the test differs. In words; null: they have nothing in common. */
@@ -110,7 +110,7 @@ function misfit(
 
 type Tested = Pick<Expectation, 'expected' | 'rowOf'> & { readonly scores: Scores };
 
-/** `known`: what was found of the rows that differ; it comes first. */
+/** `known`: findings about the differing rows; they come first. */
 export function likelyCauses(
   { model, columns }: Draft,
   manifest: Manifest,

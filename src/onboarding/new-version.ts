@@ -1,4 +1,5 @@
-// `model new-version`: a package like another one, with other decisions, scorecard and reasons, checked again and sealed anew.
+// `model new-version`: a package like another one, with other decisions, scorecard and reasons, checked and sealed
+// again.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
@@ -15,7 +16,7 @@ import { assertPolicyFits, type PolicyFile } from './policy-file.ts';
 import { Findings, type Report, reportMarkdown, selfTestText } from './report-card.ts';
 import { UNMAPPED, verifyPackage, warnUnmapped } from './verify.ts';
 
-/** Written anew. */
+/** Written again. */
 const OWN: readonly string[] = ['model.yaml', 'report.json', 'report.md', LOCK, SIGNATURE];
 
 interface NewVersion {
@@ -60,7 +61,7 @@ function withPolicy(manifest: Manifest, { policy }: PolicyFile, version: string)
   return { ...(Object.fromEntries(kept) as Manifest), version: number, ...policy };
 }
 
-/** What was found out about the model stays, but for what was said of the reasons before. */
+/** Findings about the model remain, except those about its previous reasons. */
 function reportOf(before: Partial<Report> | null, checked: Report, manifest: Manifest): Report {
   if (!before?.findings) return checked;
   const findings = new Findings();

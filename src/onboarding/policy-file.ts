@@ -1,4 +1,4 @@
-// The `--policy` file: decisions, scorecard and reasons, as they stand in model.yaml, for a version that is made.
+// The `--policy` file: decisions, scorecard and reasons of a new version, in the form of model.yaml.
 import { readFile } from 'node:fs/promises';
 import { readYaml } from '../config/yaml.ts';
 import { checkYaml } from '../config/yaml-document.ts';
@@ -10,7 +10,7 @@ import { type Manifest, type Policy, PolicySchema } from '../model/package/manif
 
 export interface PolicyFile {
   policy: Policy;
-  /** Where something of it stands, and what is wrong with it. */
+  /** The position of a fault in it, and its message. */
   problemAt: (path: readonly string[], message: string) => YamlProblem;
 }
 

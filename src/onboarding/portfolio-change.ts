@@ -1,5 +1,5 @@
-// Whether the training table and the rows of the given predictions are of one portfolio: what later data is compared with comes
-// from the table, what was proven from the rows.
+// Whether the training table and the rows of the given predictions are of one portfolio: later data is compared with
+// the table, but the predictions were verified on the rows.
 import type { Draft, DraftColumn } from './draft.ts';
 import { someNames } from './swaps.ts';
 
@@ -11,7 +11,7 @@ const PARTS = 10;
 /** A bin without rows counts as half a row. */
 const EMPTY = 0.5;
 
-/** Warns of rows that are no sample of the table. */
+/** Warns of rows that are not a sample of the table. */
 export function comparePortfolios({ columns, fields, sample, test, options, findings }: Draft): void {
   if (!test || test.rows.length < FEWEST_ROWS || sample.length < FEWEST_ROWS) return;
   const moved = columns.flatMap((column, i) => {
@@ -29,7 +29,7 @@ export function comparePortfolios({ columns, fields, sample, test, options, find
   );
 }
 
-/** The index, and what it is on average for two samples of one portfolio. */
+/** The index, and its average for two samples of one portfolio. */
 function stability(
   column: DraftColumn,
   table: readonly string[],

@@ -71,7 +71,7 @@ export interface TrainingFit {
 export interface WitnessReport {
   readonly fit: TrainingFit | null;
   readonly swaps: { readonly rows: number; readonly tried: number; readonly offered: number } | null;
-  /** What was registered against the table, and why; null: nothing was. */
+  /** The registration forced against the table, and the reason; null: none. */
   readonly forced: { readonly reason: string; readonly contradictions: readonly string[] } | null;
 }
 

@@ -117,7 +117,7 @@ export class SwapScorer {
       rows: asked,
       rejected: new Map(),
     }).catch((cause) => {
-      // A word or a code that the graph refuses is not what it was trained on.
+      // A word or code that the graph rejects was not part of the training.
       if (cause instanceof SluiceError && cause.code === 'model_failed') return null;
       throw cause;
     });

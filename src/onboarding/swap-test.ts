@@ -1,5 +1,5 @@
-// Tries every swap on the training table: which of them fits what came out better than the given registration does, and which
-// cannot be told from it.
+// Tries every swap on the training table: which of them fit the outcome better than the given registration, and which
+// cannot be distinguished from it.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import { NO_ENCODING } from './encoding-file.ts';
@@ -20,7 +20,7 @@ import type { WitnessRows } from './training-check-rows.ts';
 
 // Whether the outcomes confirm one part of a registration, or another choice for this part would fit better.
 
-/** Share of a part's information that has to be left beside the predictions as a whole. */
+/** Share of a part's information that must remain in addition to the predictions as a whole. */
 const LITTLE = 0.02;
 
 /**
@@ -69,7 +69,7 @@ function linearErrors(x: Float64Array, y: Float64Array): Errors {
   return { errors: raw.map((e) => e / variance), weights: new Float64Array(x.length).fill(1 / variance) };
 }
 
-/** What is left of v beside a line in x, weighted. */
+/** The residual of v on a line in x, weighted. */
 function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Float64Array {
   let [w, wx, wv] = [0, 0, 0];
   for (let r = 0; r < v.length; r++) {
@@ -108,7 +108,7 @@ export interface TriedSwap {
   readonly losses: { readonly given: number; readonly swapped: number; readonly constant: number };
   /** Rows whose inputs change. */
   readonly changed: number;
-  /** How far the outcome bears out what is registered in place of the swap, in standard errors; null: it cannot be said. */
+  /** How far the outcome supports the registration over the swap, in standard errors; null: undecidable. */
   readonly borneOut: number | null;
   /** Largest and root mean square difference of the predictions, the latter over the changed rows. */
   readonly largest: number;

@@ -8,7 +8,7 @@ import { choiceWords, ruleOf } from './missing-values.ts';
 import { missingIn } from './training-table.ts';
 
 export interface Swap {
-  /** What it is about; of several swaps about one thing, the best is told. */
+  /** Its subject; of several swaps of one subject, the best is reported. */
   readonly subject: string;
   /** What would be otherwise: "with a and b exchanged". */
   readonly words: string;
@@ -16,7 +16,7 @@ export interface Swap {
   readonly given: string;
   /** How to register it so. */
   readonly mend: string;
-  /** true: the user said what is given; false: it was assumed. */
+  /** true: given by the user; false: assumed. */
   readonly declared: boolean;
   /** true: one of very many that are tried, and hardly ever what went wrong. */
   readonly rare?: true;
@@ -155,7 +155,7 @@ function wholeSwap(
   };
 }
 
-/** What missing became by a code of its own stays what it was, unless it was the code of a category. */
+/** A missing value with a code of its own keeps it, unless it was the code of a category. */
 function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
   return withColumns(manifest, (spec) => (spec.name === name ? recoded(spec, codes) : spec));
 }
@@ -301,7 +301,7 @@ function wholeOrders({ table, columns }: Draft, { name, columns: given }: InputS
   });
 }
 
-/** Neighbours, then columns of one kind, those that stand close together first. */
+/** Neighbours, then columns of one kind, closest first. */
 function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, string][] {
   const names = given!;
   const kindOf = new Map(columns.map((c) => [c.spec.name, c.spec.kind]));
@@ -406,7 +406,7 @@ function wordsFor({ known, choices }: DraftColumn): string[] {
   return known ? [...new Set([...known.values.slice(0, 12), ''])] : [...new Set(['', ...words.slice(0, 6)])];
 }
 
-/** What imputers take, and a code of its own beside those of the categories. */
+/** Values that imputers use, and a code of its own in addition to those of the categories. */
 function typicalNumbers({ table }: Draft, { spec, profile }: DraftColumn): [string, number][] {
   if (spec.kind === 'category') {
     const codes = Object.values(spec.codes ?? {});

@@ -26,7 +26,7 @@ export interface WitnessRows {
 }
 
 interface WitnessFound {
-  /** null: the table is no witness. */
+  /** null: the table cannot be used for the check. */
   readonly witness: WitnessRows | null;
   /** Why it is none. */
   readonly why: string;
@@ -64,7 +64,7 @@ function valuesOf(rows: readonly (readonly string[])[], field: number): Float64A
   return values.every(Number.isFinite) ? values : 'the outcome of some rows is no number';
 }
 
-/** Whether each row is of the positive class, or its class; a text: what is wrong with the outcome. */
+/** Whether each row is of the positive class, or its class; a text: the fault of the outcome. */
 function classesOf(
   draft: Draft,
   manifest: Manifest,
@@ -97,7 +97,7 @@ function classesOf(
   return truthBy(found.classOf);
 }
 
-/** A few odd cells count as the other class of none: they are no class at all and stay out of the positive one. */
+/** A few odd cells are not a class: they stay out of the positive one. */
 const withoutForeign = (classOf: ReadonlyMap<string, number>, cells: readonly string[]): ReadonlyMap<string, number> =>
   new Map([...new Set(cells)].map((cell) => [cell, classOf.get(cell) ?? 0]));
 

@@ -17,7 +17,7 @@ import { missingIn, valuesIn } from './training-table.ts';
 
 /** Levels of a column that are looked at: those with most rows. */
 const MOST_LEVELS = 50;
-/** A level with fewer rows tells nothing. */
+/** A level with fewer rows is not significant. */
 const LEAST_ROWS = 20;
 /** Residuals that are kept, the largest first. */
 const KEPT = 10;
@@ -39,7 +39,7 @@ function summaryOf(task: WitnessRows['task'], given: Predictions, truth: Float64
   const none = { auc: null, logLoss: null, explainedVariance: null, brier: null, calibration: null };
   const n = truth.length;
   if (task === 'regression') {
-    // Points or a score held against an outcome of two values have another scale, and tell by their order only.
+    // Points or a score compared with a binary outcome have another scale, and only their order counts.
     if (hasTwoValues(truth))
       return { ...none, auc: discrimination(splitBy(truth, (r) => given.values[r]!, Math.max(...new Set(truth)))).auc };
     const mean = truth.reduce((a, b) => a + b, 0) / n;
@@ -88,7 +88,7 @@ function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64A
   });
 }
 
-/** Residuals by column and level against the mean of all: a model trained on reweighted classes is not told apart by that. */
+/** Residuals by column and level compared with the mean of all: this hides the reweighting of classes in training. */
 function residualsOf(
   { columns, table }: Draft,
   rows: readonly (readonly string[])[],
@@ -168,22 +168,22 @@ const SPELLINGS: readonly (readonly [string, (value: string) => string | null])[
 /** By how much a swap has to fit better to contradict the registration: standard errors, and a share of what the swapped model knows. */
 const USUAL = { errors: 4, share: 0.01 };
 const RARE = { errors: 6, share: 0.05 };
-/** Standard errors by which the outcome wants less of what is registered, and a share that needs no such support. */
+/** Standard errors by which the outcome opposes the registration, and a share that needs no such support. */
 const NOT_BORNE_OUT = -2;
 const LARGE_SHARE = 0.15;
 /** Below this a gain is of no consequence, however sure it is: nats, or shares of the variance, a row. */
 const LEAST_GAIN = 0.0005;
 /** Rows that have to change for standard errors to be trusted. */
 const LEAST_CHANGED = 30;
-/** Standard errors within which two registrations cannot be told apart. */
+/** Standard errors within which two registrations cannot be distinguished. */
 const OPEN = 2;
 /** The same for what the user said: the table has to doubt it. */
 const OPEN_IF_SAID = 1;
-/** Predictions that differ by less are the same for whoever decides by them. */
+/** Predictions that differ by less lead to the same decisions. */
 const DIFFERS = 0.005;
 /** Open questions that are listed one by one. */
 const LISTED = 12;
-/** Contradictions that are told. */
+/** Contradictions that are reported. */
 const TOLD = 4;
 
 /**
@@ -227,8 +227,8 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
 }
 
 /**
- * Where a model has not learnt all there is, other codes than it was trained on may fit better by chance: a linear model on codes
- * does so. Then what is registered is borne out by itself, and only a large gain speaks against it.
+ * A model that has not learnt everything may fit better by chance with other codes than in training: a linear model on
+ * codes does. Then the registration supports itself, and only a large gain speaks against it.
  */
 function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): boolean {
   const bar = swap.rare ? RARE : USUAL;
@@ -251,7 +251,7 @@ function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
   });
 }
 
-/** Lists what the table cannot tell, with both candidates and how far their predictions differ; what nobody said comes first. */
+/** Lists open questions of the table, with both candidates and the difference of their predictions; assumptions come first. */
 function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   const isOpen = ({ swap, gain, largest }: TriedSwap) =>
     gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
@@ -275,7 +275,7 @@ function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   }
 }
 
-/** Columns without a missing value in the table, of which nobody said what missing becomes. */
+/** Columns without a missing value in the table and without a given rule for missing values. */
 function reportUnwitnessed({ columns, options, findings }: Draft): void {
   const encoding = options.encoding ?? NO_ENCODING;
   const names = columns.flatMap(({ spec, profile, known }) => {

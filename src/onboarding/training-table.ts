@@ -6,7 +6,7 @@ import { parse } from 'csv-parse';
 import { SluiceError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 
-/** Distinct values kept a column; with more it is no category. */
+/** Distinct values kept per column; with more it is not a category. */
 const MAX_DISTINCT = 5000;
 /** The sample of a table is reproducible. */
 const SAMPLE_SEED = 9_171;
@@ -69,7 +69,8 @@ export interface TrainingTable {
 }
 
 /**
- * Reads a delimited file with a header row. `coded`: how many categories of a column have codes; so many values of it are told apart.
+ * Reads a delimited file with a header row. `coded`: the number of coded categories of a column; that many of its
+ * values are distinguished.
  * @throws SluiceError input_not_found | training_data_invalid
  */
 export async function readTrainingTable(

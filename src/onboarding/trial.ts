@@ -13,7 +13,7 @@ const MB = 2 ** 20;
 /** CPU seconds of starting Node, reading 1 MiB of YAML and scoring the rows of a self-test. */
 const CPU_SECONDS = 60;
 const CPU_SECONDS_A_MB = 8;
-/** Of the texts of a package, besides the model. */
+/** Of the texts of a package, in addition to the model. */
 const TEXT_MEMORY = 1024 * MB;
 const HEAP_MB = 2048;
 const PREPARED_FOR_BYTES = 64 * MB;
@@ -23,7 +23,7 @@ export type TrialRequest =
   /** `id`: the model that it must be of; null: any. */
   | { type: 'folder'; folder: string; id: string | null };
 
-/** A package that passed, without the categories that stand in files of their own. */
+/** A package that passed, without the categories in separate files. */
 export interface Tried {
   model: ModelPackage;
   description: ModelDescription;

@@ -1,4 +1,5 @@
-// Whether probabilities come true: deciles of the score with what was promised and what came, and the line through all of them.
+// Whether probabilities are accurate: deciles of the score with predicted and observed shares, and the line through all
+// of them.
 import { ExactSum, type ScoredOutcomes } from './discrimination.ts';
 
 /** Applications between two deciles of the score. */
@@ -26,7 +27,7 @@ const BINS = 10;
 /** Probabilities of 0 and 1 have no log odds: they count as these. */
 const CLIP = 1e-12;
 const MAX_STEPS = 100;
-/** A step this small, beside what it moves, is the last. */
+/** A step this small, relative to its variable, is the last. */
 const CONVERGED = 1e-11;
 
 /** null without rows. */
@@ -162,7 +163,7 @@ class Likelihood {
   /** Newton's step; null: the second derivatives have no inverse. */
   step(): { intercept: number; slope: number } | null {
     const determinant = this.#h00 * this.#h11 - this.#h01 * this.#h01;
-    // All scores the same: what is left is rounding.
+    // All scores are equal: the rest is rounding.
     if (!(determinant > this.#h00 * this.#h11 * 1e-13)) return null;
     const [g0, g1] = [this.#g0.value, this.#g1.value];
     return {

@@ -1,4 +1,5 @@
-// What came of each application beside what was predicted: memory is that of the labels, however many predictions there are.
+// The outcome of each application together with its predictions: memory depends on the labels, not on the number of
+// predictions.
 import { SluiceError } from '../core/errors.ts';
 import { NO_MONTH } from './calendar-month.ts';
 import type { ScoredOutcomes } from './discrimination.ts';
@@ -30,7 +31,7 @@ export class KeyTable {
   /** The key at hand: its length, then its bytes with zeros behind them. */
   readonly #words = new Int32Array(2 + MAX_KEY_BYTES / 4);
   readonly #bytes = Buffer.from(this.#words.buffer);
-  /** Keys come from outside: nobody is to know which of them meet. */
+  /** Keys come from outside: their hash collisions must not be predictable. */
   readonly #seed = crypto.getRandomValues(new Int32Array(1))[0]!;
 
   /** Number of keys; they are numbered from 0 in the order in which they came. */
@@ -38,13 +39,13 @@ export class KeyTable {
     return this.#count;
   }
 
-  /** The number of a key; -1: it is not there. @throws SluiceError limit_exceeded */
+  /** The number of a key; -1: unknown. @throws SluiceError limit_exceeded */
   find(key: string): number {
     const words = this.#load(key);
     return this.#slots[this.#slotOf(this.#hash(words), words)]! - 1;
   }
 
-  /** The number of a key, which is entered if it is not there: `count` was its number then. @throws SluiceError limit_exceeded */
+  /** The number of a key, which is added if new: `count` was its number then. @throws SluiceError limit_exceeded */
   enter(key: string): number {
     const words = this.#load(key);
     const hash = this.#hash(words);
@@ -149,7 +150,7 @@ export type Outcome = 0 | 1 | typeof UNKNOWN;
 
 /** No model, no decision. */
 const NONE = 0xff;
-/** Models and decisions that are told apart; more are a sign of a wrong column. */
+/** Models and decisions that are distinguished; more indicate a wrong column. */
 const MAX_NAMES = 0xff;
 const FIRST_LABELS = 1 << 10;
 
@@ -186,7 +187,7 @@ export interface LedgerMonth extends ScoredOutcomes {
   readonly decisions: readonly DecisionCount[];
 }
 
-/** Labels first, then predictions: 3 bytes a label beside its key, and 12 for each model that predicted it, 20 where times are known. */
+/** Labels first, then predictions: 3 bytes per label in addition to its key, and 12 for each model that predicted it, 20 with times. */
 export class OutcomeLedger {
   readonly #keys = new KeyTable();
   #outcomes = new Uint8Array(FIRST_LABELS);
@@ -264,7 +265,7 @@ export class OutcomeLedger {
     return first === undefined ? 0 : first.models.reduce((n, model) => (model === NONE ? n : n + 1), 0);
   }
 
-  /** What was predicted by a model and has a known outcome, by month in order; NO_MONTH is the last. */
+  /** Predictions of a model with a known outcome, by month in order; NO_MONTH is the last. */
   months(model: string): LedgerMonth[] {
     const wanted = this.#models.indexOf(model);
     const months = new Map<number, MonthCounts>();

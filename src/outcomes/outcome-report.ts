@@ -50,7 +50,7 @@ export interface OutcomeReport {
 
 type ReportCounts = Pick<OutcomeReport, 'predictions'> & { labels: { rows: number; repeated: number } };
 
-/** Sorts the scores of one model after the other: at most 16 bytes a prediction beside the ledger. */
+/** Sorts the scores of one model after the other: at most 16 bytes per prediction in addition to the ledger. */
 export function outcomeReport(ledger: OutcomeLedger, { labels, predictions }: ReportCounts): OutcomeReport {
   const groups: OutcomeGroup[] = [];
   const totals: OutcomeGroup[] = [];

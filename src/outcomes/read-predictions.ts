@@ -17,7 +17,7 @@ export interface PredictionOptions {
   readonly model: string | null;
   /** Column that names the model; null: the fields and headers that Sluice writes. */
   readonly modelColumn: string | null;
-  /** Where the labels say no month; null: they do, or nobody does. */
+  /** The column of the month if the labels have none; null: they do, or no input does. */
   readonly month: MonthColumn | null;
   /** The time of a record says the month. */
   readonly recordTimes: boolean;
@@ -34,7 +34,7 @@ export interface PredictionCounts {
   repeated: number;
   /** Predictions that a later record without a value took back. */
   withdrawn: number;
-  /** There is no label with this key, or its outcome is not known yet. */
+  /** No label has this key, or its outcome is still unknown. */
   unlabelled: number;
   /** Rejected applications and tombstones. */
   withoutProbability: number;
@@ -128,7 +128,7 @@ class PredictionRow {
     this.#number = new ColumnReader({ name: options.probability, kind: 'number', range: PROBABILITY_RANGE }, []);
   }
 
-  /** Gives what is wrong with the row, if something is. */
+  /** Returns the fault of the row, if any. */
   enter(row: number, ledger: OutcomeLedger, counts: PredictionCounts): Fault | null {
     const { key: keyColumn, probability: column } = this.#options;
     const text = this.#text(AT.probability, row);
@@ -157,7 +157,7 @@ class PredictionRow {
     return null;
   }
 
-  /** Whoever is forgotten in the applications is forgotten here, whether or not the topic was compacted meanwhile. */
+  /** A person deleted from the applications is deleted here, whether or not the topic was compacted meanwhile. */
   #withdraw(row: number, ledger: OutcomeLedger, counts: PredictionCounts): void {
     const key = this.#options.key === null ? this.#batch.records!.keys[row] : null;
     if (key === null || key === undefined) return;

@@ -7,7 +7,7 @@ export interface WantedColumn {
   name: string;
   /** A header without it is refused; of JSON each row is asked. */
   required?: true;
-  /** An object of JSON that has neither this member nor `error` is refused: it is no prediction. */
+  /** A JSON object with neither this member nor `error` is rejected: it is not a prediction. */
   orError?: true;
   /** Numbers of JSON as they are written: `1.50` is another key than `1.5`. */
   asWritten?: true;
@@ -33,14 +33,14 @@ export interface RowBatch {
   readonly has: readonly boolean[];
   /** Rows that could not be read, in order; their texts mean nothing. */
   readonly faults: readonly RowFault[];
-  /** What records of a topic have beside their value. */
+  /** The metadata of topic records. */
   readonly records?: {
     readonly keys: readonly (string | null)[];
     /** Of the application, ms since 1970. */
     readonly times: readonly number[];
     /** From the headers; null: they do not say. */
     readonly models: readonly (string | null)[];
-    /** The record has no value: what its key stood for is gone. */
+    /** The record has no value: its key was deleted. */
     readonly gone: readonly boolean[];
   };
 }
@@ -52,10 +52,10 @@ export interface RowSource {
   rows(columns: readonly WantedColumn[], signal: AbortSignal | undefined): AsyncIterable<RowBatch>;
 }
 
-/** Faults that are told with their rows. */
+/** Faults reported with their rows. */
 const TOLD = 20;
 
-/** Rows of an input that cannot be used: counted, and the first of them told. */
+/** Unusable rows of an input: counted, and the first of them reported. */
 export class RowFaults {
   #count = 0;
   readonly #told: ErrorDetail[] = [];

@@ -33,12 +33,12 @@ interface AnswerEnvelope {
 }
 
 /**
- * The bytes of the array in a JSON answer; JSON that is no answer passes as it is. `envelope` is filled while the bytes are read: with
- * the model before the first of them, with the summary behind the last.
- * @throws SluiceError truncated_input: the answer has no end
+ * The bytes of the array in a JSON response; other JSON passes unchanged. `envelope` is filled while the bytes are
+ * read: with the model before the first of them, with the summary after the last.
+ * @throws SluiceError truncated_input: the response has no end
  */
 async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnvelope): AsyncGenerator<Uint8Array> {
-  /** The first bytes, until it is known what they are. */
+  /** The first bytes, until their format is known. */
   let head: Buffer | null = Buffer.alloc(0);
   let isAnswer = false;
   let held: Buffer = Buffer.alloc(0);
@@ -66,7 +66,7 @@ async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnve
   else yield held.subarray(0, endOf(name, held, envelope));
 }
 
-/** Where the array begins; 0: there is no answer around it; null: too few bytes have come to tell. */
+/** Start of the array; 0: it has no envelope; null: not enough bytes to decide. */
 function beginOf(head: Buffer, envelope: AnswerEnvelope): number | null {
   const first = head.findIndex((c) => c > 32 && c !== 0xef && c !== 0xbb && c !== 0xbf);
   if (first < 0) return null;

@@ -1,4 +1,5 @@
-// Reads a topic from its beginning to its end as of now, without a group: nothing is committed, and nobody notices.
+// Reads a topic from its beginning to its current end, without a group: nothing is committed, and members are not
+// affected.
 import { isUtf8 } from 'node:buffer';
 import { kafkaClient } from '../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../connectors/kafka/client/connection.ts';
@@ -12,7 +13,7 @@ interface TopicTable {
   readonly connection: KafkaConnection;
   /** JSON of a value, or why there is none. */
   readonly decode: (value: Buffer) => Promise<{ json: Buffer } | { fault: string }>;
-  /** Called again and again while an open transaction holds up what is behind it. */
+  /** Called repeatedly while an open transaction delays later records. */
   readonly onWait?: (partition: number, ms: number) => void;
 }
 

@@ -7,7 +7,7 @@ import type { Source } from './pipeline-schema.ts';
 /** All but a query, which can say everything itself. */
 type Declaring = Extract<Source, { trim?: unknown }>;
 
-/** A key of the source, and what is wrong with it. */
+/** A key of the source, and its fault. */
 interface Contradiction {
   key: string;
   message: string;
@@ -15,7 +15,7 @@ interface Contradiction {
 
 type Say = (key: string, message: string) => void;
 
-/** `format`: of the input; null where it is not known yet. `passthrough`: what is copied. */
+/** `format`: of the input; null: unknown yet. `passthrough`: the copied columns. */
 export function declaredContradictions(
   source: Source,
   format: FileFormat | null,

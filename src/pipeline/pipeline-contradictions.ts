@@ -53,7 +53,7 @@ function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: S
   }
 }
 
-/** What is declared about an input, and the record that ends it. */
+/** Declarations about an input, and its trailer. */
 function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
   const format = ends.source.formatOf?.(source) ?? null;
   for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {

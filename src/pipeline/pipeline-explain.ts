@@ -1,4 +1,4 @@
-// Reads a pipeline by its schema and says what is wrong with it, all at once. Loads the schema library: for faulty files only.
+// Reads a pipeline by its schema and reports all faults at once. Loads the schema library: for faulty files only.
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { withoutDefaults } from '../config/schema.ts';
@@ -9,8 +9,8 @@ import { endSchemas } from '../connectors/connectors.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 
 /**
- * The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. `features`: options of run
- * features.
+ * The text of a pipeline by the schema that its types select; for an end of unknown type, only the valid types are
+ * reported. `features`: options of run features.
  */
 export function parseBySchema(
   file: string,
@@ -28,7 +28,7 @@ export function parseBySchema(
     byType(deadLetters, dead_letter),
     features,
   );
-  // Defaults are no faults of the file: what may be left out is optional while the file is judged.
+  // Defaults are not faults of the file: optional keys may be absent while the file is checked.
   const judged = checkYaml(read, withoutDefaults(schema));
   if (!judged.ok) return judged;
   return { ok: true, value: Value.Default(schema, structuredClone(judged.value)) as PipelineFile };

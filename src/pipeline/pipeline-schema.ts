@@ -89,7 +89,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
   );
 }
 
-/** Just the type of an end: what is known of a pipeline before the schemas of its ends are chosen. */
+/** Only the type of an end: the known part of a pipeline before the schemas of its ends are selected. */
 export const typeOnly = (types: Readonly<Record<string, TSchema>>) =>
   Type.Object({ type: Type.Enum(Object.keys(types)) }, { additionalProperties: true });
 

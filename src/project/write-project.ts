@@ -1,4 +1,5 @@
-// What `sluice init` writes: the templates beside this file, filled in, with the bundled model and the alert rules.
+// Writes the files of `sluice init`: the templates next to this file, filled in, with the bundled model and the alert
+// rules.
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { SluiceError } from '../core/errors.ts';
 
 const TEMPLATES = fileURLToPath(new URL('templates/', import.meta.url));
-/** In a package what the build put beside the templates; in a checkout where `npm run docs` writes them. */
+/** In a package, next to the templates, where the build put them; in a checkout, where `npm run docs` writes them. */
 const RULES = ['templates/monitoring/rules.yaml', '../../k8s/monitoring/rules.yaml'];
 /** Folders that are there from the beginning, empty. */
 const EMPTY = ['incoming', 'scored', 'metrics'];

@@ -249,7 +249,7 @@ async function wholeBlocks(
           at = Math.min(chunk.length, from - bytes);
           continue;
         }
-        // A block that would begin before the content is not there.
+        // A block that would start before the content does not exist.
         const n = Math.min(chunk.length - at, Math.max(0, to - here));
         sha256.update(chunk.subarray(at, at + n));
         at += n;

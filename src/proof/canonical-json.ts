@@ -1,4 +1,4 @@
-// JSON that is the same bytes for the same value (RFC 8785): what is hashed and signed must not depend on who wrote it.
+// JSON with the same bytes for the same value (RFC 8785): hashes and signatures must not depend on the writer.
 
 export type JsonValue =
   | string
@@ -8,7 +8,7 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue | undefined };
 
-/** Keys are sorted by their UTF-16 code units, nothing stands between tokens; what is undefined is left out. @throws RangeError */
+/** Keys are sorted by their UTF-16 code units, without space between tokens; undefined members are omitted. @throws RangeError */
 export function canonicalJson(value: JsonValue): string {
   // A manifest is mostly arrays of numbers: where no keys have to be sorted, the serializer of the runtime writes the same.
   if (!holdsKeys(value)) return JSON.stringify(value);

@@ -78,7 +78,7 @@ export function unseal(text: string, key: KeyObject | null): Opened {
     throw damaged('it is not a manifest of Sluice', cause);
   }
   const payload = Buffer.from(envelope.payload, 'base64');
-  // Whatever reads the same and is written in another way was changed by somebody, too.
+  // A manifest with the same meaning in another form was changed as well.
   if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
     throw damaged('its payload is not in canonical form');
   }

@@ -14,7 +14,8 @@ const NODE = Uint8Array.of(1);
 /** The root over these leaves, 32 bytes; of none it is the hash of nothing. */
 export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
   if (leaves.length === 0) return sha256();
-  // Pairs from the left, and what has no partner goes up as it is: the same as splitting at the largest power of two.
+  // Pairs from the left, and an entry without a partner moves up unchanged: the same as splitting at the largest power
+  // of two.
   let level = leaves.map((leaf) => sha256(LEAF, leaf));
   while (level.length > 1) {
     const next: Buffer[] = [];
@@ -145,7 +146,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   }
   const blocks = predicateType === PREDICATE_TYPE ? blocksOf(entries as unknown as BlockEntry[]) : null;
   if (blocks) checkRows(blocks, rows);
-  // They are looked for beside the output.
+  // They are searched for next to the output.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
   if (!names.every(isPlainName)) throw invalid('a name in it is a path');
   if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is invalid');

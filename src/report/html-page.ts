@@ -1,7 +1,7 @@
 // The frame of every HTML page that can be filed, mailed and printed (one file, no scripts, nothing to load), and its charts as inline SVG.
 import { styledHead } from '../core/html-policy.ts';
 
-// Each chart has a table beside it with the same figures.
+// Each chart has a table with the same figures.
 
 export const escapeText = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
@@ -49,14 +49,14 @@ export function lineChart(label: string, points: readonly (readonly [number, num
   return frame(label, `<polyline class="line" points="${places.join(' ')}"/>`);
 }
 
-/** The first row is the head; cells beside the first one are numbers. */
+/** The first row is the head; all cells except the first contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
   const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${escapeText(cell)}</th>` : `<td>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   return `<div class="wide"><table><caption>${escapeText(caption)}</caption><thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
 }
 
-/** `parts`: HTML of the sections; `after`: what stands behind them, such as data that is embedded. */
+/** `parts`: HTML of the sections; `after`: HTML after them, such as embedded data. */
 export function htmlPage(title: string, parts: readonly string[], after = ''): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

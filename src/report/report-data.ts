@@ -122,7 +122,7 @@ export function reportData(run: ReportedRun): ReportData | null {
   };
 }
 
-/** What was asked for, without what has to do with secrets. */
+/** The requested options, without secrets. */
 function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec): [string, string][] {
   const said: Record<string, unknown> = { ...score, on_invalid, allow_empty, deadline, gate };
   return Object.entries(said).flatMap(([name, value]): [string, string][] =>
@@ -135,8 +135,8 @@ export const embedded = (data: ReportData): string =>
   `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
 /**
- * What the next run is compared with: the run of this page, or what it was compared with itself if it published nothing.
- * undefined: the text is no report of a run.
+ * The data that the next run is compared with: the run of this page, or its own comparison data if it published
+ * nothing. undefined: the text is not a report of a run.
  */
 export function comparedIn(page: string): ComparedRun | null | undefined {
   const mark = `<script type="application/json" id="${REPORT_ID}">`;

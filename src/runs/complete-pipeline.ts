@@ -8,7 +8,7 @@ import { RUN_OPTIONS } from './plugins/plugin-list.ts';
 
 type Mapping = Record<string, unknown>;
 
-/** What a pipeline says, without what has a default. */
+/** The content of a pipeline, without defaults. */
 type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   score?: Partial<PipelineFile['score']>;
   dead_letter?: NonNullable<PipelineFile['dead_letter']>;

@@ -23,7 +23,7 @@ export interface Endpoint {
   compression: Compression;
   /** Of csv and tsv. */
   delimiter: string;
-  /** It is no bytes but the rows of this source; `name` is what messages call it. */
+  /** The rows of this source instead of bytes; `name` is its name in messages. */
   query?: End;
   /** Declaration of an input. Default: none. */
   declared?: InputDeclaration;
@@ -38,9 +38,9 @@ export interface Endpoint {
 }
 
 /**
- * The inputs of a source: one, or those that match a pattern, sorted by name. `choose`: the inputs among the matching names; default: all
- * but sidecar files.
- * @throws SluiceError input_not_found | usage: an ending that is no format
+ * The inputs of a source: one, or those that match a pattern, sorted by name. `choose`: the inputs among the matching
+ * names; default: all but sidecar files.
+ * @throws SluiceError input_not_found | usage: an unknown file extension
  */
 export async function inputsOf(
   source: End,
@@ -62,7 +62,10 @@ export const isSeveral = (source: End, inputs: readonly Endpoint[]): boolean => 
   return connector.isPattern?.(source) === true && inputs[0]!.name !== connector.nameOf(source);
 };
 
-/** The output that belongs to an input; null: the sink takes all of them under one name. @throws SluiceError usage: an ending that is no format */
+/**
+ * The output that belongs to an input; null: the sink takes all of them under one name.
+ * @throws SluiceError usage: an unknown file extension
+ */
 export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'>): Endpoint | null {
   const output = connectorOf(sink).output?.(sink);
   return output ? endpoint(outputName(output.path, input), sink as FormatSpec, output.otherwise) : null;
@@ -82,8 +85,8 @@ interface FormatSpec extends DeclaringSource, TotalsSpec {
 }
 
 /**
- * The spec takes precedence over the name; a name without any ending (a pipe, a device) is of the format `otherwise`.
- * @throws SluiceError usage: the ending of the name is no format, and no format is configured
+ * The spec takes precedence over the name; a name without any extension (a pipe, a device) has the format `otherwise`.
+ * @throws SluiceError usage: an unknown extension, and no format is configured
  */
 export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {
   const named = namedFormat(name);

@@ -49,7 +49,7 @@ interface ExceededLimit {
   /** Share, PSI, or rows. */
   found: number;
   allowed: number;
-  /** The same of the training; null: there is no such thing. */
+  /** The same of the training data; null: unavailable. */
   training: number | null;
 }
 

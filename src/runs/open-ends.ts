@@ -60,7 +60,7 @@ export class RunEnds {
     }
   }
 
-  /** A sink that is no stream of bytes. */
+  /** A sink that does not take a stream of bytes. */
   async #openWhole(opened: OpenSource): Promise<{ source: OpenSource; sink: OpenSink }> {
     if (this.#shared) return { source: opened, sink: this.#shared };
     const spec = this.#spec;

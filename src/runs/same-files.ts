@@ -110,7 +110,7 @@ export function filesWritten(
   return [...outputs, ...manifests, ...lists.values()];
 }
 
-/** The pieces of a shard as inputs, in the order of the plan. @throws SluiceError usage: there is no such shard */
+/** The pieces of a shard as inputs, in the order of the plan. @throws SluiceError usage: the shard does not exist */
 export const shardInputs = ({ plan, index }: ShardSpec): Endpoint[] =>
   inputsOfShard(plan, index).map((planned) => {
     const { name, format, compression, delimiter } = planned.file;

@@ -116,7 +116,7 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
   return { columns: columns === undefined ? null : { names, rename, ignore, constants }, texts, encoding };
 }
 
-/** For a pattern, only the name of each file tells its format. @throws SluiceError usage: the declaration does not fit the format */
+/** For a pattern, only the name of each file defines its format. @throws SluiceError usage: the declaration does not fit the format */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && isColumnar(format)) {
     throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is no text`);

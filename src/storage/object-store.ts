@@ -50,6 +50,6 @@ export interface ObjectStore {
   /** Publishes the object. */
   completeParts(key: string, upload: string, parts: readonly ObjectPart[]): Promise<void>;
   abortParts(key: string, upload: string): Promise<void>;
-  /** Does nothing if there is no such object. */
+  /** Does nothing if the object does not exist. */
   remove(key: string): Promise<void>;
 }

@@ -9,7 +9,7 @@ const GROWS_AFTER = 1000;
 /** Parts on their way at the same time. */
 const AT_ONCE = 3;
 
-/** Nothing, where there is no such object. @throws SluiceError storage_unavailable */
+/** No effect if the object does not exist. @throws SluiceError storage_unavailable */
 export async function removeObject(name: string): Promise<void> {
   const { store, key } = await storeOf(name);
   await store.remove(key);

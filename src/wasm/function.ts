@@ -117,8 +117,8 @@ const ELSE = 0x05;
 const SAME: (readonly number[])[] = [];
 
 /**
- * Every method appends instructions and gives the function back. It throws InvalidKernel where an instruction does not fit
- * what is on the stack: the stack trace names the line that emits it.
+ * Every method appends instructions and returns the function. It throws InvalidKernel if an instruction does not fit
+ * the stack: the stack trace names the line that emits it.
  */
 export class WasmFunction<P extends string = string> {
   readonly name: string;

@@ -26,8 +26,9 @@ function dumpWat(name: string, code: Uint8Array): void {
 export type WasmExports = Record<string, (...args: number[]) => void>;
 
 /**
- * Loads an assembled module over a memory that begins with `image`. A page more: vector loads near the end stay inside.
- * @throws RangeError where there is no memory, WebAssembly.CompileError where there is no SIMD
+ * Loads an assembled module over a memory that starts with `image`. One page more: vector loads near the end stay
+ * inside.
+ * @throws RangeError without memory, WebAssembly.CompileError without SIMD
  */
 export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAssembly.Memory; exports: WasmExports } {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(image.length / PAGE) + 1 });

@@ -8,8 +8,7 @@
 //  2. A committer (committer.ts) has a producer of that id; after a failure, and where the id is a partition's with every
 //     assignment, a new one. The partition stays paused.
 //  3. Fence: the coordinator raises the epoch, aborts what an older producer of the id had open, finishes what it had
-//     decided to commit, and refuses that producer from now on. What a restarted broker ended without telling the
-//     partitions is ended there, as it was decided. The same for the name that earlier releases gave the partition,
+//     decided to commit, and refuses that producer from now on. A transaction that a restarted broker ended without informing the partitions is ended there as decided. The same for the name that earlier releases gave the partition,
 //     because one of them may be in the group during a rolling update.
 //  4. Only then the committed offset is read, once no open transaction can move it: no other member can any more, because
 //     the generation, or the epoch, of its predecessor has ended.

@@ -5,7 +5,7 @@
 //     so a run that is killed, or whose connection breaks, leaves nothing.
 //  3. `commit` ends the transfer, and in one transaction creates a missing table, removes earlier rows (replace),
 //     and inserts (append, merge). Readers see the rows of before until then.
-//  4. A run that is repeated changes nothing: replaced or merged rows are the same, and what is appended is recorded in `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
+//  4. A run that is repeated changes nothing: replaced or merged rows are the same, and appended rows are recorded in `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';

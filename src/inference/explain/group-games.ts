@@ -34,7 +34,7 @@ interface Digit {
   readonly part: Int32Array;
 }
 
-/** What a branch of a tree tells of its leaves. */
+/** The information of a tree branch about its leaves. */
 interface Span {
   readonly yes: number;
   readonly no: number;
@@ -118,7 +118,7 @@ function classesOf({ masks, words }: SlotMasks, slot: number, first: number, end
 
 // Adds up the vectors of groups: one key and one look-up for each row and group.
 
-/** Rows as games read them: the states of slot s stand at s × stride.. */
+/** Rows in the form that games read: the states of slot s start at s × stride. */
 export interface StateColumns {
   readonly states: Int32Array;
   readonly stride: number;
@@ -137,10 +137,10 @@ type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, 
 
 export class GroupAdder<G extends GroupGame> {
   readonly #fill: VectorFill<G>;
-  /** Keys of the rows in the group at hand, and where their vectors stand. */
+  /** Keys of the rows in the current group, and the positions of their vectors. */
   #keys = new Int32Array(0);
   #at = new Int32Array(0);
-  /** Vectors there is no room to keep, for as long as their group is at hand. */
+  /** Vectors that do not fit into the cache, for the time of their group. */
   #passing = new Float64Array(0);
   readonly #passed = new IntegerTable();
 
@@ -215,7 +215,7 @@ export class GroupAdder<G extends GroupGame> {
     return true;
   }
 
-  /** Leaves the position of each row's vector in `#at`; returns the array they stand in. */
+  /** Writes the position of each row's vector to `#at`; returns the array that contains them. */
   #find(g: G, rows: StateColumns, keys: Int32Array): Float64Array {
     const at = this.#at;
     const { memo } = g;
@@ -244,7 +244,7 @@ export class GroupAdder<G extends GroupGame> {
     return all;
   }
 
-  /** Computes the vector of a row and keeps it; ~its position among those that only pass where there is no room. */
+  /** Computes the vector of a row and caches it; without space, ~its position among the temporary ones. */
   #enter(g: G, rows: StateColumns, row: number, key: number): number {
     const { memo } = g;
     const keyed = g.keys !== null;

@@ -1,4 +1,5 @@
-// Rows made of the cells of two others, as many at once as the model answers quickly: what is asked of a model that cannot be traced.
+// Rows made of the cells of two others, as many at once as the model evaluates quickly: the queries of a black-box
+// model.
 import type { EncodedInput, InputArray } from '../encode/encoder.ts';
 import { paddedRows } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
@@ -41,7 +42,7 @@ interface Mixed {
 interface Cells<T> {
   width: number;
   at: number;
-  /** What stands there where nothing is taken from the others. */
+  /** The cells there if nothing is taken from the others. */
   own: T;
   column: number;
 }

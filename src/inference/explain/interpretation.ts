@@ -23,15 +23,15 @@ import { type StrongestPairs, strongestPairs } from './strongest-pairs.ts';
 export interface InterpretationSpec {
   /** Effects of the columns are part of the answer. */
   effects: boolean;
-  /** Only so many, the largest; null: all. */
+  /** Only the N largest; null: all. */
   top: number | null;
   /** Reasons are part of the answer (binary models). */
   reasons: boolean;
   /** Only rows whose probability (or value) is below this; null: all. */
   below: number | null;
-  /** Evaluations of the model that a row may take, besides the limit of the package; absent or null: that of the package alone. */
+  /** Evaluations of the model per row, in addition to the limit of the package; absent or null: that of the package alone. */
   maxEvaluations?: number | null;
-  /** So many pairs of columns by what they make together, the strongest; absent: none. */
+  /** The N strongest pairwise interactions; absent: none. */
   interactions?: number;
 }
 
@@ -72,7 +72,7 @@ export class Interpretations {
   readonly #places: readonly (readonly Place[])[];
   readonly #typical: TypicalRow;
   readonly #hybrids: Hybrids;
-  /** Asked where a probability is so near 0 or 1 that the model's answer does not move; null: there are no margins. */
+  /** Used where a probability is so close to 0 or 1 that the prediction does not change; null: there are no margins. */
   readonly #margins: Hybrids | null;
 
   constructor(
@@ -169,8 +169,8 @@ export class Interpretations {
   }
 
   /**
-   * The columns that pulled the score down most, and of these only those whose typical value really raises it: in the answer, or in
-   * the margin where the answer is at its end. Equal effects stand in the order of the columns.
+   * The columns that lowered the score most, and of these only those whose typical value really raises it: in the
+   * prediction, or in the margin if the prediction is at its limit. Equal effects keep the order of the columns.
    */
   async #reasons(
     inputs: readonly EncodedInput[],
@@ -217,7 +217,7 @@ export class Interpretations {
     );
   }
 
-  /** What is answered to each row with its column at the typical value. */
+  /** The prediction of each row with its column at the typical value. */
   async #withTypical(
     hybrids: Hybrids,
     inputs: readonly EncodedInput[],
@@ -308,8 +308,9 @@ function copyOf({ values, margins, errors, evaluations }: Effects, rows: number,
 }
 
 /**
- * The typical value of each column, as a row of the background that has it: the median of numbers, the most frequent one of other values.
- * One row for all cells of a column, because cells of different rows may be a value that nobody has.
+ * The typical value of each column, as a background row that has it: the median of numbers, the most frequent one of
+ * other values. One row provides all cells of a column, because cells of different rows may form a value that never
+ * occurs.
  */
 class TypicalRow {
   readonly inputs: readonly EncodedInput[];
@@ -332,8 +333,8 @@ class TypicalRow {
 }
 
 /**
- * The row of the background whose cells in these places stand for the column. Its kind decides, not its cells: the middle of the codes of
- * categories means nothing, however many there are.
+ * The background row whose cells at these places represent the column. The column's kind decides, not its cells: the
+ * middle of category codes has no meaning.
  */
 export function typicalOf(
   { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
@@ -357,7 +358,7 @@ export function typicalOf(
   return [...first.values()].reduce((best, one) => (one.count > best.count ? one : best)).row;
 }
 
-/** Columns the lender has given no reason for: their own names would stand in a letter. */
+/** Columns without a reason from the lender: their own names would appear in a letter. */
 export function unmappedReasons(manifest: Manifest): string[] {
   if (manifest.task !== 'binary' || !manifest.reasons) return [];
   return manifest.columns.map((c) => c.name).filter((n) => manifest.reasons![n] === undefined);

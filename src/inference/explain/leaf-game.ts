@@ -14,7 +14,7 @@ export interface LeafGame {
   /** Interventional: masks of the background rows, ascending, and the share of the rows that have each. */
   backgroundMasks: Int32Array;
   backgroundShares: Float64Array;
-  /** By player: the masks that have its bit, as bits of so many words of 32. */
+  /** By player: the masks that have its bit, as bits in words of 32. */
   backgroundMeets: Int32Array;
 }
 
@@ -33,7 +33,7 @@ export const bits = (v: number): number => {
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 };
 
-/** before! · after! / (before + after + 1)!: how often so many players come before one, and so many after it. */
+/** before! · after! / (before + after + 1)!: how often this many players come before one, and this many after it. */
 export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
 const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
   (i >>> 5) + (i & 31) > 30 ? 0 : (FACTORIALS[i >>> 5]! * FACTORIALS[i & 31]!) / FACTORIALS[(i >>> 5) + (i & 31) + 1]!,
@@ -138,7 +138,7 @@ export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => 
   walk(t.branches.length > 0 ? 0 : ~0);
 }
 
-/** The share of the training rows at a branch that went this way; 0 where nobody did. */
+/** The share of the training rows at a branch that took this direction; 0 if none did. */
 export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: number) => number): number {
   const went = b.nodes.reduce((n, node) => n + cover(e.onTrue[node]!), 0);
   const stayed = cover(e.onFalse[b.nodes.at(-1)!]!);

@@ -1,7 +1,6 @@
 // Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game of the columns on its path: what a column adds
 // depends only on which of these columns meet all their conditions in the row, a mask of bits. So the values of a leaf
-// are looked up under the mask, and computed once for each mask that occurs; and what a group of leaves adds together is
-// looked up under a key that tells all their masks (group-games.ts), so that a row asks for few numbers a tree.
+// are looked up under the mask, and computed once for each mask that occurs; and what a group of leaves adds together is looked up under a key of all their masks (group-games.ts), so that a row needs few lookups per tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et
@@ -107,7 +106,7 @@ interface TreeGroup extends GroupGame {
 
 /** A mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** What is looked up takes so much memory, in bytes; what has no room is computed again. Half is for groups, half for leaves. */
+/** Memory of the lookup tables, bytes; results without space are computed again. Half is for groups, half for leaves. */
 const MEMO_BYTES = 128 * 1024 * 1024;
 /** Numbers of the vectors of all groups, one vector a group: with more, leaves are added up one by one. */
 const MOST_GROUPED = 40_000;
@@ -189,7 +188,7 @@ export class LeafGames {
     }
   }
 
-  /** Tells every game which masks the rows of the background have. Before anything is added, and for interventional games only. */
+  /** Informs every game of the masks of the background rows. Before anything is added, and for interventional games only. */
   setBackground(background: StateColumns): void {
     const { rows } = background;
     for (const [i, t] of this.#trees.entries()) {
@@ -221,8 +220,9 @@ export class LeafGames {
   }
 
   /**
-   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, as states are) and the leaves
-   * they reach to `sums` (targets × stride). Group by group, so that what is looked up for one stays in the cache for all rows.
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states) and the
+   * leaves they reach to `sums` (targets × stride). Group by group, so that the lookups of one group stay in the cache
+   * for all rows.
    */
   add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     if (this.#alone) this.#addLeaves(rows, columns, effects, sums);
@@ -248,7 +248,7 @@ export class LeafGames {
     }
   }
 
-  /** Rows that are best added at once: where nothing is kept, what rows have in common is computed once for so many of them. */
+  /** Rows that are best added at once: without caching, common parts of this many rows are computed once. */
   get chunk(): number {
     return this.#alone ? 4096 : 1024;
   }
@@ -271,7 +271,7 @@ export class LeafGames {
     this.#masksOf(g, rows, row);
     const origin = leafFirst[g.first]!;
     const step = 1 + g.columns.length;
-    // What is kept of a group of one leaf is what would be kept of the leaf.
+    // The cached data of a group of one leaf is that of the leaf.
     const alone = g.end - g.first === 1;
     let any = false;
     for (let l = g.first; l < g.end; l++) {

@@ -1,8 +1,8 @@
-// What two columns make together: Shapley interaction indices of a tree ensemble against the background, leaf by leaf.
+// Pairwise interactions: Shapley interaction indices of a tree ensemble against the background, leaf by leaf.
 //
 // Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature Machine
 // Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the path-dependent one.
-// A SHAP interaction value Φij = Φji is half of what stands here; the main effect Φii of a column is its effect less the
+// A SHAP interaction value Φij = Φji is half of the index here; the main effect Φii of a column is its effect less the
 // halves of all its pairs, so that a row of Φ adds up to the effect of its column.
 import type { StateColumns } from './group-games.ts';
 import { bits, type LeafGame, shapley } from './leaf-game.ts';
@@ -10,13 +10,13 @@ import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
 
-/** What is looked up takes so much memory, in bytes; what has no room is computed again. */
+/** Memory of the lookup tables, bytes; results without space are computed again. */
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;
 
 /** Pairs of n players. */
 export const pairCount = (n: number): number => (n * (n - 1)) / 2;
 
-/** Where pair (i, j), i < j, of n players stands: (0, 1), (0, 2), …, (1, 2), … */
+/** Position of pair (i, j), i < j, of n players: (0, 1), (0, 2), …, (1, 2), … */
 export const pairIndex = (i: number, j: number, n: number): number => (i * (2 * n - i - 1)) / 2 + (j - i - 1);
 
 const gained = new Float64Array(32);
@@ -82,7 +82,7 @@ export class LeafPairs {
   readonly #columns: number;
   /** By leaf, in the order of `eachLeaf`. */
   readonly #memos: VectorMemo[] = [];
-  /** By leaf: where its pairs of players stand among the pairs of columns. */
+  /** By leaf: positions of its pairs of players among the pairs of columns. */
   readonly #places: Int32Array[] = [];
   readonly #budget: { left: number };
   readonly #scratch = new Float64Array(pairCount(32));
@@ -95,8 +95,8 @@ export class LeafPairs {
   }
 
   /**
-   * Adds the interaction indices of rows to `out`: rows × targets × pairs of columns, in the order of pairIndex. Leaf by leaf, so
-   * that what is looked up for one stays in the cache for all rows.
+   * Adds the interaction indices of rows to `out`: rows × targets × pairs of columns, in the order of pairIndex. Leaf
+   * by leaf, so that the lookups of one leaf stay in the cache for all rows.
    */
   add(rows: StateColumns, targets: number, out: Float64Array): void {
     let n = 0;
@@ -133,7 +133,7 @@ export class LeafPairs {
     }
   }
 
-  /** Computes the vector of a pattern and keeps it; where there is no room it stands in `#scratch`: below 0. */
+  /** Computes the vector of a pattern and caches it; without space it is in `#scratch`: below 0. */
   #enter(memo: VectorMemo, t: TreeGame, leaf: number, pattern: number): number {
     if (interventionalPairs(t.games[leaf]!, maskOfPattern(t.walk, leaf, pattern), this.#scratch))
       return memo.keep(pattern, this.#scratch, 0);

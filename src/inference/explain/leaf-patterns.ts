@@ -7,7 +7,7 @@
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { StateColumns } from './group-games.ts';
 
-/** A tree as columns of rows go through it; branches as they stand in the tree. */
+/** A tree as columns of rows traverse it; branches in the order of the tree. */
 export interface TreeWalk {
   /** Slots in use, by their number in the plan, and the segment of every state. */
   readonly slots: Int32Array;
@@ -20,14 +20,14 @@ export interface TreeWalk {
   /** By branch: where its entries of `fails` begin, one a segment: the bit where the test fails, else 0. */
   readonly failsFrom: Int32Array;
   readonly fails: Int32Array;
-  /** Flat, leaf by leaf from `leafFirst` on: the place among the players of the leaf that each bit stands for. */
+  /** Flat, leaf by leaf from `leafFirst` on: the player of the leaf that each bit represents. */
   readonly leafFirst: Int32Array;
   readonly place: Int32Array;
   /** The column itself. */
   readonly column: Int32Array;
 }
 
-/** What a leaf is told: the bits of the columns whose conditions each row does not meet. Overwritten when it returns. */
+/** Input of a leaf: the bits of the columns whose conditions each row does not meet. Overwritten when it returns. */
 type OnLeaf = (leaf: number, lacking: Int32Array, rows: number) => void;
 
 interface SegmentedSlots {
@@ -88,7 +88,7 @@ export function walkOf(
   };
 }
 
-/** The mask of a leaf, players met, that a pattern of lacking bits stands for. */
+/** The mask of a leaf, of met players, for a pattern of lacking bits. */
 export function maskOfPattern({ leafFirst, place }: TreeWalk, leaf: number, lacking: number): number {
   const first = leafFirst[leaf]!;
   let mask = 2 ** (leafFirst[leaf + 1]! - first) - 1;
@@ -102,7 +102,7 @@ export class LeafPatterns {
   readonly #yes: Int32Array[] = [];
   readonly #no: Int32Array[] = [];
 
-  /** Tells every leaf of a tree, in order, what each row lacks to reach it. */
+  /** Passes the lacking bits of each row to every leaf of a tree, in order. */
   eachLeaf(t: TreeWalk, { states, stride, rows }: StateColumns, onLeaf: OnLeaf): void {
     const { slots, segments } = t;
     if (this.#segments.length < slots.length * rows) this.#segments = new Uint16Array(slots.length * rows);

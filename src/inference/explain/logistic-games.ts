@@ -1,17 +1,17 @@
 // Shapley values of a logistic function of a sum, exactly: its players are the terms of the sum.
 
-/** Up to so many players all subsets are summed up; beyond, the series is quicker. */
+/** Up to this many players all subsets are summed; beyond, the series is faster. */
 const FEW_PLAYERS = 9;
-/** Terms of the series below this are left out; so far behind the margins its period goes on. */
+/** Terms of the series below this are omitted; this far behind the margins its period continues. */
 const NEGLIGIBLE_EXPONENT = 24;
 /** Least and most waves a game may take, whatever the background needs: its cost must not depend on the values of a row. */
 const LEAST_WAVES = 1024;
 const MOST_WAVES = 16_384;
 /** From this argument on the logistic function is 0 or 1 to the last digit of a probability. */
 const SATURATED = 36;
-/** Beside large terms, the small ones together reach no farther than this. */
+/** In addition to large terms, the small ones together reach no farther than this. */
 const SMALL_REACH = 64;
-/** Coalitions of large terms that are told apart in one game. */
+/** Coalitions of large terms that are distinguished in one game. */
 const MOST_COALITIONS = 8192;
 
 export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));

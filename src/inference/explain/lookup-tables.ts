@@ -33,7 +33,7 @@ export class IntegerTable {
     }
   }
 
-  /** For a key that is not there yet; `value` is not negative. */
+  /** For a new key; `value` is not negative. */
   add(key: number, value: number): void {
     if (this.full) this.#grow();
     this.#size++;
@@ -71,12 +71,12 @@ export interface MemoBudget {
 export const NOTHING = 0;
 /** Vectors of a new memo. */
 const FIRST_VECTORS = 4;
-/** Up to so many keys, the number of a key's vector stands in an array; it has 16 bits. */
+/** Up to this many keys, the number of a key's vector is in an array of 16 bits. */
 const MOST_INDEXED = 4096;
 
 export class VectorMemo {
   readonly width: number;
-  /** Vectors of `width` numbers, one after the other; the first is zero. What is kept later may stand in another array. */
+  /** Vectors of `width` numbers, one after the other; the first is zero. Later vectors may be in another array. */
   values: Float64Array;
   readonly #budget: MemoBudget;
   readonly #keys: number;
@@ -110,7 +110,7 @@ export class VectorMemo {
     return all;
   }
 
-  /** Keeps a vector, `from[at]`.., for a key that has none; returns where it stands, or -1 if there is no room for it. */
+  /** Stores a vector, `from[at]`.., for a new key; returns its position, or -1 if there is no space. */
   keep(key: number, from: Float64Array, at: number): number {
     const { width } = this;
     const to = this.#vectors * width;

@@ -232,7 +232,7 @@ class PatternNumbers {
   of = new Int32Array(0);
   count = 0;
 
-  /** Numbers the patterns of the rows of a leaf with so many players. */
+  /** Numbers the patterns of the rows of a leaf with this many players. */
   read(lacking: Int32Array, rows: number, players: number): void {
     if (this.of.length < rows) {
       this.of = new Int32Array(rows);
@@ -282,7 +282,7 @@ export class PatternAdder {
   /** What the patterns add, one after the other, and where it begins. */
   #vectors = new Float64Array(0);
   #begins = new Int32Array(0);
-  /** Rows that get something, and where it stands. */
+  /** Rows that receive something, and its position. */
   #rows = new Int32Array(0);
   #at = new Int32Array(0);
   #live = 0;
@@ -310,7 +310,10 @@ export class PatternAdder {
     this.#live = to === 0 ? 0 : whoGets(numbers.of, this.#begins, this.#rows, this.#at, rows);
   }
 
-  /** Adds what was found, times a weight, to the columns of the players, `columns[first]`.. to `columns[end - 1]`: column c of `effects` is `origin + c × stride`.. */
+  /**
+   * Adds the result, times a weight, to the columns of the players, `columns[first]`.. to `columns[end - 1]`: column c
+   * of `effects` is `origin + c × stride`..
+   */
   add(
     columns: Int32Array,
     first: number,

@@ -30,7 +30,7 @@ interface AskedPairs {
   most: number;
 }
 
-/** Of an explainer that has interactions, and says nothing of its rows before: `onExplained` is told of them here. */
+/** Of an explainer with interactions that does not report its rows: `onExplained` is called here. */
 export async function strongestPairs(
   { explainer, inputs, rows, columns, most: asked }: AskedPairs,
   onExplained?: OnExplained,

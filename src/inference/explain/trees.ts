@@ -42,7 +42,7 @@ const one = (fill: Fill, get: () => number) => (inputs: readonly EncodedInput[],
   return get();
 };
 
-/** Rows whose interactions are computed at once: so many fit into the cache. */
+/** Rows whose interactions are computed at once: this many fit into the cache. */
 const PAIR_ROWS = 128;
 
 /** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */

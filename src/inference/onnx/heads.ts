@@ -4,7 +4,7 @@ import { constant, constantOrNull, contextOf, type TraceContext, traceHead } fro
 import { Untraceable } from './trace-columns.ts';
 import type { Trace } from './traced-model.ts';
 
-/** The models behind an output, for explanation: what they answer together is compared with what was answered. */
+/** The models behind an output, for explanation: their combined output is compared with the actual one. */
 export interface TracedHeads {
   /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
   heads: readonly { trace: Trace; weight: number }[];
@@ -49,7 +49,7 @@ class HeadWalk {
   readonly heads = new Map<string, { trace: Trace; weight: number }>();
   linear = true;
   logistics: Logistic[] | null = [];
-  /** Behind a logistic function: what is found there belongs to it. */
+  /** Before a logistic function: models found there belong to it. */
   #inside = false;
   readonly #context: TraceContext;
   #steps = 0;

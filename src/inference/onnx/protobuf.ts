@@ -109,8 +109,8 @@ export class Cursor implements Field {
   }
 
   /**
-   * Appends the integer or float of this field and those of the fields of its kind right behind it, the last of which it then
-   * stands on: lists are written that way, a field an entry.
+   * Appends the integer or float of this field and those of the following fields of its kind, ending at the last of
+   * them: lists are written this way, one field per entry.
    */
   run(out: number[]): void {
     const reader = this.#reader;
@@ -135,7 +135,7 @@ export class Cursor implements Field {
   }
 }
 
-/** A text that was decoded, and where it stands. */
+/** A decoded text and its position. */
 export type KnownText = Pick<Field, 'start' | 'end'> & { readonly text: string };
 
 /** A message: its bytes and its nesting depth. */

@@ -25,7 +25,7 @@ interface Call {
   columns(input: number): Columns;
   /** null: not given, or not a constant. */
   constant(input: number): Tensor | null;
-  /** The text a chain of nodes makes of constants; null: it is no constant. */
+  /** The text that a chain of nodes makes of constants; null: not a constant. */
   text(input: number): string | null;
   /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
   answered: boolean;

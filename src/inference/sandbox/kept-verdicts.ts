@@ -14,7 +14,7 @@ const KIND = 'verdict';
 const RULES = '1';
 /** Bytes of a plan and its verdict, at most: larger ones would drive out all others. */
 const MOST_BYTES = 64 * 1024 * 1024;
-/** Enough of it to tell one processor. */
+/** Enough of it to identify a processor. */
 const CPUINFO_BYTES = 4096;
 
 /** A verdict as it is kept. */
@@ -74,7 +74,7 @@ function own(): string {
   return String(Math.max(...files.map((file) => statSync(file).mtimeMs)));
 }
 
-/** Its model and features: ONNX Runtime computes by what there is. */
+/** Its model and features: the code that ONNX Runtime runs depends on them. */
 function processor(): string {
   try {
     const file = openSync('/proc/cpuinfo', 'r');

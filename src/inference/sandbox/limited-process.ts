@@ -19,16 +19,16 @@ interface ProcessLimits {
   flags?: readonly string[];
 }
 
-/** What trying or serving a model of so many bytes may take: much for any that was seen, little for one that was made to harm. */
+/** Limits for validating or serving a model of this many bytes: generous for all known models, small for malicious ones. */
 export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
   memoryBytes: 512 * MB + 16 * modelBytes,
   openCpuSeconds: 5 + (2 * modelBytes) / MB,
 });
 
 /**
- * The limits are set by a shell before Node begins, because Node cannot set them. RLIMIT_DATA counts what is reserved for
- * writing, so what Node reserves and never touches is added. Where there is a setpriv that can, the process does not outlive
- * its parent; that the parent has not ended before that was asked for is seen by the inner shell.
+ * A shell sets the limits before Node starts, because Node cannot set them. RLIMIT_DATA counts memory reserved for
+ * writing, so the memory that Node reserves and never touches is added. With a suitable setpriv the process does not
+ * outlive its parent; the inner shell checks that the parent had not ended before.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null
 [ -z "$2" ] || ulimit -t "$2" 2>/dev/null

@@ -52,7 +52,7 @@ class NodeIndex {
     }
   }
 
-  /** undefined: there is no such node. */
+  /** undefined: the node does not exist. */
   find(tree: number, id: number): number | undefined {
     if (this.#table) return this.#table.get(`${tree} ${id}`);
     const at = (this.#starts.get(tree) ?? -1) + id;
@@ -115,9 +115,9 @@ const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
 /**
- * Reads a model and checks every tree ensemble of it, those in branches and loops too: ONNX Runtime crashes or loops on
- * damaged ones.
- * @throws SluiceError model_invalid with what is wrong with the file or the first damaged ensemble
+ * Reads a model and checks all of its tree ensembles, including those in branches and loops: ONNX Runtime crashes or
+ * loops on damaged ones.
+ * @throws SluiceError model_invalid with the fault of the file or of the first damaged ensemble
  */
 export function readChecked(bytes: Uint8Array): OnnxModel {
   const model = readOnnx(bytes);

@@ -157,7 +157,7 @@ function single(e: Finishing, has: boolean): Finish {
   };
 }
 
-/** Two classes, weights for the first only, which stand for the second. */
+/** Two classes with weights for the first only, which mean the second. */
 function binary(e: Finishing): Finish {
   if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
   const round = e.double ? (x: number): number => x : f;

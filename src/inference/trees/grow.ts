@@ -11,7 +11,7 @@ export interface Branch {
   /** EQ and MEMBER: the set; else empty. */
   members: readonly number[];
   missingTrue: boolean;
-  /** Nodes of the ensemble this branch stands for: one, or a chain of ==. */
+  /** Nodes of the ensemble that this branch represents: one, or a chain of ==. */
   nodes: readonly number[];
   yes: number;
   no: number;
@@ -22,7 +22,7 @@ export interface Branch {
 }
 
 export interface Tree {
-  /** Parents stand before their children; the root is first. Empty: the tree is one leaf. */
+  /** Parents precede their children; the root is first. Empty: the tree is one leaf. */
   branches: readonly Branch[];
   /** Node of the ensemble for every leaf. */
   leaves: readonly number[];

@@ -40,7 +40,7 @@ interface MachineOptions {
   regions: readonly number[];
   /** Place of every numeric slot; undefined for categories. */
   places: readonly (NumberPlace | undefined)[];
-  /** Default: what is expected to be faster. */
+  /** Default: the one expected to be faster. */
   kernel?: Kernel;
 }
 
@@ -174,7 +174,7 @@ export class TreeMachine {
   readonly #calls: readonly ((rows: number) => void)[];
   readonly #targets: number;
 
-  /** @throws Unsupported where there is no memory, or no SIMD */
+  /** @throws Unsupported without memory or SIMD */
   constructor(image: MachineImage) {
     const { capacity } = image;
     const { memory, exports } = instantiate(image);
@@ -198,7 +198,7 @@ export class TreeMachine {
   }
 }
 
-/** Places the thresholds of all numeric slots, and the records that tell the rank kernel about them. */
+/** Places the thresholds of all numeric slots, and the records that describe them to the rank kernel. */
 function rankRecords(
   arena: Arena,
   plan: SlotPlan,
@@ -228,7 +228,7 @@ function rankRecords(
   return { at, count: records.length };
 }
 
-/** @throws Unsupported where there is no memory, or no SIMD */
+/** @throws Unsupported without memory or SIMD */
 function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
   try {
     return loadModule(image.code, image.memory);

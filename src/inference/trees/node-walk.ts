@@ -43,7 +43,7 @@ export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): Wal
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
   const entry = new Array<number>(tree.branches.length).fill(0);
   const of = (child: number): number => (child < 0 ? ~child : entry[child]!);
-  // Children stand after their parents.
+  // Children follow their parents.
   for (let i = tree.branches.length - 1; i >= 0; i--) {
     const b: Branch = tree.branches[i]!;
     const { at, first, column } = decisionOf(plan.truth(b), plan.slots, columns);
@@ -68,7 +68,7 @@ export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): Wal
 }
 
 interface Decision {
-  /** States at which the test changes, and what it is at state 0. */
+  /** States at which the test changes, and its value at state 0. */
   at: readonly number[];
   first: boolean;
   column: number;

@@ -1,6 +1,5 @@
 // QuickScorer (Lucchese et al., SIGIR 2015) with a table for every state: the leaves a state rules out, as bit masks of
-// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees
-// of a tile do not tell apart share a row of the table, so that the tables of a tile stay in the first cache.
+// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees of a tile do not distinguish share a row of the table, so that the tables of a tile stay in the first cache.
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
@@ -277,7 +276,7 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f.end();
 }
 
-/** Runs of states that no branch of a tile tells apart: first state of each, and the one past the last. */
+/** Runs of states that no branch of a tile distinguishes: first state of each, and one past the last. */
 function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
   const bounds = new Set([0, states]);
   // NaN is a run of its own.

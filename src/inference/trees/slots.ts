@@ -21,7 +21,7 @@ export interface NumberSlot {
   states: number;
 }
 
-/** State 0: a category nobody names; then the categories in order. */
+/** State 0: an unlisted category; then the categories in order. */
 export interface CategorySlot {
   kind: 'category';
   source: Source;

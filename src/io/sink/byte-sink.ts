@@ -3,22 +3,25 @@
 export interface ByteSink {
   /** Writes all of `bytes`; the caller may reuse them once this resolves. @throws SluiceError output_* */
   write(bytes: Uint8Array): Promise<void>;
-  /** Publishes what was written and closes the sink. */
+  /** Publishes the written bytes and closes the sink. */
   commit(): Promise<void>;
-  /** Discards what was written where that is possible. Idempotent, never throws. */
+  /** Discards the written bytes where possible. Idempotent, never throws. */
   abort(): Promise<void>;
-  /** `abort` discards what was written: nothing is visible before `commit`. */
+  /** `abort` discards the written bytes: nothing is visible before `commit`. */
   readonly revocable: boolean;
   /** Discards everything after the first `bytes`. Some revocable sinks only. */
   rewind?(bytes: number): Promise<void>;
-  /** What was written so far outlives a power cut once this resolves. Sinks of files only. @throws SluiceError output_failed | output_full */
+  /**
+   * The bytes written so far survive a power failure once this resolves. Sinks of files only.
+   * @throws SluiceError output_failed | output_full
+   */
   sync?(): Promise<void>;
   /**
-   * Told after each block, where the sink is to know of them: gives how many bytes of the file hold all that was written, if whoever
-   * writes on behind them later makes the same file; null: not at this place. Absent: at no place.
+   * Called after each block. Returns the offset from which a resumed run can append byte-identically; null: not at this
+   * place. Absent: at no place.
    */
   blockEnd?(): Promise<number | null>;
-  /** What an earlier run wrote, where this one goes on behind it. */
+  /** The bytes of an earlier run that this one continues. */
   earlier?(): AsyncIterable<Uint8Array>;
   /** Bytes written so far. */
   readonly bytesWritten: number;

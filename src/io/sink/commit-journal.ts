@@ -1,4 +1,5 @@
-// The journal of a commit: which temporary files become which final ones. Whoever finds it without its owner finishes the commit.
+// The journal of a commit: which temporary files become which final ones. A process that finds it without its owner
+// completes the commit.
 import { createHash } from 'node:crypto';
 import { link, open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,15 +7,15 @@ import path from 'node:path';
 /** One file of a commit. Paths are absolute here, relative to the journal in it: another container may see the folder elsewhere. */
 export interface CommitFile {
   target: string;
-  /** null: nothing takes the place of what is there now. */
+  /** null: nothing replaces the present file. */
   temporary: string | null;
-  /** What was there before goes here meanwhile. */
+  /** The previous file is moved here meanwhile. */
   backup: string;
-  /** Inode of what was there before; null: nothing was. */
+  /** Inode of the previous file; null: none existed. */
   before: number | null;
   /** Inode of the new file. */
   after: number | null;
-  /** Says something about other files of the commit: it must never lie beside those of another run. */
+  /** Describes other files of the commit: it must never be next to those of another run. */
   beside: boolean;
 }
 
@@ -72,12 +73,9 @@ export async function readJournal(file: string): Promise<CommitFile[] | null> {
 }
 
 /**
- * Puts the files in place, so that nobody sees files of two runs beside each other at any moment:
- * 1. what lies beside the outputs is taken away,
- * 2. each output takes the place of its predecessor at once,
- * 3. what belongs beside them is put there,
- * 4. the folders are flushed.
- * Does what is left to do of a commit that was interrupted, too.
+ * Publishes the files so that files of two runs are never visible together: 1. files next to the outputs are removed,
+ * 2. each output replaces its predecessor atomically, 3. files next to them are published, 4. the folders are flushed.
+ * Also completes an interrupted commit.
  */
 export async function rollForward(files: readonly CommitFile[]): Promise<void> {
   const beside = files.filter((f) => f.beside);
@@ -126,7 +124,7 @@ async function replace(f: CommitFile): Promise<void> {
   await place(f);
 }
 
-/** A second name for what is about to be replaced; without hard links it is away for a moment. */
+/** A second name for the file about to be replaced; without hard links it is absent for a moment. */
 async function keep({ target, backup }: CommitFile): Promise<void> {
   try {
     await link(target, backup);

@@ -45,8 +45,7 @@ interface Member extends CommitFile {
 /**
  * Modes: open (members are written under temporary names) → published, all members that are whole have their final names → or
  * aborted, none has. `publish` writes a journal before the first name changes, so that a killed process leaves a commit that the
- * next run into the same output completes. Once it is `hold`ing, its members outlive the process: a later one `adopt`s them and goes
- * on, and so it can be left as well.
+ * next run into the same output completes. After `hold`, its members outlive the process: a later one `adopt`s them and continues.
  */
 export class CommitSet {
   readonly #members: Member[] = [];
@@ -57,15 +56,15 @@ export class CommitSet {
   #token = newToken();
   #holding = false;
 
-  /** `log`: is told of what others left behind and cannot be cleared away. */
+  /** `log`: receives reports of files of other processes that cannot be removed. */
   constructor(log: Log = SILENT) {
     this.#log = log;
   }
 
   /**
-   * Adds a file. Its `commit` says that it is whole; it gets its name by `publish`. `beside`: it says something about the other
-   * files and must never lie beside those of another run. `from`: it was adopted, and goes on behind so many bytes. What is there
-   * and no regular file is written to directly.
+   * Adds a file. Its `commit` declares it complete; `publish` gives it its name. `beside`: it describes the other files
+   * and must never be next to those of another run. `from`: it was adopted, and continues after this many bytes. An
+   * existing path that is not a regular file is written directly.
    * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
    */
   async open(
@@ -92,7 +91,7 @@ export class CommitSet {
     }
   }
 
-  /** Journals of interrupted runs into `file`, which could be gone on with; none of what is no regular file. */
+  /** Journals of interrupted runs into `file` that could be resumed; none for paths that are not regular files. */
   async interrupted(file: string): Promise<LeftOver[]> {
     const { target, direct } = await targetOf(file);
     if (direct) return [];
@@ -125,7 +124,7 @@ export class CommitSet {
     }
   }
 
-  /** Where the journal of its checkpoints lies, beside `main`. */
+  /** Path of the journal of its checkpoints, next to `main`. */
   async journalBeside(main: string): Promise<string> {
     return hiddenName((await targetOf(main)).target, this.#token, 'checkpoint');
   }
@@ -148,14 +147,14 @@ export class CommitSet {
     for (const folder of folders) await syncFolder(folder);
   }
 
-  /** Ends it without removing anything: whoever goes on finds it. Idempotent, never throws. */
+  /** Ends it without removing anything: a later run finds it. Idempotent, never throws. */
   async leave(): Promise<void> {
     for (const member of this.#members.splice(0)) await shut(member);
     await this.#objects?.abort();
     await this.#release();
   }
 
-  /** What is under this name now goes when the others come: it is of an earlier run. @throws SluiceError output_* */
+  /** The present file of this name is removed when the others are published: it is of an earlier run. @throws SluiceError output_* */
   async remove(file: string): Promise<void> {
     if (isObject(file)) return (await this.#away()).remove(file);
     const { target, present, direct } = await targetOf(file);
@@ -178,7 +177,7 @@ export class CommitSet {
     try {
       for (const m of this.#members) if (!m.whole) await discard(m);
       if (files.length > 0) await putInPlace(files, this.#log);
-      // What an earlier run left to be gone on with is replaced.
+      // The partial output of an earlier run is replaced.
       for (const { target } of files) await dropKept(target).catch(() => {});
       await this.#objects?.publish();
     } catch (cause) {
@@ -300,7 +299,7 @@ async function* earlierBytes(handle: FileHandle, length: number): AsyncGenerator
   }
 }
 
-/** Closes and removes what is under the temporary name, if it still is there. Never throws. */
+/** Closes and removes the temporary file, if it still exists. Never throws. */
 async function discard(member: Member): Promise<void> {
   await shut(member);
   if (member.temporary !== null) await gone(member.temporary).catch(() => {});
@@ -330,7 +329,7 @@ interface Begun {
   journal: string;
 }
 
-/** The journal lies beside the first output, and is there once no other commit into that output is under way. */
+/** The journal is next to the first output, and exists once no other commit into that output is active. */
 async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Begun> {
   const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
   const journal = await hiddenName(main, newToken(), JOURNAL);
@@ -349,7 +348,7 @@ async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Be
   }
 }
 
-/** Whoever finds the journal from now on undoes the commit. @throws SluiceError output_failed: not all could be put back */
+/** From now on, a process that finds the journal undoes the commit. @throws SluiceError output_failed: not all files could be restored */
 async function undo(files: readonly CommitFile[], journal: string | null, cause: unknown): Promise<void> {
   const undoing = journal === null ? null : `${journal.slice(0, -JOURNAL.length)}${UNDOING}`;
   try {
@@ -367,7 +366,7 @@ async function undo(files: readonly CommitFile[], journal: string | null, cause:
   for (const file of [journal, undoing]) if (file !== null) await gone(file).catch(() => {});
 }
 
-/** A pipe or a device: what is written there is there. */
+/** A pipe or device: written bytes cannot be withdrawn. */
 async function openDirect(target: string): Promise<ByteSink> {
   let handle: FileHandle;
   try {

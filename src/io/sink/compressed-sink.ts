@@ -1,19 +1,20 @@
-// Compresses what is written on its way to another sink.
+// Compresses bytes on their way to another sink.
 import { createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { Compression } from '../../core/file-format.ts';
 import { zstd } from '../../core/zstd.ts';
 import type { ByteSink } from './byte-sink.ts';
 
 /**
- * Blocks of one gzip member or zstd frame. Where one ends depends on blocks only, *because* a run that goes on behind it has to give
- * the same bytes; so many of them, because each begins without the history that makes it small, and some readers stop at the first.
+ * Blocks of one gzip member or zstd frame. Where one ends depends on blocks only, *because* a resumed run must produce
+ * the same bytes; this many of them, because each starts without the history that makes it small, and some readers stop
+ * at the first.
  */
 export const BLOCKS_A_MEMBER = 64;
 const PIECE_BYTES = 128 * 1024;
 
 /**
- * `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. Members end where `blockEnd`
- * is told of blocks; whoever does not tell writes a single one.
+ * `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. Members end
+ * where `blockEnd` reports blocks; without it there is a single one.
  * @throws SluiceError usage
  */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {

@@ -1,12 +1,12 @@
-// One file that is whole or not there, and streams that take what they are given.
+// One file that is complete or absent, and streams that accept all bytes.
 import type { ByteSink } from './byte-sink.ts';
 import { CommitSet } from './commit-set.ts';
 import { targetOf, writeError } from './file-target.ts';
 
 /**
- * Opens `file` for writing under a temporary name; `commit` gives it its own. What is there and no regular file (a pipe, /dev/null)
- * is written to directly. A file that belongs to others is opened in their `CommitSet` instead.
- * `mode`: of a new file; the umask decides where there is none.
+ * Opens `file` for writing under a temporary name; `commit` gives it its own. An existing path that is not a regular
+ * file (a pipe, /dev/null) is written directly. Files of a group are opened in their `CommitSet` instead. `mode`: of a
+ * new file; default: the umask.
  * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
  */
 export async function openFileSink(file: string, mode?: number): Promise<ByteSink> {
@@ -46,7 +46,7 @@ export async function putFile(file: string, text: string): Promise<void> {
 /** Whether output to this path stays invisible until it is committed; false for pipes and devices. */
 export const isRevocable = async (file: string): Promise<boolean> => !(await targetOf(file)).direct;
 
-/** Writes to a stream (standard output) with backpressure. What was written cannot be revoked. */
+/** Writes to a stream (standard output) with backpressure. Written bytes cannot be revoked. */
 export function openStreamSink(stream: NodeJS.WritableStream, name: string): ByteSink {
   let written = 0;
   let failure: unknown = null;

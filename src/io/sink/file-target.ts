@@ -38,7 +38,7 @@ export function writeError(target: string, cause: unknown, otherwise: ErrorCode)
   return new SluiceError(otherwise, `${target} ${what}: ${fileFault(cause)}`, { cause });
 }
 
-/** Writes all bytes from `position` on; null: where the file stands. `onBytes` is told of each part that is written. */
+/** Writes all bytes from `position` on; null: at the current position. `onBytes` is called for each written part. */
 export async function writeAll(
   handle: FileHandle,
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-// Outputs in object storage that become final with the others of a run: what is beside comes first, the main output last.
+// Outputs in object storage that are published with the others of a run: sidecar files first, the main output last.
 import { asSluiceError } from '../../core/errors.ts';
 import { ObjectUpload, removeObject } from '../../storage/object-upload.ts';
 import type { ByteSink } from './byte-sink.ts';
@@ -10,8 +10,8 @@ interface Entry {
 }
 
 /**
- * Storage has no transaction over several objects. So all bytes of all of them are there before the first is published, and who
- * waits for the main output finds the list of the same run beside it.
+ * Storage has no transaction over several objects. So all bytes of all objects are uploaded before the first is
+ * published, and a reader that waits for the main output finds the rejects file of the same run.
  */
 export class ObjectSet {
   readonly #entries: Entry[] = [];
@@ -40,12 +40,12 @@ export class ObjectSet {
     };
   }
 
-  /** What is under this name goes when the others come. */
+  /** The present object of this name is removed when the others are published. */
   remove(name: string): void {
     this.#removed.push(name);
   }
 
-  /** @throws SluiceError storage_unavailable: what was published before it stays, and the main output is as it was */
+  /** @throws SluiceError storage_unavailable: objects published before it remain, and the main output is unchanged */
   async publish(): Promise<void> {
     const entries = this.#entries.splice(0);
     for (const { upload } of entries.filter((e) => !e.whole)) await upload.abort();

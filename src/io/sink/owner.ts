@@ -1,4 +1,5 @@
-// Whose a temporary file is: its name says which process wrote it, and a lease beside it is locked for as long as that one runs.
+// The owner of a temporary file: its name identifies the process that wrote it, and a lease file next to it is locked
+// as long as that process runs.
 import { createHash } from 'node:crypto';
 import { open, readFile, readlink, stat, unlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -13,7 +14,7 @@ const LEASE = /^\.sluice\.([0-9a-f]{12}-\d+-\d+)\.lease$/;
 const SQLITE_BUSY = 5;
 const ENDED = -1;
 
-/** `unknown`: of another machine or container, on a file system that cannot tell whether a lock is held. */
+/** `unknown`: of another machine or container, on a file system without visible locks. */
 export type Standing = 'running' | 'over' | 'unknown';
 
 let own: Promise<string> | null = null;
@@ -80,7 +81,7 @@ async function standingHere(pid: number, start: number): Promise<Standing> {
   return process.platform === 'linux' ? 'unknown' : 'running';
 }
 
-/** An owner gives its lease up last, so one without a lease is over. */
+/** An owner releases its lease last, so one without a lease has ended. */
 async function standingByLease(file: string): Promise<Standing> {
   try {
     await stat(file);
@@ -153,7 +154,7 @@ function inTurn(lease: Lease, work: () => Promise<void>): Promise<void> {
   return done;
 }
 
-/** null: the file system has no locks, so others will not be able to tell. */
+/** null: the file system has no locks, so other processes cannot detect whether it runs. */
 async function takeLease(folder: string): Promise<DatabaseSync | null> {
   const file = leaseOf(await thisOwner(), folder);
   for (;;) {
@@ -162,13 +163,13 @@ async function takeLease(folder: string): Promise<DatabaseSync | null> {
     // Closed before the lock is taken: closing any handle of a file drops the locks of its process.
     await handle.close();
     const lock = await locked(file).catch(() => null);
-    // Somebody may have cleared it away before it was locked.
+    // Another process may have removed it before it was locked.
     if ((await stat(file).catch(() => null))?.ino === ino) return lock;
     lock?.close();
   }
 }
 
-/** Removes leases of processes that are over. `entries`: of the folder. */
+/** Removes leases of ended processes. `entries`: of the folder. */
 export async function clearLeases(folder: string, entries: readonly string[]): Promise<void> {
   for (const entry of entries) {
     const owner = LEASE.exec(entry)?.[1];

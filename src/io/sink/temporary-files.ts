@@ -39,7 +39,7 @@ function readHidden(rest: string): Pick<LeftOver, 'owner' | 'token' | 'kind'> | 
   return owner === undefined ? null : { owner, token: token!, kind: kind as LeftOver['kind'] };
 }
 
-/** Files beside `target` that other processes made, with what is known of their owners. `entries`: of its folder. */
+/** Files next to `target` of other processes, with the state of their owners. `entries`: of its folder. */
 async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
@@ -74,8 +74,8 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Completes commits into `target` whose process is over, or undoes those that were being undone. `entries`: of its folder.
- * @returns whether there were any
+ * Completes commits into `target` whose process has ended, or undoes those that were being undone. `entries`: of its
+ * folder. @returns whether there were any
  */
 export async function recover(target: string, entries: readonly string[], log: Log): Promise<boolean> {
   let any = false;
@@ -107,7 +107,7 @@ async function finish(file: string, kind: 'commit' | 'undo', target: string, log
   await dropBackups(files);
 }
 
-/** Removes what is left of processes that are over. `recover` comes first: a commit needs its files. */
+/** Removes files of ended processes. `recover` comes first: a commit needs its files. */
 export async function clearLeftOvers(target: string, entries: readonly string[], log: Log): Promise<void> {
   const found = await foundBeside(target, entries);
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
@@ -126,9 +126,9 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
 }
 
 /**
- * Resolves when the commit of `journal` is the only one into `target`. It is there already, so whoever comes later sees it. Of two
- * that see each other the one with the smaller token stays, the other makes way until it is alone.
- * @throws SluiceError output_failed: another does not end, or cannot be told from one that does
+ * Resolves when the commit of `journal` is the only one into `target`. It already exists, so later processes see it. Of
+ * two that see each other, the one with the smaller token stays, and the other withdraws until it is alone.
+ * @throws SluiceError output_failed: another one does not end, or may still be running
  */
 export async function waitForOthers(target: string, journal: string, aside: string, log: Log): Promise<void> {
   const token = journal.split('.').at(-2)!;
@@ -156,7 +156,7 @@ export async function waitForOthers(target: string, journal: string, aside: stri
 
 // Resumable runs: their checkpoint journal and partial outputs remain until a run resumes them or publishes another output in their place.
 
-/** A name beside `target` that says whose it is. A file is `partial` until a checkpoint speaks of it; from then on it is `kept`. */
+/** A name next to `target` that identifies its owner. A file is `partial` until a checkpoint refers to it; from then on it is `kept`. */
 export const hiddenName = async (target: string, token: string, kind: LeftOver['kind']): Promise<string> =>
   `${hiddenBeside(target)}${await thisOwner()}.${token}.${kind}`;
 
@@ -166,17 +166,17 @@ export async function journalsBeside(target: string): Promise<LeftOver[]> {
   return (await foundBeside(target, entries)).filter((l) => l.kind === 'checkpoint');
 }
 
-/** A file of an interrupted run: what it was to become, and how many bytes of it its journal speaks of. */
+/** A file of an interrupted run: its final name, and how many of its bytes the journal covers. */
 export interface KeptFile {
   target: string;
   bytes: number;
 }
 
 /**
- * Makes an interrupted run this process's own: the journal beside `main` first, which only one of several can get, then the files
- * with the token of that run. What may still be written by another machine is copied instead: nothing of it before a checkpoint
- * changes any more. `newToken`: of the copies.
- * @returns the journal as it is called now; null: somebody else was faster, or a file is not there or too short
+ * Takes over an interrupted run: the journal next to `main` first, which only one of several processes can get, then
+ * the files with the token of that run. Files that another machine may still be writing are copied instead: their bytes
+ * before a checkpoint no longer change. `newToken`: of the copies. @returns the present name of the journal; null:
+ * another process was faster, or a file is missing or too short
  * @throws Error of the file system
  */
 export async function takeOver(
@@ -198,7 +198,7 @@ export async function takeOver(
       else await copyFile(found[i]!, name, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       made.push(name);
     }
-    // A journal without its files is nothing to go on from: its copy comes last.
+    // A journal without its files is useless: its copy comes last.
     if (copied) await copyFile(file, journal, constants.COPYFILE_EXCL);
   } catch (cause) {
     if (copied) for (const copy of made) await gone(copy);
@@ -210,7 +210,7 @@ export async function takeOver(
   return journal;
 }
 
-/** Whoever took it over before may have been killed on the way: its owner may be any. @throws Error ENOENT: it is not there as a whole */
+/** A previous process may have been killed while taking it over: its owner may be any. @throws Error ENOENT: it is incomplete */
 async function findKept({ target, bytes }: KeptFile, token: string): Promise<string> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
@@ -223,14 +223,14 @@ async function findKept({ target, bytes }: KeptFile, token: string): Promise<str
   throw Object.assign(new Error('the files of the interrupted run are missing'), { code: 'ENOENT' });
 }
 
-/** Removes what interrupted runs left of this target, of those that are over. */
+/** Removes the files of ended interrupted runs of this target. */
 export async function dropKept(target: string): Promise<void> {
   for (const { file } of droppable(await foundBeside(target, await readdir(path.dirname(target))))) {
     await gone(file).catch(() => {});
   }
 }
 
-/** Of several interrupted runs into one target that nobody goes on with, the last one stays. `entries`: of its folder. */
+/** Of several interrupted runs into one target that are not resumed, the last one stays. `entries`: of its folder. */
 export async function keepLatest(target: string, entries: readonly string[]): Promise<void> {
   const over = droppable(await foundBeside(target, entries));
   if (new Set(over.map((l) => l.token)).size < 2) return;

@@ -7,14 +7,14 @@ import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
 
-/** Bytes of an input that are looked at for what it is. */
+/** Bytes of an input used to detect its format. */
 const HEAD_BYTES = 64;
 
 export interface CutOptions {
   scanner: RecordScanner;
   slabs: SlabPool;
   signal?: AbortSignal;
-  /** Told how long bytes were waited for. */
+  /** Called with the time spent waiting for bytes. */
   flow?: Flow;
   /** Take the first record as the header: it is handed over, not put into a block. */
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
@@ -29,8 +29,8 @@ export interface CutOptions {
 }
 
 /**
- * All records of an input that is there as a whole, as one block in the memory of the input; null if there are none.
- * @throws SluiceError invalid_encoding | foreign_content for what is no text in UTF-8; whatever the scanner throws
+ * All records of a complete input, as one block in the memory of the input; null if there are none.
+ * @throws SluiceError invalid_encoding | foreign_content for bytes that are not UTF-8 text; errors of the scanner
  */
 export function cutWhole(
   input: Uint8Array,
@@ -59,7 +59,7 @@ export function cutWhole(
   };
 }
 
-/** What has to be given back when nobody looks at a block any more. */
+/** The lease to release when a block is no longer used. */
 export interface Leased {
   readonly lease: Slab;
 }
@@ -67,10 +67,11 @@ export interface Leased {
 export const IDLE = Symbol('idle');
 
 /**
- * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release(block.lease)`.
- * What can be read to where it is wanted is read into the slabs; `idleMs` is for what has to be waited for. A chunk may be
- * reused by its producer as soon as the next one is asked for.
- * @throws SluiceError invalid_encoding | foreign_content for what is no text in UTF-8; whatever the chunks or the scanner throw
+ * Yields blocks in order; each takes a slab of the pool, which its last user returns with `slabs.release(block.lease)`.
+ * Sources that can read into a given buffer read into the slabs; `idleMs` applies to sources that wait. A chunk may be
+ * reused by its producer as soon as the next one is requested.
+ * @throws SluiceError invalid_encoding | foreign_content for bytes that are not UTF-8 text; errors of the chunks or the
+ * scanner
  */
 export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
   const cutter = new BlockCutter(options, await options.slabs.acquire(options.signal));
@@ -177,12 +178,12 @@ class BlockCutter {
     if (this.#headerDue && this.#records.count > 0) {
       this.#headerDue = false;
       takeHeader(this.#bytes, this.#records, onHeader!);
-      // How much a block holds must not depend on what was read before it.
+      // The size of a block must not depend on earlier reads.
       if (this.#options.headApart && this.#records.count === 0) this.#makeRoom();
     }
   }
 
-  /** false: too few bytes have come to tell. */
+  /** false: not enough bytes to decide. */
   #skipByteOrderMark(final: boolean): boolean {
     if (this.#filled < 4 && !final) return false;
     this.#byteOrderMarkDue = false;
@@ -222,11 +223,11 @@ class BlockCutter {
     else this.#makeRoom();
   }
 
-  /** Hands a block over; keeps the bytes of the open record, and goes on with them in another slab. */
+  /** Yields a block; keeps the bytes of the open record and continues with them in another slab. */
   async *#handOver(): AsyncGenerator<Block & Leased, void, void> {
     const { scanner, slabs, signal } = this.#options;
     const keep = scanner.keepFrom;
-    // Whoever gets the block may give its slab back before it comes for more.
+    // The receiver of the block may return its slab before it requests more.
     const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
     this.#consumed(keep, true);
     yield this.#take(keep);
@@ -316,7 +317,7 @@ function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<Cu
   records.count--;
 }
 
-/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. @throws SluiceError for what is no text in UTF-8 */
+/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. @throws SluiceError for bytes that are not UTF-8 text */
 function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   const [a, b, c] = bytes;
   refuseForeignContent(bytes.subarray(0, Math.min(filled, HEAD_BYTES)));

@@ -7,8 +7,8 @@ import { fileFault } from '../../core/file-system.ts';
 /** Bytes in order; each chunk is valid until the next one is asked for. */
 export interface Chunks extends AsyncIterable<Uint8Array> {
   /**
-   * Reads the next bytes to where they are wanted, instead of handing chunks out; gives how many, 0 at the end. Only for what
-   * never waits for somebody: a read that has begun cannot be given up. Whoever opened the source closes it.
+   * Reads the next bytes into the given buffer instead of returning chunks; returns their number, 0 at the end. Only
+   * for sources that never wait: a started read cannot be cancelled. The opener of the source closes it.
    */
   readInto?(target: Uint8Array): Promise<number>;
   /** The bytes are lines of JSON made of a table: its columns, however its rows are read. */
@@ -24,11 +24,12 @@ export interface ByteSource {
   /** Bytes handed out so far. */
   bytesRead(): number;
   /**
-   * What was handed out so far, once more, and what is meanwhile: ends where it has caught up. Of a regular file that is read whole.
+   * The bytes returned so far once more, including those of meanwhile: ends where it has caught up. Of a regular file
+   * that is read completely.
    * @throws SluiceError input_changed, input_unreadable
    */
   again?(): AsyncIterable<Uint8Array>;
-  /** Any part of what is no file of this machine, where it can be had: from `start` to before `end`. @throws SluiceError */
+  /** Any range of a remote input, if available: from `start` to before `end`. @throws SluiceError */
   slice?(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
   close(): Promise<void>;
@@ -91,7 +92,7 @@ export async function openFile(
       yield buffer.subarray(0, bytesRead);
       at += bytesRead;
       if (bytesRead > 0 && at < read) continue;
-      // More may be read while this is looked at: whoever has caught up once needs no second time.
+      // More may be read meanwhile: a reader that has caught up once needs no second pass.
       return assertUnchanged(path, handle, before, { read: wanted, wanted });
     }
   }
@@ -129,7 +130,7 @@ async function readRange(handle: FileHandle, target: Uint8Array, most: number, l
   return bytesRead;
 }
 
-/** A file that was cut, grown, replaced or removed while it was read is not the portfolio somebody meant. */
+/** A file that was truncated, extended, replaced or removed while it was read is not the intended portfolio. */
 async function assertUnchanged(
   path: string,
   handle: FileHandle,

@@ -11,7 +11,7 @@ import type { Chunks } from './byte-source.ts';
 export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end: () => void = () => {}): Chunks {
   const readInto = chunks.readInto?.bind(chunks);
   return {
-    // Whoever sees the lines of a table go by changes nothing of what its columns are.
+    // Observers of table lines do not change its columns.
     ...(chunks.columns ? { columns: chunks.columns } : {}),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of chunks) {
@@ -74,7 +74,7 @@ export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: (
 
 const LF = 10;
 const CR = 13;
-/** A longer line is no trailer. */
+/** A longer line is not a trailer. */
 const LONGEST = 64 * 1024;
 
 const isEnd = (byte: number | undefined): boolean => byte === LF || byte === CR;
@@ -101,7 +101,7 @@ export class WithoutLastLine {
     }
   }
 
-  /** Where the last line begins that is not empty, or may go on. */
+  /** Start of the last line that is not empty, or may continue. */
   #lastLine(bytes: Buffer): number {
     const end = this.#textEnd(bytes);
     // Only ends of lines: the line that was held before them is the last one, if it is still here.
@@ -130,9 +130,9 @@ export interface Prefix {
 
 export interface PrefixedChunks {
   chunks: Chunks;
-  /** All that was read up to now; null: somebody else hashes it. */
+  /** The hash of all bytes read so far; null: another observer hashes them. */
   prefix(): Prefix | null;
-  /** Whether there is one to be told: what was expected has been read and is there, or what was not hashed has been read again. */
+  /** Whether a prefix is available: the expected bytes were read and match, or the bytes without a hash were read again. */
   holds(): boolean;
 }
 
@@ -170,9 +170,9 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
 }
 
 /**
- * Hashes nothing until somebody asks whether there is a prefix: a run that is over before its first checkpoint never does. Then `again`
- * gives what was read so far once more, and from where it has caught up bytes are hashed as they are read. A file that changes meanwhile
- * has no prefix.
+ * Hashes nothing until a prefix is requested: a run that ends before its first checkpoint never does. Then `again`
+ * returns the bytes read so far once more, and from where it has caught up bytes are hashed as they are read. A file
+ * that changes meanwhile has no prefix.
  */
 export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8Array>): PrefixedChunks {
   const hash = createHash('sha256');
@@ -188,7 +188,7 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
     mode = 'behind';
     let hashed = 0;
     for await (const chunk of again()) {
-      // What is not known here yet is hashed when it comes.
+      // Unknown bytes are hashed when they arrive.
       const known = chunk.subarray(0, mode === 'behind' ? read - hashed : 0);
       hash.update(known);
       hashed += known.length;
@@ -201,7 +201,7 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
     chunks: seenChunks(chunks, take),
     prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
     holds: () => {
-      // The run itself says what is the matter with its input.
+      // The run itself reports the fault of its input.
       if (mode === 'idle') catchUp().catch(() => {});
       return mode === 'known';
     },

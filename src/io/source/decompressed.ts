@@ -22,9 +22,9 @@ function cutOrDamaged(compression: Compression): StreamFaults {
 }
 
 /**
- * Decompresses with backpressure: what is not asked for is not expanded. Opens its streams when the first byte is asked for, not
- * before, because the workers may still be starting then, and an error of a stream that nobody reads yet would end the process.
- * @throws SluiceError of `faults`, usage, or what `chunks` throw
+ * Decompresses with backpressure: only requested data is expanded. Opens its streams when the first byte is requested,
+ * not before, because the workers may still be starting, and an error of an unread stream would end the process.
+ * @throws SluiceError of `faults`, usage, or errors of `chunks`
  */
 export async function* expanded(
   chunks: AsyncIterable<Uint8Array>,
@@ -33,7 +33,7 @@ export async function* expanded(
 ): AsyncGenerator<Uint8Array> {
   const decoder = compression === 'gzip' ? createGunzip() : zstd().createZstdDecompress();
   let failure: unknown = null;
-  // What goes wrong behind the last byte that was wanted is found by `feeding`, when nobody reads the decoder any more.
+  // Errors after the last requested byte are found by `feeding`, when the decoder is no longer read.
   decoder.on('error', () => {});
   const feeding = (compression === 'gzip' ? feedMembers(decoder, chunks) : feedFrames(decoder, chunks))
     .then(() => decoder.end())

@@ -4,7 +4,7 @@
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 
-/** RFC 4180, and what is beyond it: LF, CRLF and CR end lines, mixed as they come; a quote inside an unquoted field is text. */
+/** RFC 4180 with extensions: LF, CRLF and CR end lines, also mixed; a quote inside an unquoted field is text. */
 type GrammarState =
   /** Before the first byte of a record. */
   | 'start'
@@ -22,8 +22,7 @@ type GrammarState =
   | 'drop';
 
 /**
- * What happens before the byte is taken: `end` the record ends in front of it, `fault` it ends and is malformed, `skip` there is
- * no record (a blank line, a line that is dropped), `join` the LF is of the line that the CR before it ended, `broken` the record
+ * What happens before the byte is taken: `end` the record ends in front of it, `fault` it ends and is malformed, `skip` no record (a blank line, a dropped line), `join` the LF belongs to the line that the CR before it ended, `broken` the record
  * breaks the grammar here.
  */
 type Action = 'end' | 'fault' | 'skip' | 'join' | 'broken';
@@ -34,10 +33,8 @@ const CLASSES = ['other', 'delimiter', 'quote', 'cr', 'lf', 'over'] as const;
 type ByteClass = (typeof CLASSES)[number];
 
 /**
- * The table. What it cannot say by itself is the law of the cutter: a malformed record never takes more than its first physical line
- * along. Where a record is `broken`, or longer than allowed, and has a line break inside quotes behind it, it ends at the first
- * of those, is malformed, and everything behind that line break is read afresh. Without one, a broken record goes on to the end
- * of its line, and one that is too long is cut where it is. A byte order mark at the beginning of the input is no part of it.
+ * The table. The cutter adds one rule: a malformed record never affects more than its first physical line. Where a record is `broken`, or longer than allowed, and has a line break inside quotes behind it, it ends at the first
+ * of those, is malformed, and everything behind that line break is read afresh. Without one, a broken record continues to the end of its line, and one that is too long is cut where it is. A byte order mark at the beginning of the input is no part of it.
  */
 // biome-ignore format: a table
 export const GRAMMAR: Readonly<Record<GrammarState, readonly Step[]>> = {
@@ -60,7 +57,7 @@ export interface GrammarRecord {
   line: number;
 }
 
-/** The class of a byte; undefined: the input is over. */
+/** The class of a byte; undefined: the input has ended. */
 function classOf(byte: number | undefined, delimiter: number): ByteClass {
   if (byte === undefined) return 'over';
   if (byte === delimiter) return 'delimiter';

@@ -34,7 +34,7 @@ export class DelimitedScanner implements RecordScanner {
   /**
    * How far a record had been read that was cut at its first line break, with the state and the line there. A line break does
    * not end a record inside quotes only, so one that begins behind the cut and has such a line break before that place is
-   * from there on in the state of the other: it goes on where that one stopped. Otherwise lines that all leave a quote open
+   * from there on in the state of the other: it continues where that one stopped. Otherwise lines that all leave a quote open
    * would each be read to the limit of a row.
    */
   #known = { to: -1, state: QUOTED, line: 0 };
@@ -227,7 +227,7 @@ export class DelimitedScanner implements RecordScanner {
     this.#state = state;
   }
 
-  /** Ends the current record at `end`; a blank line is no record. `pos` already stands behind the line end. */
+  /** Ends the current record at `end`; a blank line is not a record. `pos` is already after the line end. */
   #end(end: number, records: RecordList): void {
     if (this.#state !== DROP_LINE && end > this.#start) {
       const long = end - this.#start > this.#maxRecordBytes;

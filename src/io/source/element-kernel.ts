@@ -16,7 +16,7 @@ const BACKSLASH = 92;
 const COMMA = 44;
 const OPEN = 0x7b;
 const CLOSE = 0x7d;
-/** What tells `{` from `[`, and `}` from `]`. */
+/** Distinguishes `{` from `[`, and `}` from `]`. */
 const BRACKET = 0x20;
 /** Every other bit. */
 const ODD = 0xaaaa_aaaa_aaaa_aaaan;
@@ -29,9 +29,8 @@ interface ElementLimits {
 
 /**
  * An element is plain if it is an object or an array that closes, no deeper and no longer than allowed, without a backslash outside
- * of strings, and if a comma and white space are all there is between it and the one before. Any other is declined: the scanner
- * reads it. As in simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB J. 28, 2019), bits stand
- * for 64 bytes; which are inside of strings is the prefix sum of the quotes that no backslash escapes.
+ * of strings, and if a comma and white space are everything between it and the previous one. Any other is declined: the scanner
+ * reads it. As in simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB J. 28, 2019), bits represent 64 bytes; which are inside of strings is the prefix sum of the quotes that no backslash escapes.
  */
 export class ElementKernel {
   /** One past the last element that was listed; in bytes from `at`, as everything. */
@@ -40,7 +39,7 @@ export class ElementKernel {
   readonly #results: Int32Array;
   readonly #entries: Int32Array;
 
-  /** `scratch`: ELEMENT_SCRATCH bytes of the memory that are nobody else's. */
+  /** `scratch`: ELEMENT_SCRATCH bytes of the memory for exclusive use. */
   constructor(memory: WebAssembly.Memory, scratch: number, limits: ElementLimits) {
     const module = new WebAssembly.Module(assemble('element-kernel', [elementsFunction(limits)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -91,7 +90,7 @@ export class ElementWindow {
 /** Of the last limits: those of a process are nearly always the same, and a memory is too large for a stream. */
 let last: ElementWindow | null = null;
 
-/** null: there is no memory for one. */
+/** null: no memory is available for one. */
 export function elementWindow(limits: ElementLimits): ElementWindow | null {
   if (last?.limits.bytes === limits.bytes && last.limits.depth === limits.depth) return last;
   try {
@@ -263,7 +262,7 @@ function elementsFunction(limits: ElementLimits): WasmFunction {
   return f.end();
 }
 
-/** Declines what does not stand behind one comma, and white space: from the end of the element before, if there is one, to k. */
+/** Declines anything that does not follow one comma and white space: from the end of the previous element, if any, to k. */
 function betweenElements({ f, k, q, end, c, commas }: Elements, decline: () => void): void {
   f.get(k, f.params.from).op('i32.ne');
   f.when(() => {

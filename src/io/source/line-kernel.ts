@@ -21,7 +21,7 @@ export class LineKernel {
   readonly #run: (from: number, to: number, at: number, longest: number) => void;
   readonly #results: Int32Array;
 
-  /** `scratch`: LINE_SCRATCH bytes of the memory that are nobody else's. `delimiter` null: quotes mean nothing. */
+  /** `scratch`: LINE_SCRATCH bytes of the memory for exclusive use. `delimiter` null: quotes have no meaning. */
   constructor(memory: WebAssembly.Memory, scratch: number, delimiter: number | null) {
     const module = new WebAssembly.Module(assemble('line-kernel', [linesFunction(delimiter)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -60,14 +60,15 @@ function linesFunction(delimiter: number | null): WasmFunction {
     return f.op('i8x16.bitmask');
   };
   /**
-   * suspect = quotes that are not plain. Those that open, close and double stand in turn; `region` are the bytes from one that
-   * opens to before the one that closes (a doubled one closes and opens), `inside` whether the last byte before is in one.
+   * suspect = quotes that are not plain. Opening, closing and doubled ones alternate; `region` are the bytes from an
+   * opening one to before the closing one (a doubled one closes and opens), `inside` whether the last byte before is in
+   * one.
    */
   const judgeQuotes = (delimiter: number): void => {
     f.get(quotes).set(region);
     for (const n of [1, 2, 4, 8]) f.get(region, region).i32(n).op('i32.shl', 'i32.xor').set(region);
     f.get(region).i32(0).get(inside).op('i32.sub', 'i32.xor').i32(0xffff).op('i32.and').set(region);
-    // One that opens stands at the beginning of the line, or behind a delimiter or the quote that it doubles.
+    // An opening quote is at the beginning of the line, or after a delimiter or the quote that it doubles.
     f.get(p).i32(1).op('i32.sub').memory('v128.load').set(others);
     f.get(quotes, region).op('i32.and');
     any(delimiter, LF, QUOTE).get(p, from).op('i32.eq', 'i32.or').i32(-1).op('i32.xor', 'i32.and');

@@ -17,7 +17,7 @@ export interface RecordMark {
 interface MarkedFile {
   bytes: number;
   rows: number;
-  /** The first record that is no header. */
+  /** The first record after the header. */
   first: RecordMark;
   /** One a target. */
   marks: RecordMark[];
@@ -37,13 +37,15 @@ interface MarkOptions {
   blockBytes: number;
 }
 
-/** Opens what is looked at: all of it, or ranges of it. */
+/** Opens the input: all of it, or ranges of it. */
 export type OpenRanges = (ranges?: readonly ByteRange[]) => Promise<ByteSource>;
 
 /**
- * Reads a file that is not packed to its end. A mark is where the block begins in which its target lies, or the next one; the first record at
- * or behind the target only where several targets lie in one block, or in the last. One at the first record stands at the beginning of the file.
- * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed | foreign_content
+ * Reads an uncompressed file to its end. A mark is the start of the block that contains its target, or of the next one;
+ * the first record at or after the target only if several targets are in one block, or in the last. A mark at the first
+ * record is the beginning of the file.
+ * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed
+ * | foreign_content
  */
 export async function findMarks(open: OpenRanges, options: MarkOptions): Promise<MarkedFile> {
   const source = await open();
@@ -72,7 +74,7 @@ async function marksOf(
   let [rows, begin] = [0, 0];
   for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
     first ??= markAt(block, 0);
-    // Not where blank lines or the rest of a line that was too long come first: whoever begins behind them has other blocks.
+    // Not before blank lines or the rest of an oversized line: a reader that starts after them has other blocks.
     let whole = rows > 0 && begin === beginOf(block, 0);
     const inside = targets.filter((target, i) => i >= marks.length && target < block.inputEnd).length;
     // The next block is as near, and its beginning may be one that serves.

@@ -55,7 +55,7 @@ export class RecordList {
 /** Memory that a scanner may look at in place. */
 export interface SlabMemory {
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes at its beginning that nobody else uses. */
+  /** Bytes at its beginning for exclusive use. */
   readonly scratch: number;
 }
 
@@ -70,7 +70,7 @@ export interface RecordScanner {
    * lies elsewhere.
    */
   scan(slab: Buffer, to: number, final: boolean, records: RecordList, place?: number): void;
-  /** Tells the scanner in what memory most slabs will lie. */
+  /** Informs the scanner of the memory that will contain most slabs. */
   attach?(slabs: SlabMemory): void;
   /** The bytes from `keepFrom` on now begin at 0 of another slab. */
   rebase(): void;

@@ -59,7 +59,7 @@ class TableBlocks {
   readonly #options: TableOptions;
   readonly #held: TableRows[] = [];
   #bytes = 0;
-  /** Most bytes of their text: words that many rows refer to make it longer than what is held. */
+  /** Most bytes of their text: words referenced by many rows make it longer than its storage. */
   #textBytes = 0;
   #seq = 0;
   /** Rows of the blocks before. */

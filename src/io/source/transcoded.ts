@@ -9,7 +9,7 @@ type Foreign = Exclude<EncodingName, 'utf-8'>;
 
 /** A byte that no text in UTF-8 has: the record with it is rejected, and no other. */
 const NO_TEXT = 0xff;
-/** Bytes at the beginning that tell what an input is. */
+/** Bytes at the beginning that identify an input. */
 const HEAD_BYTES = 64;
 
 /** Characters of windows-1252 from 0x80 to 0x9f; 0: none. Source: the table of Microsoft, without what browsers add to it. */
@@ -35,7 +35,7 @@ function tableOf(encoding: 'latin1' | 'windows-1252'): { bytes: Uint8Array; leng
 interface Transcoder {
   /** The characters that are whole with this chunk; valid until the next call. */
   next(chunk: Uint8Array): Uint8Array;
-  /** What is left when no byte follows. @throws SluiceError truncated_input */
+  /** The rest when no byte follows. @throws SluiceError truncated_input */
   end(): Uint8Array;
 }
 
@@ -73,7 +73,7 @@ class SingleBytes implements Transcoder {
   }
 }
 
-/** Two bytes a unit; half of a pair alone is no text. */
+/** Two bytes per unit; half of a pair alone is not text. */
 class DoubleBytes implements Transcoder {
   readonly #low: 0 | 1;
   #out = Buffer.alloc(0);

@@ -1,4 +1,5 @@
-// Many categories of a column stand in a CSV beside model.yaml, as `codes_file` or `values_file`: a line each, quickly read, easily compared.
+// Many categories of a column are in a CSV next to model.yaml, as `codes_file` or `values_file`: one line each, fast to
+// read, easy to compare.
 import { setImmediate as turn } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
@@ -20,7 +21,7 @@ type Files = Pick<ColumnSpec, 'codes_file' | 'values_file'>;
 export const categoryFilesOf = (spec: Files): string[] =>
   [spec.codes_file, spec.values_file].filter((name) => name !== undefined);
 
-/** The manifest as model.yaml has it, and the files for what does not stand there: path inside the package → content. */
+/** The manifest in the form of model.yaml, and the files with the rest: path inside the package → content. */
 export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; files: ReadonlyMap<string, string> } {
   const files = new Map<string, string>();
   const columns = manifest.columns.map((spec): ColumnSpec => {
@@ -35,7 +36,7 @@ export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; fil
   return { manifest: { ...manifest, columns }, files };
 }
 
-/** `categories/employer.csv`: what no file system minds, and nobody else has. */
+/** `categories/employer.csv`: valid in every file system, and unique. */
 function freeName(column: string, taken: ReadonlyMap<string, string>): string {
   const plain = column.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 100);
   const names = (n: number) => `${FOLDER}/${plain}${n === 1 ? '' : `-${n}`}.csv`;
@@ -122,7 +123,7 @@ export async function readCategoryFiles(
   return { ...manifest, columns };
 }
 
-/** The manifest without what stands in files of its own, as model.yaml has it. */
+/** The manifest without the content of separate files, as in model.yaml. */
 export const withoutCategories = (manifest: Manifest): Manifest => ({
   ...manifest,
   columns: manifest.columns.map((spec) => {

@@ -42,7 +42,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   return { folder: path.resolve(folder), manifest, ref, sha256, files, locked: lock !== undefined };
 }
 
-/** Codes and values exclude each other, wherever they stand. */
+/** Codes and values exclude each other, in either place. */
 const saidTwice = (c: ColumnSpec): boolean =>
   [c.codes, c.values, c.codes_file, c.values_file].filter((said) => said !== undefined).length > 1;
 

@@ -23,7 +23,7 @@ export interface ModelPackage {
   ref: string;
   /** The package hash: what the version is. */
   sha256: string;
-  /** What was in the folder when it was loaded, sorted by name: nothing else is ever read from it. */
+  /** The files of the folder when it was loaded, sorted by name: nothing else is ever read from it. */
   files: readonly PackageFile[];
   /** Whether `package.lock` was there, and right. */
   locked: boolean;
@@ -32,8 +32,8 @@ export interface ModelPackage {
 }
 
 /**
- * The bytes of a file of a package, if they are still those that were there when it was loaded: what is checked is what is used.
- * @throws SluiceError model_hash_mismatch | model_invalid: it lies outside, is not there or cannot be read
+ * The bytes of a package file, if unchanged since it was loaded: the checked bytes are the used ones.
+ * @throws SluiceError model_hash_mismatch | model_invalid: it is outside the package, missing or unreadable
  */
 export async function readPackageFile(
   model: Omit<ModelPackage, 'manifest'>,
@@ -92,8 +92,8 @@ export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<Ar
 }
 
 /**
- * The hash that the ONNX file of a package had when it was loaded, which has to be the one that `model.yaml` names.
- * @throws SluiceError model_hash_mismatch | model_invalid: it is not there
+ * The hash of the package's ONNX file when it was loaded, which must be the one in `model.yaml`.
+ * @throws SluiceError model_hash_mismatch | model_invalid: it is missing
  */
 export function modelHash(model: ModelPackage): string {
   const { file, sha256 } = model.manifest.onnx;

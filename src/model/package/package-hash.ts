@@ -53,7 +53,7 @@ export function assertWithinLimits(
     check(name, MOST_TABLE_BYTES);
 }
 
-/** The list of the files of a package, and its signature: they say what the package is, and are no part of it. */
+/** The list of a package's files, and its signature: they describe the package and are not part of it. */
 export const LOCK = 'package.lock';
 export const SIGNATURE = 'model.sig';
 
@@ -72,8 +72,8 @@ export const hashedFiles = <F extends Named>(files: readonly F[]): F[] =>
   files.filter((f) => f.name !== LOCK && f.name !== SIGNATURE);
 
 /**
- * The hash of a package: SHA-256 over the lines `<sha256> <name>\n`, sorted by their bytes. Remote registries keep it beside what they
- * store, so it can never be made in another way.
+ * The hash of a package: SHA-256 over the lines `<sha256> <name>\n`, sorted by their bytes. Remote registries store it,
+ * so its definition can never change.
  */
 export const packageHash = (files: readonly Named[]): string => hashOf(hashedFiles(files));
 
@@ -87,7 +87,7 @@ const PIECE_BYTES = 256 * 1024;
 /** A file whose hash may still be under way. */
 interface Hashing {
   name: string;
-  /** null: nobody asked for them. */
+  /** null: not requested. */
   bytes: Buffer<ArrayBuffer> | null;
   file: Promise<PackageFile>;
 }
@@ -189,7 +189,7 @@ export async function beginHashing(
     (files) => ({ sha256: packageHash(files), files }),
     unreadable(folder),
   );
-  // Whoever asks for it hears of a failure.
+  // Callers that request it get a failure.
   hashed.catch(() => {});
   return { kept: new Map(kept), hashed };
 }
@@ -203,7 +203,7 @@ const unreadable = (folder: string) => (cause: unknown) => {
 export const hashFolder = async (folder: string): Promise<HashedPackage> => (await beginHashing(folder, [])).hashed;
 
 /**
- * Refuses what is served and yet not covered by the hash. What is not there is refused by whoever needs it.
+ * Rejects files that are served but not covered by the hash. Missing files are rejected by their readers.
  * @throws SluiceError model_invalid
  */
 export function assertCovered(model: Pick<ModelPackage, 'manifest' | 'ref'>): void {

@@ -1,4 +1,5 @@
-// package.lock: every file of a package with its SHA-256, as `sha256sum -c package.lock` reads it. What is not as it says is not loaded.
+// package.lock: every file of a package with its SHA-256, in the format of `sha256sum -c package.lock`. Packages that
+// differ are not loaded.
 import { randomUUID } from 'node:crypto';
 import { open, rename } from 'node:fs/promises';
 import path from 'node:path';

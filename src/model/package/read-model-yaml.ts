@@ -26,7 +26,7 @@ export async function readModelYaml(file: string, text: string): Promise<Validat
   return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });
 }
 
-/** The validator costs 30 MB and 100 ms: it is loaded only to explain what is invalid. */
+/** The validator costs 30 MB and 100 ms: it is loaded only to explain invalid files. */
 export async function readModelYamlHere({ file, text }: ModelYamlText): Promise<Validated<Manifest>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) return read;

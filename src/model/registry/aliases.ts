@@ -19,7 +19,7 @@ export interface PlannedMove {
   by: string | Mover;
 }
 
-/** What a move that was not made through Sluice is told as. */
+/** The description of a move that was not made through Sluice. */
 type Unseen = 'edited by hand' | 'moved in MLflow';
 
 /** The entries a move adds behind `history`: the move, and before it whatever happened unseen since the last one. */
@@ -31,7 +31,7 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   const entries: AliasMove[] = [];
   const append = (move: AliasMove, signer?: KeyObject): void => {
     const before = entries.at(-1) ?? history.at(-1);
-    // Nothing keeps two from moving an alias in MLflow at once: there is no chain there.
+    // MLflow does not prevent two simultaneous moves of an alias: it has no chain.
     const isLoose = unseen === 'moved in MLflow';
     entries.push(isLoose ? signed(move, textOf, signer) : chained(move, before, textOf, signer));
   };
@@ -48,8 +48,8 @@ export function journalEntry(json: string): AliasMove {
 }
 
 /**
- * Checks that each entry stands behind the one it was written behind, and with keys, that one of them signed every move of an alias that was made
- * through Sluice. Entries of releases without a chain stand before it.
+ * Checks that each entry follows the one it was written after, and with keys, that one of them signed every move of an
+ * alias made through Sluice. Entries of releases without a chain precede it.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export const checkJournal = (
@@ -74,7 +74,7 @@ export async function readAliases(file: string, text: string): Promise<Record<st
   return aliases;
 }
 
-/** Where the faults are. `aliases`: those that name no version; null: there is no map. */
+/** The place of the faults. `aliases`: those without a version; null: there is no map. */
 async function faultsOf(file: string, text: string, aliases: readonly string[] | null): Promise<YamlProblem[]> {
   const { readYaml } = await import('../../config/yaml.ts');
   const read = readYaml(file, text);

@@ -13,7 +13,7 @@ interface PackageCacheOptions {
   folder: string;
   /** Bytes kept; packages this process uses stay even beyond. */
   maxBytes: number;
-  /** Logs what was discarded as damaged. */
+  /** Logs the files discarded as damaged. */
   log?: Log;
 }
 

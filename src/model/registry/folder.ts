@@ -1,4 +1,5 @@
-// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals beside.
+// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals next to
+// it.
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -61,7 +62,7 @@ export class FolderRegistry implements Registry {
     for (const folder of this.#folders) {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
-        // One that is written wrong, or that is somebody else's (lost+found), hides no other; one that cannot be read now is there.
+        // An invalid or foreign folder (lost+found) hides no other; an unreadable one counts as present.
         const entry = await this.#entry(folder, id).catch((error: SluiceError) => {
           const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
           if (error.code === 'registry_unavailable' && !denied) throw error;
@@ -103,7 +104,7 @@ export class FolderRegistry implements Registry {
       const planned = { alias, from, to, package_sha256: model?.sha256 ?? null, by };
       // Edits by hand in between are part of the history, too.
       const moves = entriesFor(await this.history(id), planned, 'edited by hand');
-      // Only here: whoever reads needs no YAML library.
+      // Only here: readers need no YAML library.
       const { formatYaml } = await import('../../config/yaml.ts');
       await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
       await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
@@ -145,7 +146,7 @@ export class FolderRegistry implements Registry {
           await assertFree(own, `${id}:${version}`);
         }
       }
-      // What is damaged can be retired and removed.
+      // Damaged versions can be retired and removed.
       const loading = this.#load(path.join(own, version));
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
@@ -254,7 +255,7 @@ const writeStates = (folder: string, id: string, history: readonly StateEntry[])
 async function appendState(folder: string, id: string, planned: PlannedState): Promise<StateEntry> {
   const history = await readJournal(folder, id);
   const last = history.findLast((e) => e.version === planned.version);
-  // A removal that was broken off goes on.
+  // Continues an interrupted removal.
   if (planned.to === 'removed' && last?.to === 'removed') return last;
   const entry = stateEntryFor(history, { ...planned, package_sha256: planned.package_sha256 ?? last?.package_sha256 ?? null }); // biome-ignore format: one line
   await writeStates(folder, id, [...history, entry]);
@@ -298,8 +299,9 @@ async function subfolders(folder: string): Promise<string[]> {
 }
 
 /**
- * What is read, or `otherwise` where nothing is there. A disk that fails, or too many open files, say nothing about what is there: without its
- * aliases a model would be answered for by another version. @throws SluiceError registry_unavailable
+ * The content, or `otherwise` if the file does not exist. A failing disk, or too many open files, say nothing about its
+ * existence: without its aliases, another version would be served.
+ * @throws SluiceError registry_unavailable
  */
 async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T | U> {
   try {
@@ -316,7 +318,7 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} already exists`);
 
-/** Beside the versions of a model: what is written of it is written by one at a time. */
+/** Next to the versions of a model: only one process at a time writes there. */
 const LOCK = '.lock.sqlite';
 /** Longer than many changes one after the other take, each of which reads a package. */
 const LOCK_WAIT_MS = 120_000;

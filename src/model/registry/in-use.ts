@@ -1,4 +1,4 @@
-// Word that a process leaves in a registry folder while it has a version loaded, so that nobody removes what runs.
+// Markers of a process in a registry folder while it has a version loaded, so that running versions are not removed.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -7,9 +7,9 @@ import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
-/** In the folder of a model; what begins with a dot is no version. */
+/** In the folder of a model; names with a leading dot are not versions. */
 const IN_USE = '.in-use';
-/** What is over sooner leaves no word. */
+/** Shorter use leaves no marker. */
 const LASTS_MS = 1000;
 const BEAT_MS = 30_000;
 /** Who was silent for longer has died. */
@@ -28,8 +28,8 @@ interface Holder {
 export const inUseFolder = (modelFolder: string): string => path.join(modelFolder, IN_USE);
 
 /**
- * Says that this process holds a version until what is returned is called. Nothing depends on it: where the folder cannot be written, no
- * word is left.
+ * Marks that this process uses a version until the returned function is called. Optional: without write access to the
+ * folder there is no marker.
  */
 export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_MS): () => Promise<void> {
   if (heldIn === undefined) return async () => {};
@@ -43,7 +43,7 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
       await mkdir(heldIn).catch(unlessThere);
       await writeFile(file, `${JSON.stringify(holder)}\n`);
     };
-    // Whoever was the last may be taking the folder away.
+    // The last process may be removing the folder.
     await put().catch(put).catch(put);
     beat = startInterval(() => inBackground('holding a model', () => utimes(file, new Date(epochMs()), new Date(epochMs())).catch(() => {})), BEAT_MS); // biome-ignore format: one line
     beat.unref();

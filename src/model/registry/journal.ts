@@ -65,9 +65,8 @@ export function isSignedBy<E extends JournalEntry>(entry: E, keys: readonly KeyO
 }
 
 /**
- * Checks that each entry stands behind the one it was written behind, and with keys, that one of them signed every entry that
- * is signed or that `asked` says so of.
- * Entries of releases without a chain stand before it.
+ * Checks that each entry follows the one it was written after, and with keys, that one of them signed every entry that
+ * is signed or selected by `asked`. Entries of releases without a chain precede it.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export function checkChain<E extends JournalEntry>(

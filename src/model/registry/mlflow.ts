@@ -35,7 +35,7 @@ const STALE_UPLOAD_MS = 3600_000;
 const FILES_MAX = 1000;
 
 interface MlflowStoreOptions extends MlflowClientOptions {
-  /** Name of the experiment whose runs hold what is added. */
+  /** Name of the experiment whose runs contain added packages. */
   experiment: string;
 }
 

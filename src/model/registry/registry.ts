@@ -53,7 +53,7 @@ export function byVersion(a: string, b: string): number {
 /** One move of an alias. */
 export interface AliasMove extends JournalEntry {
   alias: string;
-  /** null: the alias was not there. */
+  /** null: the alias did not exist. */
   from: string | null;
   /** null: the alias was removed. */
   to: string | null;
@@ -81,7 +81,7 @@ export interface Registry {
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
   add(id: string, version: string, folder: string, by?: string | Mover): Promise<string>;
-  /** What became of the versions of a model, oldest first; empty where there is no such model. */
+  /** The states of a model's versions, oldest first; empty if the model does not exist. */
   states(id: string): Promise<StateEntry[]>;
   /**
    * Approves, retires or removes a version. `force`: also while something means or holds it.
@@ -95,8 +95,8 @@ export const nextVersion = (versions: readonly string[]): number =>
   Math.max(0, ...versions.map(Number).filter((n) => Number.isInteger(n) && n > 0)) + 1;
 
 /**
- * The version a reference resolves to.
- * @throws SluiceError model_not_found | model_retired: an alias means it, or there is no other | approval_missing
+ * The version that a reference resolves to.
+ * @throws SluiceError model_not_found | model_retired: an alias points to it, or it is the only one | approval_missing
  */
 export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   if (ref.version !== undefined) {

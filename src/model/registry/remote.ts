@@ -239,7 +239,7 @@ export class RemoteRegistry implements Registry {
       pickVersion({ ...entry, approved: null }, { id, version });
       if (to !== 'approved' && !force) assertUnmeant(entry, version);
       const loading = this.#package(entry, version);
-      // What is damaged can be retired and removed.
+      // Damaged versions can be retired and removed.
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
       package_sha256 = model?.sha256 ?? null;
@@ -348,7 +348,7 @@ export class RemoteRegistry implements Registry {
     return model;
   }
 
-  /** What was resolved without asking for approvals is no resolution where they are asked for. */
+  /** A version resolved without required approvals is not valid where they are required. */
   #keptAs(reference: string): string {
     return this.#options.approvals ? `${reference} approved` : reference;
   }

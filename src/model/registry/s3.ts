@@ -95,7 +95,7 @@ export class S3Store implements Store {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const { journal, text, etag } = await this.#states(id);
       const last = journal.findLast((e) => e.version === planned.version);
-      // A removal that was broken off goes on.
+      // Continues an interrupted removal.
       const isLeft = planned.to === 'removed' && last?.to === 'removed';
       const package_sha256 = planned.package_sha256 ?? last?.package_sha256 ?? null;
       const entry = isLeft ? last : stateEntryFor(journal, { ...planned, package_sha256 });
@@ -246,7 +246,7 @@ export class S3Store implements Store {
     return found.journal;
   }
 
-  /** model.yaml goes first: what is left is no version. */
+  /** model.yaml is removed first: the rest is not a version. */
   async #discard(id: string, version: string): Promise<void> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     await this.#client.remove(`${prefix}${MANIFEST}`);

@@ -12,7 +12,7 @@ export type VersionState = RecordedState | 'champion';
 
 export interface StateEntry extends JournalEntry {
   version: string;
-  /** null: it was not there, or nobody wrote down that it was added. */
+  /** null: it did not exist, or its addition was not recorded. */
   from: RecordedState | null;
   to: RecordedState;
 }
@@ -34,14 +34,14 @@ const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: S
 const lastOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version);
 
-/** The entry in which a version was added, if somebody wrote it down. */
+/** The entry that records the addition of a version, if any. */
 const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version && e.to === 'proposed');
 
 /**
  * The next entry of a journal.
- * @throws SluiceError version_exists: the number was given before | model_retired: it is retired already | approval_refused: who approves
- *   is not told apart from who added it
+ * @throws SluiceError version_exists: the number was used before | model_retired: already retired | approval_refused:
+ * the approver cannot be distinguished from the person who added it
  */
 export function stateEntryFor(history: readonly StateEntry[], planned: PlannedState): StateEntry {
   const { version, to, package_sha256, by } = planned;
@@ -101,7 +101,7 @@ export const checkStates = (
 export const isStateSignedBy = (entry: StateEntry, keys: readonly KeyObject[]): boolean =>
   isSignedBy(entry, keys, textOf);
 
-/** What each version of a model is now; what was removed is among them. */
+/** The current state of each version of a model, including removed ones. */
 export function statesOf(
   { versions, aliases }: { versions: readonly string[]; aliases: Record<string, string> },
   history: readonly StateEntry[],
@@ -118,7 +118,7 @@ export function statesOf(
 }
 
 /**
- * Version → the hash of the package that was approved. What is retired afterwards stays approved, so that what it scored can be repeated.
+ * Version → the hash of the approved package. Retired versions stay approved, so that their runs can be repeated.
  * @throws SluiceError signature_invalid: the journal was changed
  */
 export function approvedIn(history: readonly StateEntry[], approvals: Approvals): Record<string, string> {

@@ -1,5 +1,5 @@
-// A registry of which only what is trusted comes through: packages with a lock, or signed with a key or certificate that is known; and
-// whose approvals count.
+// A registry that returns only trusted packages: with a lock, or signed with a known key or certificate; and with valid
+// approvals.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';

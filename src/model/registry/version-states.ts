@@ -6,7 +6,7 @@ import type { Mover } from './journal.ts';
 import { type ModelEntry, pickVersion, type ResolvableEntry } from './registry.ts';
 import { type Approvals, approvedIn, type StateEntry, statesOf } from './state-journal.ts';
 
-/** What is there, before the journal is asked; with the journal. */
+/** The versions before the journal is applied; with the journal. */
 export interface FoundEntry extends Pick<ModelEntry, 'id' | 'versions' | 'aliases'> {
   journal: readonly StateEntry[];
 }
@@ -15,7 +15,7 @@ export interface FoundEntry extends Pick<ModelEntry, 'id' | 'versions' | 'aliase
 export function withStandings(found: FoundEntry | null, approvals: Approvals | null): ResolvableEntry | null {
   if (found === null) return null;
   const { id, aliases, journal } = found;
-  // Files may be left of what was removed.
+  // Files of removed versions may remain.
   const isRemoved = (version: string) => journal.findLast((e) => e.version === version)?.to === 'removed';
   const versions = found.versions.filter((v) => !isRemoved(v));
   if (versions.length === 0) return null;

@@ -132,7 +132,7 @@ export interface ModelSigner {
   certificates: readonly X509Certificate[];
 }
 
-/** What is trusted: a public key, or the roots of certificates, and of these only some signers if `signers` names them. */
+/** The trusted signers: a public key, or certificate roots, and of these only the names in `signers`, if set. */
 export type ModelTrust =
   | { kind: 'key'; key: KeyObject }
   | { kind: 'certificates'; certificates: readonly X509Certificate[]; signers: readonly string[] | null };
@@ -147,8 +147,8 @@ const hintOf = (key: KeyObject): string =>
     .digest('hex');
 
 /**
- * A private key in PEM, and certificates in PEM if it is one's own that shall be told.
- * @throws SluiceError usage: no key on P-256, P-384 or P-521, or a certificate of another key
+ * A private key in PEM, and certificates in PEM if its own is to be included.
+ * @throws SluiceError usage: not a key on P-256, P-384 or P-521, or a certificate of another key
  */
 export function signerOf(pem: string, file: string, certificates: { pem: string; file: string } | null): ModelSigner {
   let key: KeyObject;
@@ -169,7 +169,8 @@ export function signerOf(pem: string, file: string, certificates: { pem: string;
 }
 
 /**
- * Reads what is trusted from a PEM file. `signers`: names of the certificates that may sign; null: every one that leads to a root.
+ * Reads trusted keys or certificates from a PEM file. `signers`: certificate names that may sign; null: every one
+ * issued by a root.
  * @throws SluiceError usage
  */
 export function trustOf(pem: string, file: string, signers: readonly string[] | null = null): ModelTrust {
@@ -239,10 +240,7 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
   return { key: signer!.publicKey, by };
 }
 
-/**
- * Checks a bundle, whoever wrote it, against a package and what is trusted; tells who signed.
- * @throws SluiceError signature_invalid
- */
+/** Checks a bundle of any origin against a package and the trusted keys; returns the signers. @throws SluiceError signature_invalid */
 export function verifyModel(
   model: Pick<ModelPackage, 'ref' | 'files'>,
   text: string,

@@ -95,7 +95,7 @@ export async function changedTextRows(options: RescoreOptions, rows: RowRange, a
     chunks.push(Buffer.from(bytes));
   });
   const { format } = options.output;
-  // The tail of JSON is written behind the last block: it is no part of this one.
+  // The tail of JSON is written after the last block: it is not part of this one.
   const written = pieces(Buffer.concat(chunks), format);
   const records = recordStarts(written, format);
   const isHeaded = first === 1 && (format === 'csv' || format === 'tsv');

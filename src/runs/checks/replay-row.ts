@@ -39,7 +39,7 @@ export interface Replayed {
 
 type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
 
-/** @throws SluiceError verification_failed: another package; usage: a JSON array, whose predictions are no lines; input_not_found */
+/** @throws SluiceError verification_failed: another package; usage: a JSON array, whose predictions are not lines; input_not_found */
 export async function replayRow({ output, predicate, model, row, input }: ReplayOptions): Promise<Replayed> {
   if (model.sha256 !== predicate.model.package_sha256) {
     const named = `the manifest names the package ${predicate.model.package_sha256}`;
@@ -114,7 +114,7 @@ async function scoredIntoColumns(
   }
 }
 
-/** The last line of a text that has only the header besides, without the number of the row. */
+/** The last line of a text that otherwise has only the header, without the number of the row. */
 function withoutRow(
   text: Buffer,
   { options }: Predicate,

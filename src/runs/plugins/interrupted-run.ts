@@ -74,8 +74,9 @@ export interface Found {
 }
 
 /**
- * The run to go on with, which is this process's own then; null: this one begins from the start.
- * @throws SluiceError checkpoint_mismatch: there is one, of another input, package, option or version; output_unwritable
+ * The run to resume, which then belongs to this process; null: this one starts from the beginning.
+ * @throws SluiceError checkpoint_mismatch: there is one, of another input, package, option or version;
+ * output_unwritable
  */
 export async function findInterrupted(search: Search): Promise<Found | null> {
   const { set, output, list, identity, resume, log } = search;
@@ -124,7 +125,7 @@ async function adopt(
   return null;
 }
 
-/** null: it is no journal, or a power cut came before its first checkpoint. */
+/** null: not a journal, or a power failure came before its first checkpoint. */
 async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;

@@ -179,7 +179,7 @@ export function judgeMerged(
   return gateSummary(limits, findings.inputs);
 }
 
-/** `model`: as `packageOfParts`; without it there is no drift: another baseline would be another one. */
+/** `model`: as `packageOfParts`; without it there is no drift, because another baseline would give other numbers. */
 export function mergedSummary(
   plan: ShardPlan,
   parts: readonly FoundPart[],

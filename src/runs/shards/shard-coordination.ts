@@ -1,9 +1,8 @@
-// What the processes of one run in shards have in common: a folder, or a prefix of objects, with what the first of them decided, its
-// plan, the parts, and who joins them. Nothing in it is ever changed, so that no clock and no lock is needed:
+// The shared state of the processes of a sharded run: a folder, or a prefix of objects, with the decisions of the first process, its plan, the parts, and the process that merges them. Nothing in it is ever changed, so that no clock and no lock is needed:
 //  1. Shard 0 writes plan.json, then run.json, which names the plan, the inputs as they are now and the version of the model.
-//  2. Each shard waits for run.json and leaves its part, with its description, together. One that is there is not scored again.
-//  3. Whoever finds all parts writes its number into merge.json, unless another did: that one joins them, after a restart, too.
-//  4. merged.json says that the outputs are there.
+//  2. Each shard waits for run.json and leaves its part, with its description, together. An existing part is not scored again.
+//  3. The process that finds all parts writes its number into merge.json, unless another did: that one merges them, also after a restart.
+//  4. merged.json marks the outputs as complete.
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';

@@ -91,7 +91,10 @@ const digestOf = ({
     .update(JSON.stringify([kind, format, shards, record_bytes, block_bytes, files, pieces]))
     .digest('hex');
 
-/** A file or an object. @throws SluiceError input_not_found | storage_unavailable | plan_invalid: it is no plan, of another format, or was changed */
+/**
+ * A file or an object.
+ * @throws SluiceError input_not_found | storage_unavailable | plan_invalid: not a plan, of another format, or changed
+ */
 export async function readPlan(file: string): Promise<ShardPlan> {
   const text = await namedText(file);
   let plan: ShardPlan;

@@ -122,7 +122,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
   return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
 }
 
-/** Waiting records have a metric of their own, because they are no lag to act on. */
+/** Waiting records have their own metric, because they are not lag to act on. */
 function observerOfRetries(context: RunContext, topic: string): ReturnType<typeof observerOf> {
   const { metrics, name } = context;
   const waiting = new Map<number, number>();

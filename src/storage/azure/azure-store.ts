@@ -148,7 +148,7 @@ class AzureStore implements ObjectStore {
     this.#expect(await this.#http.text({ method: 'PUT', url: this.#url(key, { comp: 'blocklist' }), headers, body }), [201]); // biome-ignore format: one line
   }
 
-  /** There is no call for it. */
+  /** The API has no call for it. */
   async abortParts(): Promise<void> {}
 
   async remove(key: string): Promise<void> {

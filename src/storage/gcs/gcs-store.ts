@@ -19,9 +19,9 @@ const CHUNK_BYTES = 256 * 1024;
 const INCOMPLETE = 308;
 
 /**
- * Credentials are the Application Default Credentials of Google: $GOOGLE_APPLICATION_CREDENTIALS, workload identity federation, the metadata
- * server. With $STORAGE_EMULATOR_HOST no credentials are used.
- * @throws SluiceError usage: the endpoint is no address
+ * Credentials are the Application Default Credentials of Google: $GOOGLE_APPLICATION_CREDENTIALS, workload identity
+ * federation, the metadata server. With $STORAGE_EMULATOR_HOST no credentials are used.
+ * @throws SluiceError usage: the endpoint is not an address
  */
 export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<GcsStore> {
   const { STORAGE_EMULATOR_HOST: emulator } = env;
@@ -43,7 +43,7 @@ export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<G
 interface Upload {
   /** Bytes that the service has confirmed. */
   sent: number;
-  /** Bytes of the last part that are no whole chunk. */
+  /** Bytes of the last part that do not fill a chunk. */
   rest: Buffer;
   /** Parts are sent one after the other. */
   turn: Promise<void>;

@@ -75,13 +75,13 @@ export class S3Client implements ObjectStore {
     return { objects, folders };
   }
 
-  /** null: there is no such object. */
+  /** null: the object does not exist. */
   async get(key: string): Promise<{ text: string; etag: string } | null> {
     const reply = this.#expect(await this.#text({ method: 'GET', url: this.#url(key) }), [200, 404]);
     return reply.status === 404 ? null : { text: reply.text, etag: reply.headers.etag ?? '' };
   }
 
-  /** Into a new file. null: there is no such object. */
+  /** Into a new file. null: the object does not exist. */
   async download(key: string, file: string): Promise<Download | null> {
     const reply = this.#expect(
       await this.#unexpired(() => this.#http.download({ method: 'GET', url: this.#url(key) }, file)),
@@ -111,7 +111,7 @@ export class S3Client implements ObjectStore {
     return reply.sent > 1 ? 'unsure' : 'refused';
   }
 
-  /** Size and version; null: there is no such object. */
+  /** Size and version; null: the object does not exist. */
   async head(key: string): Promise<{ bytes: number; version: string } | null> {
     const reply = this.#expect(await this.#text({ method: 'HEAD', url: this.#url(key) }), [200, 404]);
     if (reply.status === 404) return null;

@@ -48,7 +48,7 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
   return async (renew) => (await inFile()) ?? lent(renew);
 }
 
-/** The current keys of a profile: the file is read again when it changes, as keys are rotated. null: there is no such profile. */
+/** The current keys of a profile: the file is read again when it changes, as keys are rotated. null: the profile does not exist. */
 function profileKeys(file: string, name: string, code: OutageCode): () => Promise<S3Credentials | null> {
   let stamp = '';
   let known: S3Credentials | null = null;
@@ -66,7 +66,7 @@ function profileKeys(file: string, name: string, code: OutageCode): () => Promis
   };
 }
 
-/** null: there is no such section. */
+/** null: the section does not exist. */
 function readSection(text: string, name: string): Env | null {
   let values: Env | null = null;
   let inside = false;

@@ -4,7 +4,7 @@ import { STORE_CALLS } from '../object-store.ts';
 import { S3Client } from './s3-client.ts';
 import { s3Credentials } from './s3-credentials.ts';
 
-/** @throws SluiceError usage: the endpoint is no address */
+/** @throws SluiceError usage: the endpoint is not an address */
 export function openS3(bucket: string, env: NodeJS.ProcessEnv): S3Client {
   const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
   const configured = env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
