@@ -68,7 +68,13 @@ if (asked.length === 0) {
 prepare(program, program.name());
 // commander prints the whole help for an unknown command.
 if (first === 'help' && second !== '' && asked.length === 0) {
-  const names = COMMANDS.flatMap(([words]) => words);
+  const { helpOnTopic, TOPICS } = await import('./doors/commands/help-topic.ts');
+  const text = helpOnTopic(second);
+  if (text !== null) {
+    process.stdout.write(text);
+    process.exit(EXIT.done);
+  }
+  const names = [...COMMANDS.flatMap(([words]) => words), ...TOPICS];
   process.stderr.write(
     `sluice: unknown command ${JSON.stringify(second.slice(0, 60))}${didYouMean(second, names)} [usage]\n`,
   );

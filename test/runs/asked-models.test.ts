@@ -129,7 +129,9 @@ checkTest('a limit that nothing fits is refused before a row is read, at every d
   const input = file('in.csv', applications(2, table));
   const refused = await sluiceHere(['score', input, ...args, '--max-evaluations', '28']);
   expect(refused.code).toBe(1);
-  expect(refused.stderr).toContain('an interpretation needs at least 29 evaluations per row [interpretation_over_budget]');
+  expect(refused.stderr).toContain(
+    'an interpretation needs at least 29 evaluations per row [interpretation_over_budget]',
+  );
   const without = await sluiceHere(['score', input, ...args.slice(0, 4), '-o', '-', '--max-evaluations', '29']);
   expect(without.stderr).toContain('need --interpretation');
 });

@@ -7,6 +7,7 @@ import {
   commandTable,
   type Flag,
 } from '../../src/doors/commands/flags/command-spec.ts';
+import { EXAMPLES } from '../../src/doors/commands/flags/help-groups.ts';
 
 /** The page as Markdown. */
 export function commandsPage(): string {
@@ -41,6 +42,8 @@ for each registry.
 function commandSection(words: string, spec: CommandSpec): string {
   const table = commandTable(spec);
   const parts = [`## ${words}`, `${sentence(table.description)}`, `\`\`\`sh\n${usage(words, table)}\n\`\`\``];
+  const examples = EXAMPLES[words];
+  if (examples) parts.push(`Examples:\n\n\`\`\`sh\n${examples.map((line) => `sluice ${line}`).join('\n')}\n\`\`\``);
   if (table.arguments.length > 0) {
     const rows = table.arguments.map((a) => `| \`${a.name.replace(/^[<[](.*)[>\]]$/, '$1')}\` | ${a.description} |`);
     parts.push(['| argument | |', '| --- | --- |', ...rows].join('\n'));

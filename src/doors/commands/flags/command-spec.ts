@@ -6,6 +6,7 @@ import { registryAddress } from '../../../config/options/scoring.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
+import { addExamples, headingOf } from './help-groups.ts';
 
 /** Completions of a shell for a value, in addition to the choices of its schema. */
 type Completion = 'file' | 'folder' | 'model';
@@ -181,8 +182,19 @@ export function addFlags(command: Command, spec: CommandSpec): Command {
     if (choices) argument.argParser(oneOf(name, choices));
     command.addArgument(argument);
   }
-  for (const flag of table.flags) command.addOption(optionOf(flag));
+  for (const flag of table.flags) {
+    const option = optionOf(flag);
+    const heading = headingOf(flag.name, table.flags.length);
+    command.addOption(heading === undefined ? option : option.helpGroup(heading));
+  }
+  addExamples(command, wordsOf(command));
   return command;
+}
+
+/** The words that call a command, without the name of the program. */
+function wordsOf(command: Command): string {
+  const { parent } = command;
+  return parent?.parent ? `${parent.name()} ${command.name()}` : command.name();
 }
 
 /** Flags that were given. */
