@@ -11,7 +11,7 @@ Generated from the schema in \`src/model/package/manifest.ts\` by \`npm run docs
 A registry is a folder: \`DIR/<id>/<version>/\` is one package, \`DIR/<id>/aliases.yaml\` maps aliases to versions
 (\`champion: 3\`). A reference is \`id\`, \`id:version\` or \`id@alias\`; bare \`id\` means alias \`champion\`, else the newest version.
 A package is \`model.yaml\` beside \`model.onnx\`, what else it names, and \`package.lock\`, the SHA-256 of each of its files: all are checked whenever it
-is loaded ([proof.md](proof.md#packagelock-a-package-is-what-was-registered)).
+is loaded ([proof.md](proof.md#packagelock)).
 
 ## Limits
 Sizes are checked before a file is read into memory, in every registry and at every command. A package that exceeds one is refused (\`model_invalid\`).

@@ -21,19 +21,24 @@ export async function metricsPage(): Promise<string> {
       .join(', ');
   const exported = { title: 'exported by', of: exporters };
   return `# Metrics
-Generated from \`src/monitor/metrics.ts\` by \`npm run docs\`. Labels are bounded: models by the registry, codes by the catalogue, routes
-by their patterns, columns by the models.
 
-Each process exports only the metrics it can have. *Exported by* names where a metric appears:
+After reading this page you can look up the meaning, type, labels and exporter of every metric.
+
+\`npm run docs\` generates it from \`src/monitor/metrics.ts\`. The number of label values is bounded: models by the registry,
+codes by the catalogue, routes by their patterns, columns by the models.
+
+Each process exports only its own kinds of metrics. *Exported by* lists where a metric appears:
 
 - \`serve\`: \`sluice serve\` (scope \`metrics\`).
 - batch run: \`sluice run --metrics-port\` over files or a table.
 - topic run: \`sluice run --metrics-port\` for a pipeline that reads a topic.
-- metrics file: the text that a run writes with \`--metrics-file\` or \`--push-gateway\` when it ends. Counters that stayed 0 are left out.
+- metrics file: the text that a run writes with \`--metrics-file\` or \`--push-gateway\` when it ends. Counters
+  that stayed 0 are omitted.
 
 ## /metrics
-Processes also export what prom-client measures of a process (\`process_*\`, \`nodejs_*\`: event-loop delay, heap, garbage collection, CPU,
-descriptors). A gauge has no series until it has a value.
+
+Processes also export the process metrics of prom-client (\`process_*\`, \`nodejs_*\`: event-loop delay, heap, garbage
+collection, CPU, descriptors). A gauge has no series until it has a value.
 
 ${await table(
   processes.flatMap(({ registry, file }) => [registry, file]),
@@ -41,7 +46,8 @@ ${await table(
 )}
 
 ## /metrics/columns
-Metrics by column; scrape them once a minute with a job of its own.
+
+Metrics by column. Scrape them once a minute with a separate job.
 
 ${await table(
   processes.map(({ columns }) => columns),
@@ -49,7 +55,8 @@ ${await table(
 )}
 
 ## sluice outcomes --metrics-file
-Written for a collector of text files, for each model and month. What cannot be computed (one class only) is absent.
+
+Written for a textfile collector, for each model and month. Figures that cannot be computed (one class only) are absent.
 
 ${await table([new OutcomeMetrics().registry])}
 `;

@@ -50,9 +50,8 @@ export function pipelineJsonSchema(): string {
 /** The page as Markdown. */
 export function pipelinePage(): string {
   return `# Pipelines
-A pipeline is a YAML file: a source of applications, how they are scored, a sink for the predictions. The tables are generated from
-\`src/pipeline/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
-[pipeline.schema.json](pipeline.schema.json).
+
+After reading this page you can write, check, test and run a pipeline between topics, files, tables and uploads.
 
 \`\`\`yaml
 # yaml-language-server: $schema=pipeline.schema.json
@@ -64,46 +63,68 @@ dead_letter: { type: kafka, topic: loan-applications-rejected }
 \`\`\`
 
 \`\`\`sh
-npx sluice lint pipelines/*.yaml                            # faults as file:line:column, all at once; is the model there?
-npx sluice test pipelines/loan-applications.yaml            # loan-applications.test.yaml beside it: applications → predictions
+npx sluice lint pipelines/*.yaml                            # all errors as file:line:column; also checks that the model exists
+npx sluice test pipelines/loan-applications.yaml            # runs the cases of loan-applications.test.yaml
 npx sluice run pipelines/loan-applications.yaml --dry-run   # connects, describes the topics, scores ten records, commits nothing
 npx sluice run pipelines/loan-applications.yaml --metrics-port 9464
 npx sluice dlq replay pipelines/loan-applications.yaml --code unseen_category
 \`\`\`
 
-\`run\` ends with its source (files, standard input, \`until_caught_up\`) or on SIGTERM: what is in hand is finished within \`--stop-ms\`.
-A pipeline that waits for its model has nothing to finish and stops at once.
-More processes of the same pipeline share the partitions; growing means more of them, up to the number of partitions.
+A pipeline is a YAML file with a source of applications, settings for scoring, and a sink for the predictions. All keys
+are in the [reference](#reference), which \`npm run docs\` generates from \`src/pipeline/pipeline-schema.ts\`. For completion
+in editors use the JSON Schema [pipeline.schema.json](pipeline.schema.json).
+
+\`run\` ends at the end of its source (files, standard input, \`until_caught_up\`) or on SIGTERM. Work in progress is
+finished within \`--stop-ms\`. A pipeline that waits for its model stops at once. Several processes of the same pipeline
+share its partitions; to scale, start more of them, up to the number of partitions.
 
 ## Topic to topic
 
-Applications are JSON objects, one a record. A prediction is the JSON object of the answer with \`modelId\` and \`modelVersion\` in front and
-the columns outside the model echoed (\`passthrough\`, here all by default). It keeps key, headers (and with them the trace context)
-and order of its application, and its [partition](#partitions-and-growing-topics) and [timestamp](#timestamps-and-retention) as told below, and
-adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`, \`sluice-package-sha256\`,
-\`sluice-source-topic\`, \`sluice-source-partition\`, \`sluice-source-offset\`.
+Each record is a JSON object with one application. A prediction is the JSON object of a response, preceded by \`modelId\`
+and \`modelVersion\`, with the columns outside the model (\`passthrough\`, here all by default). It keeps the key, headers
+(including the trace context) and order of its application. For partition and timestamp see
+[below](#partitions-and-growing-topics). It adds the headers \`sluice-model-id\`, \`sluice-model-version\`,
+\`sluice-model-sha256\`, \`sluice-package-sha256\`, \`sluice-source-topic\`, \`sluice-source-partition\`,
+\`sluice-source-offset\`.
 
-Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
-\`isolation.level=read_committed\`. It holds under kill -9, SIGSTOP beyond the session time, rebalances and restarts of brokers;
-\`src/connectors/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A member has one transaction at a
-time, for all its partitions, of up to \`transaction_rows\` records. \`commit_interval_ms\` says how long after the beginning of one transaction the
-next one may begin, \`score.batch_wait_ms\` how long records may wait for others: with 20 and 20 an answer takes some 25 ms (\`npm run
-kafka:latency\`); 100 and 50 take less CPU. Who is killed without an \`instance_id\` may hold up readers for \`transaction_timeout_ms\`.
+The model is resolved for every micro-batch: a moved alias takes effect within a second, and each prediction contains
+its version. A model that was never loaded and cannot be loaded pauses the pipeline until it can
+(\`sluice_pipeline_model_unavailable\` 1). A loaded model stays in use if a newer version is damaged (\`sluice_model_stale\`
+1).
 
-\`SLUICE_KAFKA_CLIENT=kafkajs\` selects another Kafka client, which has no transactions ([why](decisions/0023-kafkajs-without-transactions.md)).
-Pipelines between topics and uploads into topics need \`delivery: at_least_once\` with it, else they end at the start (\`kafka_config\`); \`lint\`
-reports it. \`dlq replay\` and \`dlq drop\` need the default client. Members of both clients may be in one group, so a deployment rolls from one to the
-other and back.
+### Delivery
 
-An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
-\`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.
-After a fix, \`dlq replay\` puts them back, each once; \`dead_letter.retry\` has the pipeline try some of them again by itself ([dead letters](dead-letters.md)). \`fail\` ends the run,
-\`report\` writes the rejected application to the sink, in the place of its prediction.
+With \`delivery: exactly_once\`, predictions, dead letters and the offset are written in one transaction. Consumers must
+read with \`isolation.level=read_committed\`. This holds under kill -9, SIGSTOP beyond the session time, rebalances and
+restarts of brokers. The protocol is in \`src/connectors/kafka/partition-lease.ts\`; \`npm run chaos\`, \`chaos:silences\` and
+\`chaos:endings\` test it.
 
-### Rejected applications in the sink
+A member has one transaction at a time, for all its partitions, of up to \`transaction_rows\` records.
+\`commit_interval_ms\` is the minimum time between the starts of two transactions. \`score.batch_wait_ms\` is the maximum
+time that records wait for others. With 20 and 20, a prediction takes some 25 ms (\`npm run kafka:latency\`); 100 and 50
+take less CPU. A member killed without an \`instance_id\` can delay readers for \`transaction_timeout_ms\`.
 
-With \`on_invalid: report\` a rejected application can be found again from the sink alone. Its JSON has the model, the passthrough columns
-that could be read, and the error:
+\`SLUICE_KAFKA_CLIENT=kafkajs\` selects another Kafka client, which has no transactions
+([why](decisions/0023-kafkajs-without-transactions.md)). With it, pipelines between topics and uploads into topics need
+\`delivery: at_least_once\`; otherwise they end at the start (\`kafka_config\`), and \`lint\` reports it. \`dlq replay\` and
+\`dlq drop\` need the default client. Members of both clients can share a group, so a deployment can be rolled from one to
+the other and back.
+
+### Rejected applications
+
+\`on_invalid\` decides what happens to an application that cannot be scored:
+
+| \`on_invalid\` | behaviour |
+| --- | --- |
+| \`dead_letter\` | it is written to the dead letters once, with its original bytes, key and headers and \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so is a prediction that is too large for its topic |
+| \`report\` | it is written to the sink, in the place of its prediction |
+| \`fail\` | the run ends |
+
+After a fix, \`dlq replay\` replays dead letters, each once. \`dead_letter.retry\` retries some of them automatically ([dead
+letters](dead-letters.md)).
+
+With \`on_invalid: report\`, the sink alone identifies a rejected application. Its JSON has the model, the readable
+passthrough columns, and the error:
 
 \`\`\`json
 {"modelId":"credit-default","modelVersion":"1","application_id":"A-17","error":{"code":"bad_number","column":"amount","message":"not a number"}}
@@ -117,13 +138,9 @@ A record that is not a JSON object has no passthrough columns. Its position iden
 | files | the member \`record\` of every line, scored or rejected |
 | table | the columns \`topic\`, \`partition\`, \`offset\` |
 
-Avro and Protobuf carry the same fields; columns without a field of their own are in \`passthrough\`.
+Avro and Protobuf have the same fields; columns without their own field are in \`passthrough\`.
 
-The model is looked up for every micro-batch: a moved alias takes effect within a second, and each prediction names the version it is of.
-A model that cannot be loaded, and never was, pauses the pipeline (\`sluice_pipeline_model_unavailable\` 1) until it is there; one that was
-loaded goes on when a newer version is damaged (\`sluice_model_stale\` 1).
-
-## Logins, TLS and a schema registry
+## Authentication, TLS and schema registry
 
 \`\`\`yaml
 # secured.yaml: brokers with TLS and SCRAM, Avro values whose schemas are in a registry with a login of its own.
@@ -142,20 +159,21 @@ schema_registry:
   tls: { ca_file: /etc/registry/ca.pem }
 \`\`\`
 
-- **Secrets** are never in the file: \`{ env: NAME }\` names a variable of the process, \`{ file: PATH }\` a file whose last line end does not
-  count. Paths are those of the machine, relative ones as seen from the folder that \`sluice\` is started in.
-- **TLS**: \`tls: true\` trusts the authorities of Node; \`ca_file\` (PEM) trusts those in it instead. The certificate has to carry the address that
-  is connected to, which for brokers is the one they advertise; \`server_name\` says another name. Brokers or registries that want a certificate of
-  the client get \`certificate_file\` and \`key_file\`. A registry whose address begins with https needs \`tls\` only for what is said there.
-- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\` at Apicurio. It is not
-  needed for \`format: json\`.
-- **Avro**: each value begins with a zero byte and the four bytes of its schema's id. Fields of the record are the columns of the model by name; a
-  union with null stands for a missing value. Predictions get a schema of their own, registered at the start under \`loan-predictions-value\` unless
-  \`subject\` or \`register\` say otherwise.
-- **Topics** have to be there; Sluice creates none. With as many partitions in the topic of predictions as in that of applications a prediction
-  keeps its partition.
+- **Secrets** are never in the file: \`{ env: NAME }\` names an environment variable, \`{ file: PATH }\` a file whose last
+  line end is ignored. Relative paths start at the working directory of \`sluice\`.
+- **TLS**: \`tls: true\` trusts the authorities of Node.js; \`ca_file\` (PEM) replaces them. The certificate must contain
+  the address of the connection, which for brokers is the advertised one; \`server_name\` sets another name.
+  \`certificate_file\` and \`key_file\` are for brokers or registries that require a client certificate. A registry with an
+  https address needs \`tls\` only for these settings.
+- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\`
+  for Apicurio. \`format: json\` needs none.
+- **Avro**: each value begins with a zero byte and the four bytes of its schema id. Fields of the record are matched to
+  model columns by name; a union with null accepts a missing value. The schema of predictions is registered at the start
+  as \`loan-predictions-value\`, unless \`subject\` or \`register\` is set.
+- **Topics** must exist, because Sluice creates none. A prediction keeps its partition if both topics have the same
+  number of partitions.
 
-Brokers with an authorizer want these permissions for the user; \`run\` says which is missing:
+Brokers with an authorizer must grant the user these permissions; \`run\` reports missing ones:
 
 | on | permission |
 | --- | --- |
@@ -164,11 +182,12 @@ Brokers with an authorizer want these permissions for the user; \`run\` says whi
 | the group, and that of retries | READ |
 | transactional ids that begin with \`GROUP-\` (a prefixed grant): \`exactly_once\` only | WRITE |
 | the cluster: \`at_least_once\` with brokers before 2.8 only | IDEMPOTENT_WRITE |
-| all of the topics, so that limits of their records are read instead of tried | DESCRIBE_CONFIGS, if you like |
+| all topics, so that record limits are read instead of tried | DESCRIBE_CONFIGS, optional |
 
 ### Tokens instead of passwords
 
-\`mechanism: oauthbearer\` logs in with a token (SASL OAUTHBEARER), either by the client credentials grant of a token endpoint
+\`mechanism: oauthbearer\` authenticates with a token (SASL OAUTHBEARER). The token can come from the client credentials
+grant of a token endpoint:
 
 \`\`\`yaml
 kafka:
@@ -184,53 +203,73 @@ kafka:
     extensions: { logicalCluster: lkc-1234, identityPoolId: pool-5678 }
 \`\`\`
 
-or with one that somebody else renews, such as the service account token that Kubernetes projects into a pod, which is read again for every login:
-\`token: { file: /var/run/secrets/kafka/token }\`. Tokens of an endpoint are kept in memory, shared by all connections of the
-process, and renewed after 80 % of their life; while the endpoint is away the old one serves until it ends, and then the pipeline waits
-(\`kafka_token_unavailable\`) and tries again. An endpoint that refuses the client, and brokers that refuse the token, end the run at its start
-(\`kafka_authentication\`); brokers that refuse tokens of a pipeline they knew are asked again for a minute, because they learn of an issuer's new
-key a moment late.
+It can also come from a file that another program renews, such as the service account token that Kubernetes projects
+into a pod: \`token: { file: /var/run/secrets/kafka/token }\`. The file is read again for every login.
 
-Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires), each is renewed after 80 % of its time, with passwords as with
-tokens: nothing is lost, given up or logged. The default client makes a new connection for it first. kafkajs logs in again on the connection
-it has, so that a refusal costs that connection.
+Tokens of an endpoint are kept in memory, shared by all connections of the process, and renewed after 80 % of their
+lifetime. While the endpoint is unreachable, the old token is used until it expires. Then the pipeline waits
+(\`kafka_token_unavailable\`) and retries.
+
+An endpoint that rejects the client, or brokers that reject the token, end the run at its start
+(\`kafka_authentication\`). If brokers reject tokens of a running pipeline, it retries for a minute, because they may
+learn of an issuer's new key with a delay.
+
+If brokers limit the duration of logins (\`connections.max.reauth.ms\`, or an expiring token), each login is renewed after
+80 % of its time, with passwords and tokens alike. Nothing is lost, aborted or logged. The default client first opens a
+new connection. kafkajs authenticates again on its existing connection, so a rejection costs that connection.
 
 ${TOPICS}## Files
 
-A path with \`*\` takes all files that match, each into an output of its own (\`{name}\`). Formats and compression go by the name of the
-file; an ending that stands for no known format is a fault of the pipeline file unless \`format\` says what it is.
-Outputs have their final name only when they are whole, and together with the list of rejected rows (\`dead_letter.path\`) and what else is of the
-same run. With \`{name}\` in the path of the list, or without a list, each input becomes final by itself, in the moment it is done. One list for all
-makes the outputs of all inputs final together with it, at the end: a run that is killed before leaves nothing of the night, so give long runs a
-list with \`{name}\`. The list is there in any case, with a header alone if no row was rejected. An input that fails is named in the end, and
-nothing of it is visible; the others are scored and final, and the exit code is 1. So does one of which no row could be scored
-(\`nothing_scored\`, \`allow_empty\`): it replaces nothing. From a file into a topic a record is written for every row; that is
-idempotent, not a transaction: a run that failed half way may be seen twice, so give rows a \`key\`.
+A path with \`*\` matches several files; each has its own output (\`{name}\`). The file name decides format and compression.
+An unknown extension is an error in the pipeline file unless \`format\` is set.
 
-From a topic into files, a file holds what lies between two committed offsets of one partition and is named by its first
-offset (\`{partition}\`, \`{offset}\`). The offset is committed when the file is there; after a crash the file begins anew under the same name, so
-in one folder nothing is lost and nothing is there twice.
-Every line names its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A key that is not UTF-8 is \`key_base64\`.
+Outputs get their final name only when they are complete, together with the rejects file (\`dead_letter.path\`) and the
+other files of the run:
+
+- **With \`{name}\` in the path of the rejects file, or without one**, each input is published as soon as it is done.
+- **With one rejects file for all**, all outputs are published with it at the end. If the run is killed before, nothing
+  is published. For long runs use a rejects file with \`{name}\`.
+
+The rejects file always exists; it contains only a header if no row was rejected. A failed input is named at the end,
+and none of its output is visible. The others are scored and published, and the exit code is 1. The same applies to an
+input without any scored row (\`nothing_scored\`, \`allow_empty\`), which replaces no existing output.
+
+**From a file into a topic**, one record is written for every row. This is idempotent, but not a transaction: a run that
+fails halfway may write records twice, so give rows a \`key\`.
+
+**From a topic into files**, a file holds the records between two committed offsets of one partition. Its name contains
+its first offset (\`{partition}\`, \`{offset}\`). The offset is committed when the file exists. After a crash, the file is
+written again under the same name, so that one folder contains every record exactly once.
+
+Every line identifies its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A key
+that is not UTF-8 is \`key_base64\`.
 
 ## Uploads
 
-\`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, after the name of its file. A key that
-may not use its model gets 404, as for a pipeline that does not exist. The
-service is told which files it serves by \`pipelines\` of its [configuration](serve-config.md). The answer is
-201 with a job (\`state\`, counts, \`target\`); the upload is on the disk by then, and is scored whatever becomes of the client, the service or a
-broker. Predictions go to a topic, or to a file of the upload's own: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the list of
-rejected rows) is the id of its job.
+\`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, with the
+name of its file. \`pipelines\` of the [configuration](serve-config.md) lists the files. A key without permission for its
+model gets 404, as for a pipeline that does not exist.
 
-\`delivery: exactly_once\`, the default, holds per \`Idempotency-Key\`: an upload that is sent again with the same key is the same job. A file
-appears whole, once. Into a topic lines go in transactions of \`transaction_rows\`, each with the count of lines that are written by then (an
-offset of the group \`sluice-upload-NAME-JOB\`, which the brokers must let the service use, like the transactional id of the same name), so
-that an attempt that was cut off goes on behind the last one: consumers read with \`isolation.level=read_committed\`. What an upload wrote before
-a fault in its middle stays in the topic. \`at_least_once\` writes without transactions: after a crash lines may be there twice.
+The response is 201 with a job (\`state\`, counts, \`target\`). The upload is then on disk, and is scored regardless of
+failures of the client, the service or a broker. Predictions go to a topic, or to a separate file for each upload:
+\`{name}\` in \`sink.path\` and \`dead_letter.path\` (the rejects file) is the id of its job.
+
+\`delivery: exactly_once\`, the default, applies per \`Idempotency-Key\`: an upload sent again with the same key is the same
+job. A file is published completely, once.
+
+Into a topic, lines are written in transactions of \`transaction_rows\`. Each transaction contains the number of lines
+written so far, as an offset of the group \`sluice-upload-NAME-JOB\`. An interrupted attempt is therefore resumed after
+the last transaction. Consumers must read with \`isolation.level=read_committed\`. The brokers must grant the service this
+group and the transactional id of the same name. If an upload fails in the middle, its earlier records stay in the
+topic.
+
+\`at_least_once\` writes without transactions: after a crash, lines may be written twice.
 
 ## Metrics
 
-\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)). Worth an alert: \`sluice_kafka_lag_records\` that grows, \`sluice_kafka_paused\`,
-\`sluice_pipeline_model_unavailable\`, \`sluice_model_stale\`, \`rate(sluice_rows_rejected_total)\`, \`rate(sluice_kafka_aborts_total)\`.
+\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)). Useful
+for alerts: a growing \`sluice_kafka_lag_records\`, \`sluice_kafka_paused\`, \`sluice_pipeline_model_unavailable\`,
+\`sluice_model_stale\`, \`rate(sluice_rows_rejected_total)\`, \`rate(sluice_kafka_aborts_total)\`.
 
 ## Tests
 

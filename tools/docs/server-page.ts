@@ -7,12 +7,8 @@ import { schemaTable } from './schema-table.ts';
 /** The page as Markdown. */
 export function serverConfigPage(): string {
   return `# Configuration of \`sluice serve\`
-Generated from the schema in \`src/config/server-config.ts\` by \`npm run docs\`; the same as a JSON Schema, for the
-completion of editors, is [serve.schema.json](serve.schema.json).
 
-Values come from, later ones over earlier ones: the defaults, the YAML file (\`--config\`), the environment
-(\`SLUICE_LIMITS__ROWS=5\` sets \`limits.rows\`; two underscores go one level down), flags (\`--set limits.rows=5\`). Faults are told all at
-once, those of the file as \`file:line:column\`.
+After reading this page you can write the configuration file of the service and look up every setting.
 
 \`\`\`yaml
 # sluice.yaml
@@ -24,6 +20,16 @@ keys_file: /etc/sluice/keys.yaml
 preload: [credit-default@champion]
 jobs: { folder: /var/lib/sluice/jobs }
 \`\`\`
+
+Settings have four sources, each taking precedence over the previous one:
+
+1. the defaults
+2. the YAML file (\`--config\`)
+3. the environment: \`SLUICE_LIMITS__ROWS=5\` sets \`limits.rows\`; two underscores separate levels
+4. flags: \`--set limits.rows=5\`
+
+All errors are reported at once, those of the file as \`file:line:column\`. \`npm run docs\` generates this page from
+\`src/config/server-config.ts\`. For completion in editors use the JSON Schema [serve.schema.json](serve.schema.json).
 
 ${schemaTable(ServerConfigSchema)}
 `;
