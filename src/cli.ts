@@ -1,6 +1,7 @@
 // The command line: each command is a file in doors/commands/.
 import { Command, CommanderError } from 'commander';
 import { didYouMean } from './core/did-you-mean.ts';
+import { SluiceError } from './core/errors.ts';
 import { VERSION } from './core/version.ts';
 import { EXIT } from './doors/commands/exit-codes.ts';
 import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
@@ -53,6 +54,17 @@ function called(words: readonly string[]): string {
   return names.join(' ');
 }
 
+/** The help on a topic. @throws SluiceError usage: the word is neither a topic nor a command */
+async function helpOnWord(word: string): Promise<void> {
+  const { helpOnTopic, TOPICS } = await import('./doors/commands/help-topic.ts');
+  const text = helpOnTopic(word);
+  if (text === null) {
+    const names = [...COMMANDS.flatMap(([words]) => words), ...TOPICS];
+    throw new SluiceError('usage', `unknown command ${JSON.stringify(word.slice(0, 60))}${didYouMean(word, names)}`);
+  }
+  process.stdout.write(text);
+}
+
 watchStreams([process.stdout, process.stderr]);
 const program = new Command('sluice')
   .description('bulk credit scoring: applications in, a prediction for every row out')
@@ -66,25 +78,15 @@ if (asked.length === 0) {
   addOutlines(program, names);
 }
 prepare(program, program.name());
-// commander prints the whole help for an unknown command.
-if (first === 'help' && second !== '' && asked.length === 0) {
-  const { helpOnTopic, TOPICS } = await import('./doors/commands/help-topic.ts');
-  const text = helpOnTopic(second);
-  if (text !== null) {
-    process.stdout.write(text);
-    process.exit(EXIT.done);
-  }
-  const names = [...COMMANDS.flatMap(([words]) => words), ...TOPICS];
-  process.stderr.write(
-    `sluice: unknown command ${JSON.stringify(second.slice(0, 60))}${didYouMean(second, names)} [usage]\n`,
-  );
-  process.exit(EXIT.usage);
-}
 
 try {
-  // An unknown SLUICE_DECODER fails before anything is opened.
-  decoderOverride();
-  await program.parseAsync();
+  // commander prints the whole help for an unknown command.
+  if (first === 'help' && second !== '' && asked.length === 0) await helpOnWord(second);
+  else {
+    // An unknown SLUICE_DECODER fails before anything is opened.
+    decoderOverride();
+    await program.parseAsync();
+  }
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
   else process.exitCode = reportError(error, called(process.argv.slice(2)));
