@@ -10,7 +10,7 @@ import { COMMAND_TABLES } from '../../src/doors/commands/flags/all-commands.ts';
 import { MAIN, scratch, sluice, start } from '../support/cli.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
-import { testNeeding } from '../support/tools.ts';
+import { checkTestNeeding } from '../support/tools.ts';
 
 interface Service {
   image: string;
@@ -121,39 +121,43 @@ function setUp(folder: string): void {
 /** A configuration of the file with `folder` instead of the volume. */
 const configIn = (name: string, folder: string): string => compose.configs[name]!.content.replaceAll(STATE, folder);
 
-testNeeding(['bash'], 'compose: setup prepares a service that Prometheus can scrape, and applications', async () => {
-  const folder = scratch();
-  setUp(folder);
-  const token = (name: string) => readFileSync(path.join(folder, 'project', `${name}.token`), 'utf8').trim();
-  const before = token('demo');
-  setUp(folder);
-  expect(token('demo')).toBe(before);
+checkTestNeeding(
+  ['bash'],
+  'compose: setup prepares a service that Prometheus can scrape, and applications',
+  async () => {
+    const folder = scratch();
+    setUp(folder);
+    const token = (name: string) => readFileSync(path.join(folder, 'project', `${name}.token`), 'utf8').trim();
+    const before = token('demo');
+    setUp(folder);
+    expect(token('demo')).toBe(before);
 
-  const file = path.join(folder, 'sluice.yaml');
-  writeFileSync(file, configIn('service', folder));
-  const config = await loadConfig(ServerConfigSchema, { file });
-  expect(compose.services.service!.ports).toEqual([`127.0.0.1:${config.listen.port}:${config.listen.port}`]);
-  const { child, done } = start(['serve', '--config', file, '--port', '0']);
-  onTestFinished(async () => {
-    child.kill('SIGTERM');
-    expect((await done).code).toBe(0);
-  });
-  let printed = '';
-  child.stderr!.on('data', (text: string) => {
-    printed += text;
-  });
-  await vi.waitUntil(() => printed.includes('serving https://'), { timeout: PATIENCE_MS });
-  const port = Number(/https:\/\/[^:\s]+:(\d+)/.exec(printed)![1]);
-  const scrape = await call(port, token('prometheus'), 'GET', '/metrics');
-  expect([scrape.status, scrape.text.includes('sluice_ready 1')]).toEqual([200, true]);
-  expect((await call(port, token('demo'), 'GET', '/api/v1/models')).status).toBe(200);
+    const file = path.join(folder, 'sluice.yaml');
+    writeFileSync(file, configIn('service', folder));
+    const config = await loadConfig(ServerConfigSchema, { file });
+    expect(compose.services.service!.ports).toEqual([`127.0.0.1:${config.listen.port}:${config.listen.port}`]);
+    const { child, done } = start(['serve', '--config', file, '--port', '0']);
+    onTestFinished(async () => {
+      child.kill('SIGTERM');
+      expect((await done).code).toBe(0);
+    });
+    let printed = '';
+    child.stderr!.on('data', (text: string) => {
+      printed += text;
+    });
+    await vi.waitUntil(() => printed.includes('serving https://'), { timeout: PATIENCE_MS });
+    const port = Number(/https:\/\/[^:\s]+:(\d+)/.exec(printed)![1]);
+    const scrape = await call(port, token('prometheus'), 'GET', '/metrics');
+    expect([scrape.status, scrape.text.includes('sluice_ready 1')]).toEqual([200, true]);
+    expect((await call(port, token('demo'), 'GET', '/api/v1/models')).status).toBe(200);
 
-  const applications = path.join(folder, 'project', 'applications.ndjson');
-  const scored = await sluice(['score', applications, '-m', 'credit-default', '--passthrough', 'application_id']);
-  expect(scored.stderr).toContain('1,000 rows read = 997 scored + 3 rejected');
-});
+    const applications = path.join(folder, 'project', 'applications.ndjson');
+    const scored = await sluice(['score', applications, '-m', 'credit-default', '--passthrough', 'application_id']);
+    expect(scored.stderr).toContain('1,000 rows read = 997 scored + 3 rejected');
+  },
+);
 
-testNeeding(['promtool'], 'compose: promtool accepts the configuration of Prometheus', () => {
+checkTestNeeding(['promtool'], 'compose: promtool accepts the configuration of Prometheus', () => {
   const folder = scratch();
   setUp(folder);
   const rules = path.resolve('k8s/monitoring/rules.yaml');

@@ -139,3 +139,16 @@ test('the tests that hold the threats of the threat model are there', () => {
 test('the version is that of package.json', () => {
   expect(JSON.parse(readFileSync('package.json', 'utf8')).version).toBe(VERSION);
 });
+
+test('release notes of an unreleased version are marked as such', () => {
+  const pages = readdirSync('docs/releases');
+  expect(pages).toContain('0.3.0.md');
+  const number = (version: string): number =>
+    version.split('.').reduce((sum, part) => sum * 1000 + Number.parseInt(part, 10), 0);
+  for (const page of pages) {
+    const version = path.basename(page, '.md');
+    const isReleased = number(version) <= number(VERSION);
+    const [title] = readFileSync(path.join('docs/releases', page), 'utf8').split('\n');
+    expect(title).toBe(`# Release notes ${version}${isReleased ? '' : ' (in preparation)'}`);
+  }
+});

@@ -7,7 +7,7 @@ import { comparable, runSteps, type Step, stepsOf } from '../../tools/readme/pag
 import { Session } from '../../tools/readme/session.ts';
 import { pythonWith } from '../support/python-environment.ts';
 import { IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
-import { missingTools, testNeeding } from '../support/tools.ts';
+import { checkTestNeeding, missingTools } from '../support/tools.ts';
 
 const REQUIREMENTS = 'test/docs/tutorial-requirements.txt';
 const TUTORIAL = readFileSync('docs/tutorial.md', 'utf8');
@@ -54,7 +54,7 @@ else {
   });
 }
 
-testNeeding(['bash'], 'walkthrough: commands print what the page shows', async () => {
+checkTestNeeding(['bash'], 'walkthrough: commands print what the page shows', async () => {
   const session = new Session();
   onTestFinished(() => session.close());
   const steps = stepsOf(readFileSync('examples/walkthrough.md', 'utf8'));
