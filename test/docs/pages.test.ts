@@ -11,7 +11,7 @@ import { alertmanagerFile, prometheusRule, rulesFile } from '../../tools/alerts/
 import { DASHBOARDS, dashboardJson } from '../../tools/dashboards/dashboard.ts';
 import { codeIndex } from '../../tools/docs/code-index.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
-import { errorsPage } from '../../tools/docs/errors-page.ts';
+import { anchor, errorsPage, troubleshootingEntries } from '../../tools/docs/errors-page.ts';
 import { eventsTable } from '../../tools/docs/logs-page.ts';
 import { manifestPage } from '../../tools/docs/manifest-page.ts';
 import { withPart } from '../../tools/docs/marked-part.ts';
@@ -82,6 +82,34 @@ test('every event of the log is written somewhere', () => {
   expect(events.filter((event) => !literals.has(event))).toEqual([]);
 });
 
+test('troubleshooting: 30 entries of symptom, cause and remedy; headings name codes that exist', () => {
+  const page = readFileSync('docs/troubleshooting.md', 'utf8');
+  const entries = page.split(/^### /m).slice(1);
+  expect(entries).toHaveLength(30);
+  for (const entry of entries) {
+    const parts = [...entry.matchAll(/^- \*\*(Symptom|Cause|What to do):\*\* \S/gm)].map((m) => m[1]);
+    expect(parts, entry.split('\n')[0]).toEqual(['Symptom', 'Cause', 'What to do']);
+  }
+  const codes = [...troubleshootingEntries().keys()];
+  expect(codes.length).toBeGreaterThan(30);
+  expect(codes.filter((code) => !(code in ERRORS))).toEqual([]);
+  const anchors = new Set(troubleshootingEntries().values());
+  const linked = [...readFileSync('docs/errors.md', 'utf8').matchAll(/troubleshooting\.md#([\w-]+)/g)].map(
+    (m) => m[1]!,
+  );
+  expect(new Set(linked)).toEqual(anchors);
+});
+
+test.each(['docs/troubleshooting.md', 'docs/errors.md'])('links of %s lead to headings', (page) => {
+  const links = [...readFileSync(page, 'utf8').matchAll(/\]\(([^)#:]*\.md)#([^)]+)\)/g)];
+  expect(links.length).toBeGreaterThan(3);
+  const broken = links.filter(([, file, wanted]) => {
+    const text = readFileSync(path.join(path.dirname(page), file!), 'utf8');
+    return !Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading]) => anchor(heading!)).includes(wanted!);
+  });
+  expect(broken.map(([link]) => link)).toEqual([]);
+});
+
 test('links in the pages lead to files', () => {
   const pages = [
     'README.md',
@@ -110,4 +138,17 @@ test('the tests that hold the threats of the threat model are there', () => {
 
 test('the version is that of package.json', () => {
   expect(JSON.parse(readFileSync('package.json', 'utf8')).version).toBe(VERSION);
+});
+
+test('release notes of an unreleased version are marked as such', () => {
+  const pages = readdirSync('docs/releases');
+  expect(pages).toContain('0.3.0.md');
+  const number = (version: string): number =>
+    version.split('.').reduce((sum, part) => sum * 1000 + Number.parseInt(part, 10), 0);
+  for (const page of pages) {
+    const version = path.basename(page, '.md');
+    const isReleased = number(version) <= number(VERSION);
+    const [title] = readFileSync(path.join('docs/releases', page), 'utf8').split('\n');
+    expect(title).toBe(`# Release notes ${version}${isReleased ? '' : ' (in preparation)'}`);
+  }
 });

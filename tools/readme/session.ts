@@ -1,6 +1,6 @@
 // Commands of the README, run for real: their output is recorded, and compared with what the page shows.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -20,34 +20,42 @@ export const RECORDED = [
 
 export class Session {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'sluice-readme-'));
+  readonly #programs = mkdtempSync(path.join(tmpdir(), 'sluice-npx-'));
+  readonly #environment: NodeJS.ProcessEnv = {
+    ...ENVIRONMENT,
+    PATH: `${this.#programs}${path.delimiter}${ENVIRONMENT.PATH}`,
+  };
+
+  constructor() {
+    // A program and not a function of bash, so that signals reach the process that `npx … &` started.
+    const script = `#!/bin/sh\nshift\nexec "${process.execPath}" "${ROOT}/src/main.ts" "$@"\n`;
+    writeFileSync(path.join(this.#programs, 'npx'), script, { mode: 0o755 });
+  }
 
   /** Runs a command line of bash with this checkout as `npx sluice`. Standard output and error as they appear. */
   run(command: string): string {
-    const { stdout } = spawnSync('bash', this.#arguments(command), {
+    const { stdout } = spawnSync('bash', shell(command), {
       cwd: this.folder,
       encoding: 'utf8',
-      env: ENVIRONMENT,
+      env: this.#environment,
     });
     return stdout;
   }
 
   /** As `run`, without blocking this process, so that it can serve requests of the command. */
   async runAsync(command: string): Promise<string> {
-    const child = spawn('bash', this.#arguments(command), { cwd: this.folder, env: ENVIRONMENT });
+    const child = spawn('bash', shell(command), { cwd: this.folder, env: this.#environment });
     const parts: Buffer[] = [];
     for await (const part of child.stdout) parts.push(part as Buffer);
     return Buffer.concat(parts).toString();
   }
 
-  #arguments(command: string): string[] {
-    const script = `npx() { shift; "${process.execPath}" "${ROOT}/src/main.ts" "$@"; }; ${command}`;
-    return ['-c', `{ ${script}\n} 2>&1`];
-  }
-
   close(): void {
-    rmSync(this.folder, { recursive: true, force: true });
+    for (const folder of [this.folder, this.#programs]) rmSync(folder, { recursive: true, force: true });
   }
 }
+
+const shell = (command: string): string[] => ['-c', `{ ${command}\n} 2>&1`];
 
 /** Slow runs print lines of progress. */
 export const withoutProgress = (text: string): string => text.replaceAll(/^[\d,]+ rows, .*\n/gm, '');
