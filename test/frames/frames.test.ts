@@ -79,7 +79,7 @@ test.each(['.arrows', '.parquet'])('sluice score *%s: each file is right or refu
     } else {
       expect(published, name).toBe(false);
       const lines = stderr.split('\n').filter((line) => line.includes(name));
-      for (const column of faults) expect(lines.join('\n'), name).toContain(`column ${column} holds`);
+      for (const column of faults) expect(lines.join('\n'), name).toContain(`column ${column} contains`);
       refused++;
     }
   }
@@ -185,7 +185,7 @@ test('tensors: a datatype that cannot be the column is refused once, by its name
     );
     const bad = await infer(inputs);
     expect(bad.status).toBe(400);
-    expect(bad.text).toContain(`column ${column} holds numbers`);
+    expect(bad.text).toContain(`column ${column} contains numbers`);
   }
 });
 

@@ -62,7 +62,7 @@ test('a signed output is that of its own name and time, not of another day', asy
     copyFileSync(at(`2026-11-23.csv${ending}`), at(`2026-11-24.csv${ending}`));
   const replayed = await verify('2026-11-24.csv');
   expect(replayed).toMatchObject({ code: 1, whole: false, findings: [{ file: 'output', kind: 'name' }] });
-  expect(replayed.findings[0].text).toContain('is about 2026-11-23.csv, not 2026-11-24.csv');
+  expect(replayed.findings[0].text).toContain('describes 2026-11-23.csv, not 2026-11-24.csv');
   // Whoever renamed it on purpose says so.
   expect(await verify('2026-11-24.csv', '--written-as', '2026-11-23.csv')).toMatchObject({ code: 0, whole: true });
   // Without a signature a time would be anybody's: there is none, and the same run leaves the same bytes.

@@ -90,7 +90,7 @@ for (const [i, input] of Object.keys(INPUTS).entries()) {
         expect(same).toBe(true);
         expect(written).toMatch(row === REJECTED ? /bad_number/ : /0\.\d+/);
       }
-      await expect(replay(ROWS + 1)).rejects.toMatchObject({ code: 'input_not_found' });
+      await expect(replay(ROWS + 1)).rejects.toMatchObject({ code: 'usage' });
     });
   }
 }

@@ -76,12 +76,12 @@ function answer(): void {
   plain.begin({ ...newBatch([], 1), rows: 1 }, { values: Float32Array.of(0.5, 0.5), width: 2 }, 1);
 }
 
-/** Name → makes it; `rooms`: where its emitters are. */
+/** Name → makes it; `room`: where its emitters are, as a regular expression. */
 export const KERNELS: Readonly<Record<string, { make: () => void; room: string }>> = {
-  'row kernel': { make: () => row(true, true), room: 'src/formats/decode/' },
-  'row kernel for columns': { make: () => row(false, false), room: 'src/formats/decode/' },
-  'JSON row kernel': { make: () => jsonRow(true), room: 'src/formats/decode/' },
-  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/formats/decode/' },
+  'row kernel': { make: () => row(true, true), room: 'src/formats/(?:decode|delimited|json)/' },
+  'row kernel for columns': { make: () => row(false, false), room: 'src/formats/(?:decode|delimited|json)/' },
+  'JSON row kernel': { make: () => jsonRow(true), room: 'src/formats/(?:decode|delimited|json)/' },
+  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/formats/(?:decode|delimited|json)/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
   'element kernel': { make: elements, room: 'src/io/source/' },

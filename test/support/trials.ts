@@ -74,7 +74,7 @@ async function land(one: TrialCase, child: Registering, limitMs: number): Promis
     return (await one.reproduces()) ? as('right') : as('wrong', 'accepted, and the predictions differ');
   }
   if (answer.code === null || answer.message === '') return as('unexplained', answer.message);
-  if (/does not come to an end/.test(answer.message)) return as('hung', answer.message, answer.code);
+  if (/did not finish with this model/.test(answer.message)) return as('hung', answer.message, answer.code);
   if (/crashed its process/.test(answer.message)) return as('contained', answer.message, answer.code);
   return as('refused', answer.message, answer.code);
 }

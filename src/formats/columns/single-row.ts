@@ -46,7 +46,7 @@ export class SingleRow implements ColumnSource {
       }
       before += batch.rows;
     }
-    throw new SluiceError('input_not_found', `the file has ${before} rows, there is no row ${this.#row}`);
+    throw new SluiceError('usage', `--row ${this.#row} does not exist: the file has ${before} rows`);
   }
 }
 

@@ -120,7 +120,7 @@ requireKafka('topics that grow', () => {
       await feed();
       // By source, what is in new partitions of the input waits for those of the output.
       const waits = partitioning !== 'key' && fed > outputs.at(-1)!;
-      if (waits) await until(() => t.notices.some((n) => / waits: .*-out needs as many/.test(n)), 'the words');
+      if (waits) await until(() => t.notices.some((n) => / waits: .*-out needs the same number/.test(n)), 'the words');
       else await answered();
     }
     await feed();
@@ -147,7 +147,7 @@ requireKafka('topics that grow', () => {
       await t.feed(MANY);
       await expect(processor.done).rejects.toMatchObject({
         code: 'kafka_partitions_differ',
-        message: expect.stringMatching(/-out has 2 partitions and .*-in has \d: .* needs the same number/),
+        message: expect.stringMatching(/-out has 2 partitions but .*-in has \d: .* needs the same number/),
       });
       expect(t.notices.join()).toMatch(/the run ends if it has not within/);
       const seen = await readTopic(cluster, t.outputTopic);

@@ -94,14 +94,14 @@ requireKafka('logins with tokens', () => {
       const stranger = await failureOf(ask(client, login({ endpoint }), topic));
       expect([stranger.code, stranger.message]).toEqual([
         'kafka_authentication',
-        expect.stringContaining('refuses the client: status 401 invalid_client'),
+        expect.stringContaining('rejects the client: status 401 invalid_client'),
       ]);
       const [nobody] = await freePorts(1);
       const gone = { ...issuer.endpoint(), url: `http://127.0.0.1:${nobody}/token` };
       const away = await failureOf(ask(client, login({ endpoint: gone }), topic));
       expect([away.code, away.message]).toEqual([
         'kafka_token_unavailable',
-        expect.stringMatching(/gives no token: ECONNREFUSED/),
+        expect.stringMatching(/returns no token: ECONNREFUSED/),
       ]);
     });
 

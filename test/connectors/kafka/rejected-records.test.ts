@@ -116,7 +116,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
 `,
     );
     const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/member record of its own.*\[header_mismatch\]/s)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/record is also a member.*\[header_mismatch\]/s)]);
     expect(readdirSync(folder)).toEqual(['p.yaml']);
   });
 

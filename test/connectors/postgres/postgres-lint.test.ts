@@ -40,7 +40,6 @@ test.each([
   ['no address', { source: { type: 'postgres', url: 'host', table: 't' } }, 'source.url | url: must have the form postgresql://user@host:port/database'],
   ['a password', { sink: { type: 'postgres', url: 'postgresql://me:secret@host/db', table: 't' } }, 'sink.url | url: put the password in the environment (url_env, PGPASSWORD) or in .pgpass'],
   ['all columns', { score: { passthrough: '*' } }, 'score | passthrough: a table needs a list of columns'],
-  ['an upload', { source: { type: 'upload', format: 'csv' } }, 'sink | an upload goes to a file or a topic'],
   ['replace from a topic', { source: TOPIC, sink: { ...TABLE, mode: 'replace' } }, 'sink.mode | mode: replace is not supported for topics, because a topic never ends'],
   ['replace from several files', { source: { type: 'file', path: 'in/*.csv' }, sink: { ...TABLE, mode: 'replace' } }, 'sink.mode | mode: replace is not supported for several inputs, because each would replace the previous one'],
   ['a key without merge', { sink: { ...TABLE, key: ['id'] } }, 'sink.key | key: requires mode: merge'],

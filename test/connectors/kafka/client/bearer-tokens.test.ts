@@ -42,7 +42,7 @@ test('one request for all who ask at the same time, none while the token lasts, 
   const stranger = new BearerTokens({ mechanism: 'oauthbearer', endpoint: { ...issuer.endpoint(ca), tls: {} } });
   expect(await failureOf(stranger.credential())).toMatchObject({
     code: 'kafka_token_unavailable',
-    message: expect.stringMatching(/\/token gives no token: DEPTH_ZERO_SELF_SIGNED_CERT/),
+    message: expect.stringMatching(/\/token returns no token: DEPTH_ZERO_SELF_SIGNED_CERT/),
   });
 });
 
@@ -73,7 +73,7 @@ checkTest(
       await clock.advance(60_001);
       expect(await failureOf(tokens.credential())).toMatchObject({
         code: 'kafka_token_unavailable',
-        message: expect.stringContaining('gives no token: status 503 temporarily_unavailable'),
+        message: expect.stringContaining('returns no token: status 503 temporarily_unavailable'),
       });
     } finally {
       issuer.status = 200;
@@ -90,7 +90,7 @@ test('a client that is refused is told at once, and a broker that refuses is pat
   const asked = issuer.asked.length;
   expect(await failureOf(new BearerTokens({ mechanism: 'oauthbearer', endpoint }).credential())).toMatchObject({
     code: 'kafka_authentication',
-    message: expect.stringContaining('refuses the client: status 401 invalid_client'),
+    message: expect.stringContaining('rejects the client: status 401 invalid_client'),
   });
   expect(issuer.asked.length).toBe(asked + 1);
   const tokens = new BearerTokens({ mechanism: 'oauthbearer', endpoint: issuer.endpoint() });
