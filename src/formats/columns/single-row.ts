@@ -29,7 +29,7 @@ export class SingleRow implements ColumnSource {
     this.#table.readForModel(names);
   }
 
-  /** @throws SluiceError input_not_found: the table has fewer rows */
+  /** @throws SluiceError usage: the table has fewer rows */
   async next(target: LineBatch): Promise<boolean> {
     if (this.#read) return false;
     this.#read = true;
