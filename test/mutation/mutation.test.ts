@@ -48,9 +48,7 @@ test('a seed decides a sample', () => {
   expect(sample(all, { each: 2, seed: 3 })).toEqual(chosen);
   expect(sample(all, { each: 2, seed: 4 })).not.toEqual(chosen);
   const folders = chosen.map(({ file }) => folderOf(file)).sort();
-  expect(folders).toEqual(
-    ['config', 'formats/json', 'io/sink', 'io/source'].flatMap((f) => [f, f]),
-  );
+  expect(folders).toEqual(['config', 'formats/json', 'io/sink', 'io/source'].flatMap((f) => [f, f]));
   for (const mutant of chosen) expect(canParse(mutated(readFileSync(mutant.file, 'utf8'), mutant))).toBe(true);
 });
 
