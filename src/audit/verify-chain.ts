@@ -30,7 +30,7 @@ interface VerifiedChain {
   lost: number;
 }
 
-/** Bytes that form no record: a partial record of a killed server, if a later record confirms it. */
+/** Bytes that are not a record: a partial write by a killed server, if a later record says so. */
 interface Unread {
   line: number;
   bytes: number;

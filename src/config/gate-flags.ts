@@ -12,7 +12,7 @@ interface GateSaid extends Partial<Record<(typeof BY_COLUMN)[number], string>> {
   minRows?: number;
 }
 
-/** null: no limit is said. @throws SluiceError usage */
+/** null: no limit was given. @throws SluiceError usage */
 export function gateSaid(flags: GateSaid): GateLimits | null {
   const limits: GateLimits = {
     ...(flags.maxRejects === undefined ? {} : { max_rejects: flags.maxRejects }),

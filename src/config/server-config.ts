@@ -139,13 +139,13 @@ export const ServerConfigSchema = Type.Object(
     registry_options: RegistryOptionsSchema,
     require_lock: Type.Optional(SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK, else false' })),
     require_signature: Type.Optional(
-      SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
+      SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not required' }),
     ),
     require_signer: Type.Optional(
       SCORING.require_signer_list({ otherwise: '$SLUICE_REQUIRE_SIGNER, else every certificate that is trusted' }),
     ),
     require_approval: Type.Optional(
-      SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+      SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not required' }),
     ),
     keys_file: Type.String({
       default: 'keys.yaml',

@@ -55,13 +55,13 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       sign_key: Type.Optional(SCORING.sign_key({ otherwise: 'manifests are not signed' })),
       require_lock: Type.Optional(SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK, else false' })),
       require_signature: Type.Optional(
-        SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
+        SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not required' }),
       ),
       require_signer: Type.Optional(
         SCORING.require_signer_list({ otherwise: '$SLUICE_REQUIRE_SIGNER, else every certificate that is trusted' }),
       ),
       require_approval: Type.Optional(
-        SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+        SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not required' }),
       ),
       report: Type.Optional(SCORING.report()),
       delivery: Type.Optional(
@@ -73,7 +73,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
           },
         ),
       ),
-      transaction_rows: whole('between topics: most rows of one transaction', [1], { default: 4096 }),
+      transaction_rows: whole('between topics: maximum rows per transaction', [1], { default: 4096 }),
       commit_interval_ms: whole(
         'between topics: least time from one transaction to the next; the less, the sooner an answer is seen, and the more CPU it takes',
         [0],

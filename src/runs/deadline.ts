@@ -56,7 +56,7 @@ export class DeadlineWatch {
       log(
         'info',
         'deadline_safe',
-        words`the run is in time again: estimated end ${by} before its deadline, ${at}`,
+        words`the run is on schedule again: estimated end ${by} before its deadline, ${at}`,
         fields,
       );
     this.#late = slack < 0;

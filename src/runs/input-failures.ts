@@ -1,7 +1,7 @@
 // Failed inputs of a run: whether the next input is tried, and the error at the end.
 import { type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 
-/** Faults of an input's files: they say nothing of the next input. */
+/** Failures specific to one input's files; they say nothing about the next input. */
 const OF_ITS_FILES = new Set<ErrorCode>([
   'input_not_found',
   'input_unreadable',

@@ -167,7 +167,7 @@ const PIPELINE: Classified = {
   'source.kafka.topic_pattern': 'test/connectors/kafka/several-topics.test.ts',
   // Sinks.
   'sink.file.*': 'crossings',
-  'sink.file.roll_rows': 'test/kafka/pipeline.test.ts',
+  'sink.file.roll_rows': 'test/connectors/kafka/pipeline.test.ts',
   'sink.file.roll_ms': 'test/runs/read-pipeline.test.ts',
   'sink.stdio.*': 'processes',
   'sink.postgres.*': 'servers',

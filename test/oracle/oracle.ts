@@ -211,7 +211,7 @@ const takesBooleans = (column: Column) =>
   column.kind === 'boolean' ||
   (column.kind === 'category' && knownValues(column).every((v) => v === 'true' || v === 'false'));
 
-/** The number as the declaration writes it, with a point and without marks between thousands; null: it is none. */
+/** The number as the declaration writes it, with a point and without marks between thousands; null: not a JWT with an `exp`. */
 function plainNumber(text: string, { decimal = 'point', thousands }: Declared): string | null {
   if (decimal === 'point' && thousands === undefined) return NUMBER.test(text) ? text : null;
   const mark = { point: '[.]', comma: ',', space: '[ \u00a0\u202f]', apostrophe: "['\u2019]" };
@@ -530,7 +530,7 @@ function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdic
   };
 }
 
-/** The records of a JSON array as texts, in order; null: it is none. */
+/** The records of a JSON array as texts, in order; null: not a JWT with an `exp`. */
 function elementsOf(text: string): string[] | null {
   try {
     const value: unknown = JSON.parse(text);

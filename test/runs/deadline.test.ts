@@ -17,7 +17,9 @@ test('the end is foreseen from the bytes that are read', () => {
   expect(at(30, 0.4)).toBeCloseTo(-15);
   expect(told).toEqual([`the run will be late: estimated end 20:00 after its deadline, ${localTime(60 * MINUTE)}`]);
   expect(at(36, 0.9)).toBeCloseTo(20);
-  expect(told[1]).toBe(`the run is in time again: estimated end 20:00 before its deadline, ${localTime(60 * MINUTE)}`);
+  expect(told[1]).toBe(
+    `the run is on schedule again: estimated end 20:00 before its deadline, ${localTime(60 * MINUTE)}`,
+  );
   expect(watch.end(59 * MINUTE)).toBe(60);
   expect(told).toHaveLength(2);
   expect(watch.end(61 * MINUTE)).toBe(-60);

@@ -234,7 +234,8 @@ The rejects file always exists; it contains only a header if no row was rejected
 and none of its output is visible. The others are scored and published, and the exit code is 1. The same applies to an
 input without any scored row (\`nothing_scored\`, \`allow_empty\`), which replaces no existing output.
 
-**From a file into a topic**, one record is written for every row. This is idempotent, but not a transaction: a run that
+**From a file into a topic**, one record is written for every row. The producer is idempotent, but the run is not a
+transaction: a run that
 fails halfway may write records twice, so give rows a \`key\`.
 
 **From a topic into files**, a file holds the records between two committed offsets of one partition. Its name contains

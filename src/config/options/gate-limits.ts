@@ -1,4 +1,4 @@
-// Limits of the gate: how far an input may be from the training before a run ends instead of publishing.
+// Limits of the gate: how far an input may deviate from the training data before a run ends instead of publishing.
 import type { Static } from 'typebox';
 import { Type } from '../schema.ts';
 import { closed, whole } from './describe-option.ts';
@@ -12,7 +12,7 @@ const COLUMN_LIMITS = {
   max_missing: 'maximum share of missing values per column',
   max_unseen: 'maximum share of values that do not occur in the training data, per column',
   max_out_of_range: 'maximum share of numbers outside the range of the training data or package, per column',
-  max_psi: 'largest population stability index of a column against the training',
+  max_psi: 'largest population stability index of a column compared with the training data',
 } as const;
 
 const shareOfColumns = (description: string) =>
@@ -29,8 +29,8 @@ const max_rejects = () =>
     minimum: 0,
     description: 'maximum rejected rows: a share of all rows if below 1, otherwise a number',
   });
-const max_score_psi = () => amount('largest population stability index of the score against the training');
-const min_rows = () => whole('fewest rows of an input', [0, 1e12]);
+const max_score_psi = () => amount('largest population stability index of the score compared with the training data');
+const min_rows = () => whole('minimum rows of an input', [0, 1e12]);
 
 export const GateSchema = Type.Object(
   {

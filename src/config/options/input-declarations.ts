@@ -10,15 +10,15 @@ export const DECLARED = {
   rename: () =>
     Type.Record(Type.String(), name(), {
       description:
-        'columns that the input calls otherwise: column of the model, or passthrough column, to its name there',
+        'columns that have other names in the input: model column or passthrough column → its name in the input',
     }),
   ignore: () =>
     Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], {
-      description: 'columns of the input that nobody looks at, by their names there; *: all that are not used',
+      description: 'input columns to ignore, by their names in the input; *: all unused ones',
     }),
   constants: () =>
     Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
-      description: 'columns of the model that the input does not have: the value of each, the same in all rows',
+      description: 'model columns that the input lacks: the value of each, the same in all rows',
     }),
   names: () =>
     Type.Array(Type.String(), {
@@ -108,7 +108,7 @@ const trailer = () =>
     Type.Object(
       {
         marker: text('first field of the trailer'),
-        rows_field: whole('its field with the number of applications, from 1', [2, 1000]),
+        rows_field: whole('position of the field with the number of applications, from 1', [2, 1000]),
         extra_rows: Type.Optional(
           whole('records counted in addition to applications: header row, trailer', [0, 10], {
             otherwise: '0',

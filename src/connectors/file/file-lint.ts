@@ -1,4 +1,4 @@
-// Contradictions of files in a pipeline.
+// Checks the file settings of a pipeline for contradictions.
 import { COMPRESSIONS, FILE_FORMATS } from '../../core/file-format.ts';
 import { isPattern } from '../../core/file-names.ts';
 import { namedFormat } from '../../formats/formats.ts';

@@ -36,7 +36,7 @@ const readerSchema = () =>
 const route = Type.Object(
   {
     decision: text('decision of the policy'),
-    topic: text('topic of predictions with it'),
+    topic: text('topic for predictions with this decision'),
   },
   closed,
 );
@@ -150,11 +150,13 @@ const tlsKeys = (server: string) =>
     closed,
   );
 
-const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], { description: 'TLS to the brokers: true, or how' });
+const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], {
+  description: 'TLS to the brokers: true, or TLS settings',
+});
 
 const TokenEndpointSchema = Type.Object(
   {
-    url: text('address that gives tokens; https, but for this very machine'),
+    url: text('address that gives tokens; https, except on localhost'),
     client_id: text('name of this client at the issuer'),
     client_secret: secret('secret of this client'),
     auth_method: choice(
@@ -222,7 +224,7 @@ export const SchemaRegistrySchema = Type.Object(
     username: maybe('user of basic authentication'),
     password: Type.Optional(secret('password of basic authentication')),
     token: Type.Optional(secret('bearer token, read again for every request')),
-    tls: Type.Optional({ ...tlsKeys('registry'), description: 'TLS to a registry with an address of https' }),
+    tls: Type.Optional({ ...tlsKeys('registry'), description: 'TLS to a registry with an https address' }),
     register: toggle(
       'register the schema of predictions; false: it must already exist (`sluice lint --schema` prints it)',
       {

@@ -148,7 +148,7 @@ export class OutputPartitions {
       const message = words`${grew}: some keys now go to other partitions than before (partition: key)`;
       onNotice?.({ about: `growth ${output}`, message });
     } else if (partitioning === null) {
-      const message = words`${grew}: predictions stay in the partitions of their applications; say partition: source in the sink, because without it the next start is refused while ${named(topic)} has fewer`;
+      const message = words`${grew}: predictions stay in the partitions of their applications; set partition: source in the sink; otherwise the next start is rejected while ${named(topic)} has fewer partitions`;
       onNotice?.({ about: `growth ${output}`, message });
     }
   }

@@ -74,7 +74,7 @@ export async function checkTopics(
 export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: TopicsRead): Word[] {
   if (sourceTopics(ends)?.topic_pattern === undefined) return [];
   const notices = own.map(
-    (topic) => words`the topic ${named(topic)} matches topic_pattern and is left out, because the pipeline writes it`,
+    (topic) => words`the topic ${named(topic)} matches topic_pattern and is skipped, because the pipeline writes to it`,
   );
   return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern now`];
 }

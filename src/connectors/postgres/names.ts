@@ -19,7 +19,10 @@ const NAME_BYTES = 63;
 export function tableName(said: string): TableName {
   const parts = said.split('.');
   if (parts.length > 2 || parts.some((p) => p === '' || Buffer.byteLength(p) > NAME_BYTES || p.includes('\0'))) {
-    throw new SluiceError('usage', `a table name is table or schema.table, with at most ${NAME_BYTES} bytes each`);
+    throw new SluiceError(
+      'usage',
+      `a table name must be table or schema.table; each part has at most ${NAME_BYTES} bytes`,
+    );
   }
   return parts.length === 1 ? { schema: null, table: parts[0]! } : { schema: parts[0]!, table: parts[1]! };
 }

@@ -80,7 +80,7 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
           .catch((cause: unknown) => {
             throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
           });
-        if (bytesRead === 0) throw new SluiceError('input_changed', `${path} became shorter while it was read`);
+        if (bytesRead === 0) throw new SluiceError('input_changed', `${path} became shorter while it was being read`);
         filled += bytesRead;
       }
     },

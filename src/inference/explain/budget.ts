@@ -14,7 +14,7 @@ const LEAST_PAIRS = 2;
 export const evaluationsOfSubsets = (backgroundRows: number, columns: number): number =>
   1 + backgroundRows * (2 ** columns - 1);
 
-/** The most evaluations of this many pairs: fewer if an application shares cells with a background row. */
+/** The maximum number of evaluations for this many pairs: fewer if an application shares cells with a background row. */
 export const evaluationsOfPairs = (pairs: number, columns: number): number => 1 + pairs * 2 * (columns - 1);
 
 /** The fewest evaluations with which a row of a model that has to be asked is interpreted at all. */

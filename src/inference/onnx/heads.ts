@@ -137,7 +137,7 @@ class HeadWalk {
     }
   }
 
-  /** The logistic function of a linear model that is called `name`; null: it is none. */
+  /** The logistic function of a linear model that is called `name`; null: not a JWT with an `exp`. */
   #logistic(name: string, weight: number): Logistic | null {
     const { producers } = this.#context;
     const node = producers.get(name)!;

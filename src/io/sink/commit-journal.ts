@@ -47,7 +47,7 @@ export async function writeJournal(file: string, temporary: string, files: reado
   await syncFolder(folder);
 }
 
-/** null: it is none of ours, or says what no journal says. */
+/** null: not a JWT with an `exp` of ours, or says what no journal says. */
 export async function readJournal(file: string): Promise<CommitFile[] | null> {
   const folder = path.dirname(file);
   const { uid } = await stat(file);

@@ -33,7 +33,7 @@ export interface LeftOver {
   standing: Standing;
 }
 
-/** What the rest of a hidden name says; null: it is none. */
+/** What the rest of a hidden name says; null: not a JWT with an `exp`. */
 function readHidden(rest: string): Pick<LeftOver, 'owner' | 'token' | 'kind'> | null {
   const [, owner, token, kind] = BESIDE.exec(rest) ?? [];
   return owner === undefined ? null : { owner, token: token!, kind: kind as LeftOver['kind'] };

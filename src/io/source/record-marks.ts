@@ -174,7 +174,7 @@ class PieceHasher {
     } finally {
       await source.close();
     }
-    if (this.#at < to) throw new SluiceError('input_changed', 'the input became shorter while it was read');
+    if (this.#at < to) throw new SluiceError('input_changed', 'the input became shorter while it was being read');
   }
 }
 
@@ -208,7 +208,7 @@ export async function hashesBetween(
     await source.close();
   }
   for (const bound of bounds.slice(digests.length)) {
-    if (bound > at) throw new SluiceError('input_changed', 'the input became shorter while it was read');
+    if (bound > at) throw new SluiceError('input_changed', 'the input became shorter while it was being read');
     digests.push(hash.digest('hex'));
     hash = createHash('sha256');
   }

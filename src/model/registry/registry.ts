@@ -35,7 +35,7 @@ export interface ModelEntry {
 
 /** A model as references are resolved in it. */
 export interface ResolvableEntry extends ModelEntry {
-  /** Version → hash of the package that was approved; null: approvals are not asked for. */
+  /** Version → hash of the package that was approved; null: approvals are not required. */
   approved: Record<string, string> | null;
 }
 

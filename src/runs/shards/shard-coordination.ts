@@ -80,7 +80,7 @@ export class SharedWork {
     try {
       await mkdir(this.#at('parts'), { recursive: true });
     } catch (cause) {
-      throw new SluiceError('folder_unusable', `${this.#folder} cannot be made a folder of this run`, { cause });
+      throw new SluiceError('folder_unusable', `${this.#folder} cannot be used as the folder of this run`, { cause });
     }
   }
 

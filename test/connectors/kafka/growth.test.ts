@@ -133,7 +133,7 @@ requireKafka('topics that grow', () => {
     expect(ways.size).toBe(KEYS);
     if (partitioning === 'key') for (const [key, way] of ways) expect(way).toEqual(partitionsOf(key, outputs));
     else for (const s of seen) expect(String(s.partition)).toBe(s.headers.partition);
-    if (partitioning === null && growth[0] === 'out') expect(t.notices.join()).toMatch(/say partition: source/);
+    if (partitioning === null && growth[0] === 'out') expect(t.notices.join()).toMatch(/set partition: source/);
   });
 
   test.each(['source', null] as const)(

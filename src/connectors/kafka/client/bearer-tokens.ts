@@ -180,7 +180,7 @@ function tokenOf(value: string, { expires_in }: Record<string, unknown>, asked: 
   return { value: checked(value), renewAt: asked + lifetime * RENEWED_AFTER, expiresAt: asked + lifetime };
 }
 
-/** ms until the `exp` of a JWT; null: it is none. */
+/** ms until the `exp` of a JWT; null: not a JWT with an `exp`. */
 function lifetimeIn(token: string): number | null {
   try {
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };

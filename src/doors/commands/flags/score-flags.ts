@@ -124,7 +124,7 @@ export const SCORE_COMMANDS = {
       require_lock: { schema: SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK' }) },
       require_signature: {
         schema: SCORING.require_signature({
-          otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for',
+          otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not required',
         }),
         value: 'file',
         complete: 'file',
@@ -136,7 +136,7 @@ export const SCORE_COMMANDS = {
         value: 'names',
       },
       require_approval: {
-        schema: SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+        schema: SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not required' }),
         value: 'file',
         complete: 'file',
       },
