@@ -324,5 +324,5 @@ checkTest('a server that is killed under load: the next one marks what it left, 
   await (await AuditLog.open({ file, sync: 'none', maxBytes: 2 ** 30 })).close();
   const found = await verifyChain([file]);
   expect(found).toMatchObject({ whole: true, broken: null, lost: 0, closed: true });
-  expect(found.records).toBeGreaterThan(100 * KILLS);
+  expect(found.records).toBeGreaterThanOrEqual(50 * KILLS); // those that each round waited for
 });
