@@ -2,7 +2,7 @@
 import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { deserialize } from 'node:v8';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { openNative } from '../../src/inference/evaluate/native/native-evaluator.ts';
 import { VerdictPlace } from '../../src/inference/sandbox/kept-verdicts.ts';
@@ -56,8 +56,9 @@ describe('kept verdicts', () => {
 
   test('one is of this model, of what feeds it and of the policy', async () => {
     const place = scratch();
-    process.env.XDG_CACHE_HOME = place;
-    process.env.SLUICE_CACHE = 'on';
+    vi.stubEnv('XDG_CACHE_HOME', place);
+    vi.stubEnv('SLUICE_CACHE', 'on');
+    onTestFinished(() => void vi.unstubAllEnvs());
     const model = await loadPackage(CREDIT_COLUMNS);
     const { verdict } = await judge(model, 'auto').known;
     const own = (await VerdictPlace.of(model, 'auto')!.read())!;

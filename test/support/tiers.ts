@@ -25,14 +25,15 @@ export const ONLY = process.env.SLUICE_ONLY === undefined ? null : new RegExp(pr
 export const SIZES_FILE = 'sizes.tsv';
 /** The same for CPU seconds: tab-separated test file, seconds. */
 export const CPU_FILE = 'cpu-seconds.tsv';
+/** Folder of both, read before a test may change the environment. */
+const FOLDER = process.env.SLUICE_CACHE;
 
 /** Leaves a line about the current test file for the summary at the end of the run. */
 export function leaveLine(name: typeof SIZES_FILE | typeof CPU_FILE, ...cells: (string | number)[]): void {
-  const folder = process.env.SLUICE_CACHE;
   const file = expect.getState().testPath;
-  if (folder === undefined || file === undefined) return;
-  mkdirSync(folder, { recursive: true });
-  appendFileSync(path.join(folder, name), `${[path.relative(process.cwd(), file), ...cells].join('\t')}\n`);
+  if (FOLDER === undefined || file === undefined) return;
+  mkdirSync(FOLDER, { recursive: true });
+  appendFileSync(path.join(FOLDER, name), `${[path.relative(process.cwd(), file), ...cells].join('\t')}\n`);
 }
 
 function record(what: string, size: number): number {
