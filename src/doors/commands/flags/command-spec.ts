@@ -1,8 +1,8 @@
 // How a command is described, and given to the parser of the command line.
 import { Argument, type Command, Option } from 'commander';
 import type { Static, TSchema } from 'typebox';
-import { toggle } from '../../../config/options/describe-option.ts';
-import { registryAddress } from '../../../config/options/scoring.ts';
+import { text, toggle } from '../../../config/options/describe-option.ts';
+import { registryAddress, SCORING } from '../../../config/options/scoring.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
@@ -53,7 +53,27 @@ export type FlagsOf<C extends { flags: object }> = {
   [K in keyof C['flags'] as C['flags'][K] extends Always ? never : Names<C['flags'], K>]?: ValueOf<C['flags'][K]>;
 };
 
+// Flags of several commands.
+
 export const registryFlag = { schema: registryAddress(), value: 'address', complete: 'folder' } as const;
+export const signKeyFlag = {
+  schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
+  value: 'file',
+  complete: 'file',
+} as const;
+
+/** Of commands that run once. */
+export const METRICS_FLAGS = {
+  metrics_file: {
+    schema: text('write the metrics to this file at the end, for a textfile collector'),
+    value: 'file',
+    complete: 'file',
+  },
+  push_gateway: {
+    schema: text('push the metrics to this Prometheus Pushgateway at the end'),
+    value: 'address',
+  },
+} as const;
 
 export const switchFlag = (description: string) => ({ schema: toggle(description) });
 

@@ -1,7 +1,14 @@
 // Flags of the commands that take pipeline files: `run`, `lint`, `test` and `dlq …`.
 import { choice, LOGGING, text, whole } from '../../../config/options/describe-option.ts';
 import { SCORING } from '../../../config/options/scoring.ts';
-import { type CommandSpecs, type FlagSpec, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
+import {
+  type CommandSpecs,
+  type FlagSpec,
+  type FlagsOf,
+  METRICS_FLAGS,
+  registryFlag,
+  switchFlag,
+} from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
 
@@ -15,15 +22,7 @@ export const PIPELINE_COMMANDS = {
         schema: whole('serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP at this port', [0, 65_535]),
       },
       metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
-      metrics_file: {
-        schema: text('write the metrics to this file at the end, for a textfile collector'),
-        value: 'file',
-        complete: 'file',
-      },
-      push_gateway: {
-        schema: text('push the metrics to this Prometheus Pushgateway at the end'),
-        value: 'address',
-      },
+      ...METRICS_FLAGS,
       deadline: { schema: SCORING.deadline(), value: 'time' },
       restart: switchFlag(
         'between files: do not go on with an interrupted run; begin from the start, and remove what it left',

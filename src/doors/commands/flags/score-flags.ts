@@ -12,11 +12,19 @@ import {
   type FlagSpec,
   type FlagsOf,
   flagsOfFeatures,
+  METRICS_FLAGS,
   registryFlag,
+  signKeyFlag,
   switchFlag,
 } from './command-spec.ts';
 
 const listed = (description: string) => Type.String({ minLength: 1, description });
+
+const blockBytesFlag = {
+  schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
+    otherwise: '524288, for Parquet and Arrow 1048576',
+  }),
+};
 
 const DECLARED_FLAGS = {
   columns: { schema: listed('the input has no header row; names of its fields in order: a,b,c'), value: 'names' },
@@ -98,29 +106,13 @@ export const SCORE_COMMANDS = {
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
       evaluator: { schema: SCORING.evaluator({ otherwise: 'auto' }), value: 'which' },
       batch_rows: { schema: SCORING.batch_rows({ otherwise: '512, with effects 4096' }) },
-      block_bytes: {
-        schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
-          otherwise: '524288, for Parquet and Arrow 1048576',
-        }),
-      },
+      block_bytes: blockBytesFlag,
       read_bytes: { schema: whole('bytes per read of the input', [1, 64 * MIB], { otherwise: '262144' }) },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
       max_columns: { schema: SCORING.max_columns({ otherwise: '2000' }) },
-      metrics_file: {
-        schema: text('write the metrics to this file at the end, for a textfile collector'),
-        value: 'file',
-        complete: 'file',
-      },
-      push_gateway: {
-        schema: text('push the metrics to this Prometheus Pushgateway at the end'),
-        value: 'address',
-      },
+      ...METRICS_FLAGS,
       no_manifest: switchFlag('write no manifest'),
-      sign_key: {
-        schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
-        value: 'file',
-        complete: 'file',
-      },
+      sign_key: signKeyFlag,
       require_lock: { schema: SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK' }) },
       require_signature: {
         schema: SCORING.require_signature({
@@ -168,11 +160,7 @@ export const SCORE_COMMANDS = {
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
-      block_bytes: {
-        schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
-          otherwise: '524288, for Parquet and Arrow 1048576',
-        }),
-      },
+      block_bytes: blockBytesFlag,
       by: {
         schema: maybe(
           'when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs',
@@ -218,11 +206,7 @@ export const SCORE_COMMANDS = {
       leave_parts: switchFlag('join nothing: check the parts and write one list over them'),
       allow_empty: { schema: SCORING.allow_empty() },
       no_manifest: switchFlag('write no manifest'),
-      sign_key: {
-        schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
-        value: 'file',
-        complete: 'file',
-      },
+      sign_key: signKeyFlag,
       ...GATE_FLAGS,
       registry: registryFlag,
       json: switchFlag('print a machine-readable summary'),
