@@ -25,6 +25,7 @@ interface Node {
   patternProperties?: Readonly<Record<string, Node>>;
   additionalProperties?: boolean;
   items?: Node | readonly Node[];
+  additionalItems?: false;
   minItems?: number;
   anyOf?: readonly Node[];
   enum?: readonly unknown[];
@@ -63,7 +64,7 @@ export const Type = {
     made('Record', { type: 'object', patternProperties: { [pattern]: value } }, options),
   String: (options?: object) => made('String', { type: 'string' }, options),
   Tuple: (items: readonly Node[], options?: object) =>
-    made('Tuple', { type: 'array', ...{ additionalItems: false }, items, minItems: items.length }, options),
+    made('Tuple', { type: 'array', additionalItems: false, items, minItems: items.length }, options),
   Union: (anyOf: readonly Node[], options?: object) => made('Union', { anyOf }, options),
   Unsafe: (schema: Node) => marked(copyOf(schema), '~unsafe', null),
 } as unknown as Builder;

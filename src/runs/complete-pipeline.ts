@@ -36,17 +36,20 @@ export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Rea
 };
 
 /** The options of run features as keys of pipelines: those without a default may be missing. */
-export const featureKeys = (): Record<string, TSchema> =>
-  Object.fromEntries(
-    Object.entries<RunOption>(RUN_OPTIONS).map(([name, { schema }]) => [
-      name,
-      'default' in schema ? schema : Type.Optional(schema),
-    ]),
-  );
+export const FEATURE_KEYS: Readonly<Record<string, TSchema>> = Object.fromEntries(
+  Object.entries<RunOption>(RUN_OPTIONS).map(([name, { schema }]) => [
+    name,
+    'default' in schema ? schema : Type.Optional(schema),
+  ]),
+);
 
 /** The keys that do not depend on the types of source, sink and dead letters. */
-export const keysOfAllPipelines = () =>
-  pipelineSchema(typeOnly(ENDS.sources), typeOnly(ENDS.sinks), typeOnly(ENDS.deadLetters), featureKeys());
+export const KEYS_OF_ALL_PIPELINES = pipelineSchema(
+  typeOnly(ENDS.sources),
+  typeOnly(ENDS.sinks),
+  typeOnly(ENDS.deadLetters),
+  FEATURE_KEYS,
+);
 
 /** Adds the defaults of the schema. */
 export function fillPipeline(pipeline: Record<string, unknown>): void {
@@ -54,7 +57,7 @@ export function fillPipeline(pipeline: Record<string, unknown>): void {
     const part = pipeline[end] as Mapping | undefined;
     if (part) fillDefaults(part, schemas[part.type as string]!);
   }
-  fillDefaults(pipeline, keysOfAllPipelines());
+  fillDefaults(pipeline, KEYS_OF_ALL_PIPELINES);
 }
 
 /** The defaults that depend on other keys. */

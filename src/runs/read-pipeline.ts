@@ -9,12 +9,11 @@ import { contradictions } from '../pipeline/pipeline-contradictions.ts';
 import type { Pipeline, PipelineFile } from '../pipeline/pipeline-schema.ts';
 import {
   END_SCHEMAS,
-  featureKeys,
+  FEATURE_KEYS,
   fillPipeline,
-  keysOfAllPipelines,
+  KEYS_OF_ALL_PIPELINES,
   withDependentDefaults,
 } from './complete-pipeline.ts';
-import { RUN_OPTIONS } from './plugins/plugin-list.ts';
 
 /** Parses and checks the text of a pipeline; every fault at once, each with its place. */
 export async function parsePipeline(file: string, content: string): Promise<Validated<Pipeline>> {
@@ -23,7 +22,7 @@ export async function parsePipeline(file: string, content: string): Promise<Vali
   const value = parseByChecks(read);
   if (value) return complete(file, value, read);
   const { parseBySchema } = await import('../pipeline/pipeline-explain.ts');
-  const parsed = parseBySchema(file, content, featureKeys());
+  const parsed = parseBySchema(file, content, FEATURE_KEYS);
   return parsed.ok ? complete(file, parsed.value, read) : parsed;
 }
 
@@ -44,7 +43,7 @@ type Mapping = Record<string, unknown>;
 
 /** The document as a pipeline with its defaults, or null where the schema has something to say. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
-  if (!fits(withoutDefaults(keysOfAllPipelines()), value)) return null;
+  if (!fits(withoutDefaults(KEYS_OF_ALL_PIPELINES), value)) return null;
   const pipeline = structuredClone(value) as Mapping;
   for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
     const part = pipeline[end] as Mapping | undefined;
@@ -67,6 +66,6 @@ async function complete(file: string, value: PipelineFile, document: YamlDocumen
 function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlProblem[] {
   const { reads } = connectorOf(pipeline.source).capabilities;
   if (reads === 'bytes' || reads === 'rows') return [];
-  const names = Object.keys(RUN_OPTIONS).filter((name) => !('default' in featureKeys()[name]!) && name in pipeline);
+  const names = Object.keys(FEATURE_KEYS).filter((name) => !('default' in FEATURE_KEYS[name]!) && name in pipeline);
   return names.map((name) => atPath([name], `${name}: is for files, queries and standard input`, true));
 }

@@ -10,7 +10,7 @@ import { SCORE_COMMANDS, SHARD_COMMANDS } from '../../src/doors/commands/flags/s
 import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
 import { pipelineSchema } from '../../src/pipeline/pipeline-schema.ts';
-import { featureKeys } from '../../src/runs/complete-pipeline.ts';
+import { FEATURE_KEYS } from '../../src/runs/complete-pipeline.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';
 
@@ -254,7 +254,7 @@ test('flags of shards', () => {
 test('keys of pipelines', () => {
   const ends = (name: string, types: Record<string, TSchema>) =>
     Object.entries(types).flatMap(([type, schema]) => pathsOf(schema, `${name}.${type}`));
-  const common = pathsOf(pipelineSchema(SOURCES.file, SINKS.file, DEAD_LETTERS.file, featureKeys()), '').filter(
+  const common = pathsOf(pipelineSchema(SOURCES.file, SINKS.file, DEAD_LETTERS.file, FEATURE_KEYS), '').filter(
     (key) => !/^(source|sink|dead_letter)\./.test(key),
   );
   const paths = [...common, ...ends('source', SOURCES), ...ends('sink', SINKS), ...ends('dead_letter', DEAD_LETTERS)];

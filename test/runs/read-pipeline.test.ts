@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { formatYaml, readYaml } from '../../src/config/yaml.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { parseBySchema } from '../../src/pipeline/pipeline-explain.ts';
-import { featureKeys } from '../../src/runs/complete-pipeline.ts';
+import { FEATURE_KEYS } from '../../src/runs/complete-pipeline.ts';
 import { parseByChecks, parsePipeline } from '../../src/runs/read-pipeline.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 
@@ -162,7 +162,7 @@ test('checks accept and refuse what the schema does, and fill in the same defaul
     fc.property(pipelines, (text) => {
       const read = readYaml('p.yaml', text);
       if (!read.ok) throw new Error(read.problems[0]!.message);
-      const bySchema = parseBySchema('p.yaml', text, featureKeys());
+      const bySchema = parseBySchema('p.yaml', text, FEATURE_KEYS);
       const byChecks = parseByChecks(read);
       seen[bySchema.ok ? 'accepted' : 'refused']++;
       expect(byChecks !== null).toBe(bySchema.ok);

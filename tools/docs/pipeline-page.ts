@@ -4,7 +4,7 @@ import { type TSchema, Type } from 'typebox';
 import { connectorNamed, endSchemas } from '../../src/connectors/connectors.ts';
 import { KafkaSchema, SchemaRegistrySchema } from '../../src/connectors/kafka/kafka-options.ts';
 import { pipelineSchema, ScoreSchema } from '../../src/pipeline/pipeline-schema.ts';
-import { featureKeys } from '../../src/runs/complete-pipeline.ts';
+import { FEATURE_KEYS } from '../../src/runs/complete-pipeline.ts';
 import { editorSchema } from './editor-schema.ts';
 import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
@@ -36,7 +36,7 @@ export function outermost(): TSchema {
     SOURCES.kafka,
     SINKS.kafka,
     DEAD_LETTERS.kafka,
-    featureKeys(),
+    FEATURE_KEYS,
   ).properties;
   return Type.Object(properties);
 }
@@ -44,7 +44,7 @@ export function outermost(): TSchema {
 /** The JSON Schema of a pipeline file, as text. */
 export function pipelineJsonSchema(): string {
   const any = (schemas: Readonly<Record<string, TSchema>>) => Type.Union(Object.values(schemas));
-  return editorSchema('sluice pipeline', pipelineSchema(any(SOURCES), any(SINKS), any(DEAD_LETTERS), featureKeys()));
+  return editorSchema('sluice pipeline', pipelineSchema(any(SOURCES), any(SINKS), any(DEAD_LETTERS), FEATURE_KEYS));
 }
 
 /** The page as Markdown. */

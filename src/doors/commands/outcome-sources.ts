@@ -14,7 +14,7 @@ import { say } from './drive-run.ts';
 import type { OutcomesFlags } from './flags/output-flags.ts';
 
 /** A wait for an open transaction is reported after this time, ms. */
-const TOLD_AFTER_MS = 3_000;
+const REPORTED_AFTER_MS = 3_000;
 
 /** The files that a name or a pattern means; sidecar files are left out of a pattern. @throws SluiceError input_not_found | usage */
 export async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
@@ -77,14 +77,14 @@ async function topicSource(
     import('../../connectors/kafka/connection-settings.ts'),
     import('../../connectors/kafka/record-values.ts'),
   ]);
-  let told = false;
+  let reported = false;
   const table = {
     topic,
     connection: connectionOf(pipeline.kafka),
     decode: await valueReader(format, pipeline.schema_registry),
     onWait: (partition: number, ms: number) => {
-      if (told || ms < TOLD_AFTER_MS) return;
-      told = true;
+      if (reported || ms < REPORTED_AFTER_MS) return;
+      reported = true;
       say(`waiting for an open transaction in partition ${partition} of ${topic}`);
     },
   };

@@ -40,7 +40,7 @@ export function tellEstimate(
 const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>
   rows > 0 ? Math.round(evaluations / rows) : 0;
 
-/** `interpretation of 5,000 rows takes about 3:20 (25,501 evaluations a row; --max-evaluations bounds them)` */
+/** `interpreting 5,000 rows takes about 3:20 (25,501 evaluations per row, limited by max_evaluations)` */
 export function estimateText(explained: ExplainedProgress): string {
   const asked = evaluationsPerRow(explained);
   const why = asked === 0 ? '' : ` (${count(asked)} evaluations per row, limited by max_evaluations)`;
@@ -64,7 +64,7 @@ export async function awaitEnd(
   };
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
-  const told = options.quiet ? null : topic || lines.json ? lines.progress(running, seconds) : fileProgress(running);
+  const shown = options.quiet ? null : topic || lines.json ? lines.progress(running, seconds) : fileProgress(running);
   const long = spec.score.interpretation !== 'none' && !topic && !options.quiet;
   const estimate = long
     ? tellEstimate(running, lines.json ? { out: null, log: lines.log } : { out: process.stderr, log: null })
@@ -77,7 +77,7 @@ export async function awaitEnd(
     return null;
   } finally {
     estimate?.stop();
-    told?.stop();
+    shown?.stop();
   }
 }
 

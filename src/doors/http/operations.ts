@@ -39,8 +39,8 @@ export async function addOperations(app: FastifyInstance, { audit, state, ...of 
     methods.set(url, known);
   });
   const account = new RunAccount(metrics, 'http');
-  const told = audit?.ofJobs(log) ?? log;
-  const services: ServiceContext = { config, host, admission, metrics, log: told, tracer, account };
+  const jobLog = audit?.ofJobs(log) ?? log;
+  const services: ServiceContext = { config, host, admission, metrics, log: jobLog, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
   measureCertificatesOf(
     pipelines.map(({ spec }) => spec),

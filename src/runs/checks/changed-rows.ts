@@ -5,7 +5,7 @@ import path from 'node:path';
 import { LF, QUOTE } from '../../core/ascii.ts';
 import type { RowRange } from '../../engine/score-chunks.ts';
 import { WorkerPool } from '../../engine/worker-pool.ts';
-import { isColumnar } from '../../formats/formats.ts';
+import { isColumnar, isDelimited } from '../../formats/formats.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { Predicate } from '../../proof/statement.ts';
@@ -98,7 +98,7 @@ export async function changedTextRows(options: RescoreOptions, rows: RowRange, a
   // The tail of JSON is written after the last block: it is not part of this one.
   const written = pieces(Buffer.concat(chunks), format);
   const records = recordStarts(written, format);
-  const isHeaded = first === 1 && (format === 'csv' || format === 'tsv');
+  const isHeaded = first === 1 && isDelimited(format);
   // The row of each piece; 0 is the header.
   const rowOf = (piece: number): number => first - (isHeaded ? 1 : 0) + records[piece]!;
   const found = differences(written, pieces(actual, format), actual).map(rowOf);
@@ -219,7 +219,7 @@ const CLOSE_LIST = 93;
 
 /** Which record each piece belongs to, from 0: fields of CSV can contain line ends. */
 function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number[] {
-  if (format !== 'csv' && format !== 'tsv') return of.map((_, i) => i);
+  if (!isDelimited(format)) return of.map((_, i) => i);
   let [record, quoted] = [0, false];
   return of.map((line) => {
     const own = record;

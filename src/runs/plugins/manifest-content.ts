@@ -12,7 +12,7 @@ import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { blockBytesOf } from '../../engine/score-chunks.ts';
 import { DELIMITERS } from '../../formats/delimited/header.ts';
-import { isColumnar } from '../../formats/formats.ts';
+import { isColumnar, isDelimited } from '../../formats/formats.ts';
 import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { hashedFiles } from '../../model/package/package-hash.ts';
@@ -125,9 +125,8 @@ export const blockBytesIn = ({ tuning }: Pick<FileRunSpec, 'tuning'>, isTable: b
 
 /** `delimiter`: nothing where there is none. */
 export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'format' | 'compression' | 'delimiter'>) {
-  const delimited = format === 'csv' || format === 'tsv';
   const name = Object.entries(DELIMITERS).find(([, mark]) => mark === delimiter)?.[0];
-  return { format, compression, delimiter: delimited ? name : undefined };
+  return { format, compression, delimiter: isDelimited(format) ? name : undefined };
 }
 
 /** Of a file or an object that is not read from its beginning to its end. */
