@@ -17,6 +17,10 @@ test.each([
   '100000000000000000000000',
   '1.5e-7',
   '0.1000',
+  '12345678.1234567891',
+  '-1234567.12345678901',
+  '0.0000001',
+  '-0.00000012',
 ])('%s keeps its text, in an object, a list and a nested object', (number) => {
   // biome-ignore format: one line
   const text = `{"a":${number},"list":[${number},1],"nested":{"b":${number}}}`;
@@ -40,6 +44,9 @@ test('any JSON has the values of JSON.parse and, written again, its own text', (
     fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
     fc.bigInt().map(String),
     fc.tuple(fc.integer(), fc.nat(999), fc.nat(3)).map(([a, b, z]) => `${a}.${b}${'0'.repeat(z)}`),
+    // Long numbers whose digits are on both sides of the point, and small ones.
+    fc.tuple(fc.maxSafeInteger(), fc.maxSafeNat()).map(([a, b]) => `${a}.${b}`),
+    fc.tuple(fc.nat(12), fc.nat(10 ** 6)).map(([zeros, digits]) => `0.${'0'.repeat(zeros)}${digits}`),
     fc
       .tuple(fc.nat(9), fc.constantFrom('e', 'E'), fc.constantFrom('', '+', '-'), fc.nat(20))
       .map((parts) => parts.join('')),
@@ -66,6 +73,6 @@ test('any JSON has the values of JSON.parse and, written again, its own text', (
       // Members named like array indices move to the front of an object.
       if (!/"\d+":/.test(text)) expect(JSON.stringify(parsed)).toBe(text);
     }),
-    { numRuns: 300 },
+    { numRuns: 500 },
   );
 });
