@@ -17,12 +17,17 @@ export class ExactNumber {
 /** An object of JSON, with `ExactNumber` where a number would change. */
 export type ExactObject = Readonly<Record<string, unknown>>;
 
-/** Numbers that a double may change or spell differently: with an exponent, of 8 characters and more, -0, or decimals that end in 0. */
-const SUSPECT = /-?\d[\d.]*[eE][-+]?\d+|-?\d[\d.]{7,}|-0(?![.\d])|-?\d+\.\d*0(?!\d)/g;
+const NUMBER = /(?<=[:,[\s])-?\d[\d.eE+-]*/g;
+/** Shorter numbers change only with an exponent, as -0, or with decimals that end in 0. Characters. */
+const LONG = 8;
+const EXPONENT = /[eE]/;
 
-/** Whether a number of the text changes. Texts without such a number are parsed several times as fast. */
+/** Whether a double changes a number of the text. Texts without such a number are parsed several times as fast. */
 function changes(text: string): boolean {
-  for (const [number] of text.matchAll(SUSPECT)) if (String(Number(number)) !== number) return true;
+  for (const [number] of text.matchAll(NUMBER)) {
+    const odd = number.length >= LONG || number.endsWith('0') || EXPONENT.test(number);
+    if (odd && String(Number(number)) !== number) return true;
+  }
   return false;
 }
 
