@@ -83,7 +83,7 @@ const PLAIN: Record<string, string[]> = {
   region: ['1', '2', '30'],
   purpose: ['007', '7', 'car', 'home'],
 };
-const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
+const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '12345678.1234567891', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
 const EXTRA_NAMES = ['id', 'branch', 'note', 'application id', 'Größe', 'na"me', '=name', 'a;b', 'ID', 'effect', 'points_', 'x.y']; // biome-ignore format: a pool
 /** Names of columns of some outputs, and the outcome. */
 const COLLIDING = ['row', 'probability', 'error_code', 'value', 'error', 'base', 'reasons', 'decision', 'ok'];

@@ -97,7 +97,7 @@ function delimited(c: Case, columns: readonly CaseColumn[], declared: Declared):
 }
 
 const NUMBER_TOKEN = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-const TOKENS = ['1.10', '12345678901234567890', '-0', '1e3', 'true', 'null', '{"a": [1, "x"]}', '[]', '"\\u00fc"', '""', '"null"', '9007199254740993', '1.5']; // biome-ignore format: a pool
+const TOKENS = ['1.10', '12345678901234567890', '-0', '1e3', 'true', 'null', '{"a": [1, "x"]}', '[]', '"\\u00fc"', '""', '"null"', '9007199254740993', '12345678.1234567891', '0.0000001', '1.5']; // biome-ignore format: a pool
 
 function jsonRecord(c: Case, columns: readonly CaseColumn[], declared: Declared, row: number): string {
   const members = columns.flatMap((column, i) => {
