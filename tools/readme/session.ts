@@ -28,11 +28,14 @@ export class Session {
 
   constructor() {
     // A program and not a function of bash, so that signals reach the process that `npx … &` started.
-    const script = `#!/bin/sh\nshift\nexec "${process.execPath}" "${ROOT}/src/main.ts" "$@"\n`;
-    writeFileSync(path.join(this.#programs, 'npx'), script, { mode: 0o755 });
+    const program = `exec "${process.execPath}" "${ROOT}/src/main.ts" "$@"`;
+    const scripts = { npx: `shift\n${program}`, sluice: program };
+    for (const [name, script] of Object.entries(scripts)) {
+      writeFileSync(path.join(this.#programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    }
   }
 
-  /** Runs a command line of bash with this checkout as `npx sluice`. Standard output and error as they appear. */
+  /** Runs a command line of bash with this checkout as `npx sluice` and `sluice`. Standard output and error as they appear. */
   run(command: string): string {
     const { stdout } = spawnSync('bash', shell(command), {
       cwd: this.folder,
@@ -44,7 +47,8 @@ export class Session {
 
   /** As `run`, without blocking this process, so that it can serve requests of the command. */
   async runAsync(command: string): Promise<string> {
-    const child = spawn('bash', shell(command), { cwd: this.folder, env: this.#environment });
+    const stdio = ['ignore', 'pipe', 'inherit'] as const;
+    const child = spawn('bash', shell(command), { cwd: this.folder, env: this.#environment, stdio: [...stdio] });
     const parts: Buffer[] = [];
     for await (const part of child.stdout) parts.push(part as Buffer);
     return Buffer.concat(parts).toString();

@@ -56,8 +56,15 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   if (flags.schema) return printSchemas(files);
   const registry = await openRegistry(flags.registry);
   const problems: string[] = [];
+  const { isTestFile, readPipelineTests } = await import('../../runs/checks/pipeline-tests.ts');
+  const pipelines = files.filter((file) => !isTestFile(file));
   for (const file of files) {
     try {
+      // A pattern of all pipelines matches their test cases, too.
+      if (isTestFile(file)) {
+        await readPipelineTests(file);
+        continue;
+      }
       const pipeline = await readPipeline(file);
       const { source, sink } = pipeline;
       if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
@@ -85,7 +92,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
     }
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
-  out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} valid`);
+  out(`${pipelines.length} ${pipelines.length === 1 ? 'pipeline is' : 'pipelines are'} valid`);
 }
 
 /** Why the selected Kafka client cannot deliver as the pipeline demands; null: it can. */

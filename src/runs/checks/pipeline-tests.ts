@@ -1,6 +1,6 @@
 // Tests of a pipeline (`*.test.yaml`): applications and the expected predictions.
 import { readFile } from 'node:fs/promises';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { parseYaml } from '../../config/yaml-document.ts';
 import { formatProblem } from '../../config/yaml-problem.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -33,9 +33,11 @@ interface CaseResult {
 /** `x.yaml` → `x.test.yaml` */
 const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
 
-/** Runs the cases of a test file without the sources and sinks of its pipeline. @throws SluiceError usage | model_* */
-export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {
-  const file = testFileOf(pipeline.file);
+/** Whether a YAML file has test cases instead of a pipeline, by its name. */
+export const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);
+
+/** The cases of a test file. @throws SluiceError usage: the file cannot be read, or a key is wrong */
+export async function readPipelineTests(file: string): Promise<Static<typeof PipelineTestSchema>['cases']> {
   let text: string;
   try {
     text = await readFile(file, 'utf8');
@@ -44,9 +46,14 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
   }
   const parsed = parseYaml(file, text, PipelineTestSchema);
   if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
+  return parsed.value.cases;
+}
+
+/** Runs the cases of a test file without the sources and sinks of its pipeline. @throws SluiceError usage | model_* */
+export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {
+  const cases = await readPipelineTests(testFileOf(pipeline.file));
   const scorer = recordScorer(pipeline, host);
   try {
-    const { cases } = parsed.value;
     const { answers } = await scorer.score(cases.map((c) => Buffer.from(JSON.stringify(c.input))));
     return cases.map((c, i) => {
       const { value } = answers[i]!;
