@@ -23,13 +23,13 @@ const FIRST_JOIN_MS = 60_000;
 /**
  * | state | what happens | then |
  * | --- | --- | --- |
- * | connecting | looks for the coordinator; a generation from before is confirmed by a heartbeat | joined, else joining |
- * | joining | JoinGroup and SyncGroup with the owned partitions, which are still read; with nothing while the group is eager | joined |
- * | joined | heartbeats; looks for new partitions | joining when the group changes or partitions were let go |
- * | gone | nothing is held; a pause that grows | connecting |
- * | failed, stopped | every connection is closed | — |
+ * | connecting | looks up the coordinator; confirms an earlier generation by a heartbeat | joined, else joining |
+ * | joining | JoinGroup and SyncGroup with the owned partitions, which are still read; without partitions in an eager group | joined |
+ * | joined | sends heartbeats; looks for new partitions | joining when the group changes or partitions were revoked |
+ * | gone | owns no partitions; pauses for a growing time | connecting |
+ * | failed, stopped | all connections are closed | — |
  *
- * One loop makes all the steps, so there is never more than one of them; calls from outside only wake it.
+ * A single loop performs all steps, so they never run concurrently. Other methods only wake it.
  */
 export class PlatformaticMember implements GroupMember {
   readonly #options: MemberOptions;
