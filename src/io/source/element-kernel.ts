@@ -35,7 +35,7 @@ interface ElementLimits {
  * inside strings.
  */
 export class ElementKernel {
-  /** One past the last element that was listed; in bytes from `at`, as everything. */
+  /** One past the last listed element. Like all positions, relative to `at`. */
   next = 0;
   readonly #run: (from: number, to: number, at: number) => void;
   readonly #results: Int32Array;
