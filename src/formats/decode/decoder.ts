@@ -143,7 +143,7 @@ export class RecordBytes {
   used: Buffer = this.bytes;
   #run: Run = { bytes: this.bytes, base: 0, valid: true };
 
-  /** Copies records `from`..`to - 1` (to > from) with everything between them. */
+  /** Copies records `from` to `to - 1` (to > from) and the bytes between them. */
   load(block: RecordSlice, from: number, to: number): void {
     this.#run = copyRun(block, from, to, (length) => {
       if (this.bytes.length < length + SLACK) {
