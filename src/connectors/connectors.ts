@@ -49,7 +49,7 @@ export function endSchemas(): AllSchemas {
 
 const BY_TYPE: Readonly<Record<string, Connector>> = CONNECTORS;
 
-/** undefined: no connector has this name. Pipelines are validated, so this happens only for values from elsewhere. */
+/** undefined: no connector has this name, which cannot happen in a validated pipeline. */
 export const connectorNamed = (type: unknown): Connector | undefined =>
   typeof type === 'string' && Object.hasOwn(BY_TYPE, type) ? BY_TYPE[type] : undefined;
 

@@ -139,7 +139,7 @@ export interface GroupGame extends LeafGroup {
   readonly memo: VectorMemo;
 }
 
-/** Computes the vector of a row: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
+/** Computes the vector of a row into `out` from `at`, `memo.width` numbers. Returns false if it is all zeros. */
 type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, at: number) => boolean;
 
 export class GroupAdder<G extends GroupGame> {
