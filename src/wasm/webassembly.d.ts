@@ -1,4 +1,4 @@
-// The used part of the WebAssembly API, because TypeScript declares it only in the DOM library.
+// The part of the WebAssembly API that kernels use, because TypeScript declares it only in the DOM library.
 declare namespace WebAssembly {
   class Memory {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean });

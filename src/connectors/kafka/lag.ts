@@ -30,7 +30,7 @@ interface Mark {
   /** Timestamps of fetched records. */
   times: RecordTimes;
   /**
-   * The looked-up first record at or after `offset`, used if it was not fetched; `time`: null if there is no record.
+   * The looked-up first record at or after `offset`, used if it was not fetched; `time`: null without such a record.
    */
   looked: { offset: bigint; time: number | null } | null;
   /** When this member first saw uncommitted records, ms since 1970; null: there are none. */

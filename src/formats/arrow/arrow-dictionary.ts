@@ -106,7 +106,7 @@ export class InternedWords {
     return true;
   }
 
-  /** Returns -1 if there is no room for another word. */
+  /** Returns -1 if another word does not fit. */
   #codeOf(from: DataView, start: number, end: number): number {
     const places = this.#places;
     const last = places.length - 1;

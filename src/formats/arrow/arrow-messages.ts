@@ -1,9 +1,9 @@
 // Reads the messages of an Arrow IPC stream one at a time. A file is a stream between a magic number and a table of contents.
 import { SluiceError } from '../../core/errors.ts';
 
-// Checks a message's description (a flatbuffer) before a library decodes it. Lists of a flatbuffer can claim to be
-// longer than its bytes, its tables can contain each other, and many tables can share a long text, so its size does not
-// bound the decoding work.
+// Checks a message's description (a flatbuffer) before a library decodes it. The size of a flatbuffer does not bound
+// the decoding work: its lists can claim to be longer than its bytes, its tables can contain each other, and many
+// tables can share a long text.
 
 /** Maximum nesting depth. Arrow allows more, but no writer uses it. */
 const MOST_DEPTH = 32;

@@ -50,8 +50,8 @@ function lineBytes({ columns }: LineBatch, row: number): number {
 }
 
 /**
- * Writes the lines of a batch. For a row whose text is longer than `recordBytes`, or was too long to copy, it writes
- * more than `recordBytes` spaces, so that every reader rejects the row as too long.
+ * Writes the lines of a batch. A row whose text exceeds `recordBytes`, or was too long to copy, becomes more than
+ * `recordBytes` spaces. Every reader then rejects the row as too long.
  */
 export class LineWriter {
   /** Upper bound of a line's length, including bytes that may be written beyond it. */

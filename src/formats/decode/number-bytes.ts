@@ -99,8 +99,8 @@ function throughText(bytes: Uint8Array, start: number, end: number): number {
 }
 
 /**
- * Parses a mantissa of 16 to 19 significant digits times 10^scale, |scale| ≤ 22. Represents the mantissa as an exact
- * sum of two doubles, computes one product or quotient, and adds its error as a second term (Dekker, "A floating-point
+ * Parses a mantissa of 16 to 19 significant digits times 10^scale, |scale| ≤ 22. The mantissa becomes an exact sum of
+ * two doubles. One product or quotient is computed, and its error is added as a second term (Dekker, "A floating-point
  * technique for extending the available precision", 1971). If the remaining error could change the rounding, or with
  * more than 19 digits, Number() decides.
  */

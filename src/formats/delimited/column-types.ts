@@ -98,10 +98,9 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
 }
 
 /**
- * Fits a table to the model before its first row is read: rejects columns of other types, and tells the table which
+ * Fits a table to the model before its first row is read: rejects columns of other types, and informs the table which
  * columns the model reads. If a decimal in a number column is also passed through, it keeps its digits, and the model
- * reads its text.
- * @throws SluiceError bad_type | header_mismatch (missing passthrough column)
+ * reads its text. @throws SluiceError bad_type | header_mismatch (missing passthrough column)
  */
 export function fitTable(
   table: TypedTable,

@@ -86,7 +86,7 @@ export class CsvParseDecoder implements Decoder {
   }
 
   /**
-   * Decodes record `i` of a block alone into row `row` of a batch that is being filled, so that an error of csv-parse
+   * Decodes a single record `i` of a block into row `row` of a partly filled batch, so that an error of csv-parse
    * affects only one row.
    */
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {

@@ -37,8 +37,8 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 };
 
 /**
- * The syntax of JSON objects. An object is plain if it has exactly these keys in this order and usual form, nothing is
- * nested, and values have no escapes (words of a column may have them). `mixed`: columns with values of the other type,
+ * The syntax of JSON objects. An object is plain if it has exactly these keys in this order and usual form, and no
+ * nested values. Values must have no escapes, except words of a column. `mixed`: columns with values of the other type,
  * numbers in strings or words that are numbers.
  */
 export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
@@ -229,7 +229,7 @@ class JsonRowProgram {
       };
       f.block('none', (none) => {
         f.get(quoted).leaveIf(none);
-        // If numbers can stand for missing values, any number may be one of them.
+        // If numbers can mean missing values, any number may be one of them.
         if (reader.nullNumbers.size > 0) f.leave(none);
         else {
           readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow });

@@ -268,7 +268,7 @@ class ParquetTable implements ColumnSource {
 function placeOf(data: NonNullable<Group['columns'][number]['meta_data']>): ChunkPlace {
   const pages = Number(data.data_page_offset);
   const words = data.dictionary_page_offset === undefined ? 0 : Number(data.dictionary_page_offset);
-  // Some writers store 0 if there is no dictionary.
+  // Some writers store 0 if the column has no dictionary.
   const from = words > 0 ? Math.min(words, pages) : pages;
   return { codec: data.codec, from, to: from + Number(data.total_compressed_size) };
 }

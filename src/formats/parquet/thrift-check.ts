@@ -22,7 +22,7 @@ const MOST_NUMBER_BYTES = 10;
 /** Marks a list whose number of elements follows its type, because it is 15 or more. */
 const LONG_LIST = 15;
 
-/** @throws Error if there is no complete struct at `at`, or it cannot be decoded in bounded time */
+/** @throws Error if the struct at `at` is incomplete or cannot be decoded in bounded time */
 export function checkThrift(bytes: Uint8Array, at: number): void {
   new ThriftCheck(bytes, at).struct(0);
 }

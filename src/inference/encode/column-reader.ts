@@ -16,8 +16,8 @@ const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
 const PLAIN: NumberNotation = { decimal: 'point', thousands: null };
 
 /**
- * The number with a decimal point and without separators; null: not in this notation. Either all groups have three
- * digits or there are no separators: 1.23 is invalid if the point separates thousands.
+ * The number with a decimal point and without separators; null: not in this notation. Every group after a separator
+ * must have three digits: 1.23 is invalid if the point separates thousands.
  */
 function plainNumber(text: string, { decimal, thousands }: NumberNotation): string | null {
   const parts = PARTS.exec(text);
@@ -148,8 +148,8 @@ export class ColumnReader {
   /** Whether spaces around a value are ignored, unless it is a known word with them. */
   readonly trims: boolean;
   /**
-   * Whether a number or boolean of a typed format can represent values of the column without loss. As a number, 0230
-   * has lost its leading zero, so a category or text column accepts numbers only if every known value is the plain text
+   * Whether a number or boolean of a typed format can represent values of the column without loss. Numbers lose leading
+   * zeros, as in 0230. A category or text column therefore accepts numbers only if every known value is the plain text
    * of a number.
    */
   readonly takesNumbers: boolean;

@@ -5,7 +5,7 @@ import { SluiceError } from '../../core/errors.ts';
 export const EXACT_COLUMNS = 12;
 /** With more columns than this, the subsets do not fit in memory. */
 export const MOST_EXACT_COLUMNS = 16;
-/** Minimum number of permutation pairs if there is no limit. */
+/** Minimum number of permutation pairs without a limit. */
 export const DEFAULT_PAIRS = 400;
 /** Minimum number of pairs: fewer give no standard error. */
 const LEAST_PAIRS = 2;

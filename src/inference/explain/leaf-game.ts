@@ -62,8 +62,8 @@ export function interventional(game: LeafGame, mask: number, out: Float64Array):
   const { backgroundMasks, backgroundShares, backgroundMeets } = game;
   const words = (backgroundMasks.length + 31) >>> 5;
   out.fill(0, 0, d);
-  // Background rows that reach the leaf with x must satisfy everything that x lacks, so the number of players that only
-  // z satisfies is the same for all of them.
+  // Background rows that reach the leaf together with x must satisfy every player that x does not. The number of
+  // players that only z satisfies is therefore the same for all of them.
   const lacking = full & ~mask;
   const nz = bits(lacking);
   const whereLost = (nz - 1) * 32;

@@ -3,7 +3,7 @@
 // Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the
 // path-dependent one. A SHAP interaction value Φij = Φji is half of the index computed here. The main effect Φii of a
-// column is its effect minus the halves of all its pairs, so that a row of Φ adds up to the column's effect.
+// column is its effect minus half of each of its pairs. A row of Φ therefore adds up to the column's effect.
 import type { StateColumns } from './group-games.ts';
 import { bits, type LeafGame, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';

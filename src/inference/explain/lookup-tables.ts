@@ -115,7 +115,7 @@ export class VectorMemo {
     return all;
   }
 
-  /** Stores the vector at `from[at]` for a new key. Returns its position, or -1 if there is no space. */
+  /** Stores the vector at `from[at]` for a new key. Returns its position, or -1 if the table is full. */
   keep(key: number, from: Float64Array, at: number): number {
     const { width } = this;
     const to = this.#vectors * width;

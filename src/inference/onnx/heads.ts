@@ -15,7 +15,7 @@ export interface TracedHeads {
   logistics: readonly Logistic[] | null;
 }
 
-/** weight / (1 + exp(-(slope × sum + offset))), where sum is that of a linear model. */
+/** weight / (1 + exp(-(slope × sum + offset))), where sum is the sum of a linear model. */
 export interface Logistic {
   trace: Trace;
   weight: number;
@@ -127,8 +127,8 @@ class HeadWalk {
         this.visit(first, weight / this.#factor(node));
         return true;
       case 'Concat': {
-        // A Concat along rows collects what is averaged. For two classes side by side, the models of the last one are
-        // followed.
+        // A Concat along rows collects the terms of an average. For two classes side by side, the models of the last
+        // one are followed.
         const axis = node.attributes.get('axis')?.i ?? 0;
         if (axis === 0) for (const i of computed) this.visit(i, weight / computed.length);
         else if (computed.length === 2) this.visit(computed[1]!, weight);

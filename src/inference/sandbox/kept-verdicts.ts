@@ -38,8 +38,7 @@ export class VerdictPlace {
 
   /**
    * The entry for everything on which a verdict depends: the model file, its input mapping, the versions and the
-   * processor. null: there is no cache.
-   * @throws SluiceError model_invalid | model_hash_mismatch
+   * processor. null: verdicts are not cached. @throws SluiceError model_invalid | model_hash_mismatch
    */
   static of(model: ModelPackage, policy: EnginePolicy): VerdictPlace | null {
     const kept = KeptResults.ofUser();

@@ -254,7 +254,7 @@ function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: n
 }
 
 /**
- * Compares the estimated time per row of both kernels, in about nanoseconds. Measured on one machine; only the ratio
+ * Compares the estimated time per row of both kernels, roughly in nanoseconds. Measured on one machine; only the ratio
  * matters.
  */
 function quickIsFaster(tiles: readonly Tile[], trees: readonly Tree[]): boolean {

@@ -9,7 +9,7 @@ import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 
 // Table keys: slots, and compounds of several slots with few states each. A credit application has many such slots (yes
-// or no, one of five), and one lookup for all of them costs as much as one for each.
+// or no, one of five). A lookup of a compound costs no more than a lookup of a single slot.
 
 /** Maximum states of a compound. Its table has a row per state, so more would exceed the first-level cache. */
 const MAX_COMPOUND = 128;
@@ -131,8 +131,8 @@ export function combineKernel(compounds: readonly Compound[]): WasmFunction {
 }
 
 /**
- * If a table needs more rows than this share of the states, it gets a row for each state, because the lookup of a row
- * would cost more.
+ * A table that needs more rows than this share of the states gets a row per state, because mapping states to rows would
+ * cost more than it saves.
  */
 const MOST_ROWS = 0.7;
 /** Maximum vectors of a tile, which stay in registers next to the loads. */

@@ -13,9 +13,8 @@ export const BLOCKS_A_MEMBER = 64;
 const PIECE_BYTES = 128 * 1024;
 
 /**
- * Wraps `inner`, or returns it if there is no compression. `commit` and `abort` of the wrapper also end `inner`.
- * Members end when `blockEnd` has counted enough blocks; without calls of it there is a single member.
- * @throws SluiceError usage
+ * Wraps `inner`, or returns it without compression. `commit` and `abort` of the wrapper also end `inner`. Members end
+ * when `blockEnd` has counted enough blocks; without calls of it there is a single member. @throws SluiceError usage
  */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {
   if (compression === 'none') return inner;
@@ -51,8 +50,8 @@ export function compressedSink(inner: ByteSink, compression: Compression): ByteS
 }
 
 /**
- * One gzip member or zstd frame. The compressor receives pieces of equal size one at a time, and the last one with the
- * end signal, because its output depends on how the input is divided.
+ * One gzip member or zstd frame. The compressor's output depends on how its input is divided. It therefore receives
+ * pieces of equal size one at a time, and the last piece together with the end signal.
  */
 class Member {
   readonly #stream: Gzip | ZstdCompress;

@@ -11,7 +11,7 @@ interface Entry {
 
 /**
  * Object storage has no transaction over several objects. All objects are therefore uploaded completely before the
- * first is published, and a reader that waits for the main output finds the rejects file of the same run.
+ * first is published. A reader that waits for the main output then finds the rejects file of the same run.
  */
 export class ObjectSet {
   readonly #entries: Entry[] = [];

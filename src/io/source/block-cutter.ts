@@ -208,7 +208,7 @@ class BlockCutter {
     this.#options.onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds);
   }
 
-  /** Makes a block of the records found so far, all of which end before `end`. The slab then belongs to the block. */
+  /** Creates a block of the records found so far, all of which end before `end`. The slab then belongs to the block. */
   #take(end: number): Block & Leased {
     const inputEnd = this.#base + end;
     const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled, inputEnd };

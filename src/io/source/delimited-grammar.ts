@@ -30,7 +30,7 @@ type Action = 'end' | 'fault' | 'skip' | 'join' | 'broken';
 type Step = GrammarState | `${Action} ${GrammarState}`;
 
 const CLASSES = ['other', 'delimiter', 'quote', 'cr', 'lf', 'over'] as const;
-/** `over` stands for the end of the input. */
+/** `over`: class of the end of the input. */
 type ByteClass = (typeof CLASSES)[number];
 
 /**

@@ -20,9 +20,9 @@ const DROP_LINE = 5;
 /**
  * A quote opens a field only as its first byte; elsewhere it is text, as in `5" pipe`.
  *
- * Invariant: a malformed record never affects more than its first physical line. The record is cut at its first line
- * break and marked malformed if text follows a closing quote, or a quote is still open at the end of the input or
- * beyond `maxRecordBytes`. Scanning restarts after that line break.
+ * Invariant: a malformed record never affects more than its first physical line. A record is malformed if text follows
+ * a closing quote, or a quote is still open at the end of the input or beyond `maxRecordBytes`. It is cut at its first
+ * line break, after which scanning restarts.
  */
 export class DelimitedScanner implements RecordScanner {
   pos = 0;
@@ -33,9 +33,9 @@ export class DelimitedScanner implements RecordScanner {
   #firstBreak = -1;
   /**
    * Where the scan of a cut record had stopped, with the state and line number there. Only inside quotes does a line
-   * break not end a record. If a later record has such a line break before this position, it must be in the same state
-   * from there on, so its scan skips to this position. Otherwise, if every line left a quote open, each would be
-   * scanned up to the record limit.
+   * break not end a record. A later record with such a line break before this position has the same state from there
+   * on, so its scan skips to this position. Otherwise, if every line left a quote open, each would be scanned up to the
+   * record limit.
    */
   #known = { to: -1, state: QUOTED, line: 0 };
   /** Line on which the current record begins. */

@@ -28,11 +28,10 @@ interface ElementLimits {
 }
 
 /**
- * An element is plain if it is a closed object or array within the depth and length limits, without a backslash outside
- * strings, and separated from the previous element only by one comma and white space. The kernel declines any other
- * element, and the scanner reads it. The method is that of simdjson (Langdale and Lemire, "Parsing gigabytes of JSON
- * per second", VLDB J. 28, 2019): bits represent 64 bytes, and the prefix sum of the unescaped quotes marks the bytes
- * inside strings.
+ * A plain element is a closed object or array within the depth and length limits, without a backslash outside strings.
+ * Only one comma and white space separate it from the previous element. The kernel declines any other element, and the
+ * scanner reads it. The method is that of simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB
+ * J. 28, 2019): bits represent 64 bytes, and the prefix sum of the unescaped quotes marks the bytes inside strings.
  */
 export class ElementKernel {
   /** One past the last listed element. Like all positions, relative to `at`. */

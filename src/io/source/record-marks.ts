@@ -79,7 +79,7 @@ async function marksOf(
   let [rows, begin] = [0, 0];
   for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
     first ??= markAt(block, 0);
-    // A block that follows blank lines or the rest of an oversized line is no valid mark: a reader that starts there
+    // A block that follows blank lines or the rest of an oversized line is not a valid mark: a reader that starts there
     // forms other blocks.
     let whole = rows > 0 && begin === beginOf(block, 0);
     const inside = targets.filter((target, i) => i >= marks.length && target < block.inputEnd).length;

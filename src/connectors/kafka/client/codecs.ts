@@ -128,7 +128,7 @@ export const packBatch = (plain: Buffer, compression: PackedCompression): Promis
 export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
   CODECS[compression].decompress(packed);
 
-/** Size of one value after compression, bytes. Tells whether a record that seems too large fits after all. */
+/** Size of one value after compression, bytes. Shows whether a record that seems too large fits after all. */
 export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {
   if (compression === 'none') return plain.length;
   return (await CODECS[compression].compress(plain)).length;

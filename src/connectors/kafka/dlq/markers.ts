@@ -1,7 +1,6 @@
 // Markers in the dead letter topic, which record the dead letters that are settled.
 // Replayed records and their markers are written in one transaction. A marker goes to the partition of the dead letters
-// that it lists, so no further topic or permission is needed, and retention removes the dead letters before their
-// markers.
+// that it lists. No further topic or permission is needed, and retention removes the dead letters before their markers.
 import { SluiceError } from '../../../core/errors.ts';
 import type { IncomingRecord, OutgoingRecord } from '../client/records.ts';
 import { headerText, SETTLED_AS, type SettledAs } from './dead-letter.ts';

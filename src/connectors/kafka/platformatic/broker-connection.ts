@@ -140,7 +140,7 @@ export class BrokerConnection {
     else this.#listeners.push(listener);
   }
 
-  /** @throws Refusal if the response contains an error; NoConnection if there is no response */
+  /** @throws Refusal if the response contains an error; NoConnection without a response */
   async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
     const send = (
       key: number,

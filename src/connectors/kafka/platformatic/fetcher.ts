@@ -61,8 +61,8 @@ const MAX_PAUSE_MS = 1_000;
 const LOOKS = 5;
 const LOOK_MS = 500;
 /**
- * A topic counts as missing after brokers have reported it missing for this long, ms, because a broker that has just
- * started may not list it yet.
+ * Time for which brokers must report a topic missing before it counts as missing, ms. A broker that has just started
+ * may not list it yet.
  */
 const MISSING_MS = 5_000;
 

@@ -48,7 +48,7 @@ const MECHANISMS = {
 } as const;
 
 /**
- * @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError if there is no token or the broker
+ * @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError without a token or if the broker
  * rejected it
  */
 export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promise<void> {
