@@ -1,4 +1,4 @@
-// The registry of connectors. A new connector is a folder and a line here.
+// The registry of connectors. To add a connector, create its folder and add a line here.
 import type { TSchema } from 'typebox';
 import type { Connector, End, EndSchemas } from './contract/connector.ts';
 import { FILE } from './file/file-connector.ts';
@@ -8,7 +8,7 @@ import { POSTGRES } from './postgres/postgres-connector.ts';
 import { STANDARD_STREAMS } from './stdio/stdio-connector.ts';
 import { UPLOAD } from './upload/upload-connector.ts';
 
-/** By the `type` of an end in a pipeline. */
+/** Connectors by the `type` of a pipeline's source, sink or dead letters. */
 export const CONNECTORS = {
   kafka: KAFKA,
   file: FILE,
@@ -29,7 +29,7 @@ type SchemasAs<E extends keyof EndSchemas> = {
     : never;
 };
 
-/** The schemas of all ends, by the type of the end. */
+/** The schemas of all sources, sinks and dead letters, by connector type. */
 export interface AllSchemas {
   sources: SchemasAs<'source'>;
   sinks: SchemasAs<'sink'>;
@@ -49,16 +49,16 @@ export function endSchemas(): AllSchemas {
 
 const BY_TYPE: Readonly<Record<string, Connector>> = CONNECTORS;
 
-/** undefined: no connector has this name, which only an end that is in no pipeline can have. */
+/** undefined: no connector has this name, which cannot happen in a validated pipeline. */
 export const connectorNamed = (type: unknown): Connector | undefined =>
   typeof type === 'string' && Object.hasOwn(BY_TYPE, type) ? BY_TYPE[type] : undefined;
 
-/** The connector of an end of a pipeline. */
+/** The connector of a pipeline's source, sink or dead letters. */
 export const connectorOf = ({ type }: End): Connector => BY_TYPE[type]!;
 
-/** Whether a source gives rows of a query, which is executed again instead of read again. */
+/** Whether a source reads the rows of a query, which is executed again rather than read again. */
 export const isQuery = (source: unknown): boolean =>
   connectorNamed((source as Partial<End> | undefined)?.type)?.capabilities.reads === 'rows';
 
-/** Whether a source gives records without an end. */
+/** Whether a source reads an endless stream of records. */
 export const isEndless = (source: End): boolean => connectorOf(source).capabilities.reads === 'records';

@@ -1,4 +1,4 @@
-// Stored bytes of an input or output by name, wherever they are stored: the transport of a name.
+// Reads and writes stored bytes by name, through the transport of the connector that serves the name.
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/file-names.ts';
@@ -9,11 +9,11 @@ import { CONNECTORS } from './connectors.ts';
 import type { Connector } from './contract/connector.ts';
 import type { Transport } from './contract/transport.ts';
 
-/** A name that no other connector serves is that of a file. */
+/** The transport of a name; names that no other connector serves are file paths. */
 export const transportOf = (name: string): Promise<Transport> =>
   (Object.values<Connector>(CONNECTORS).find(({ serves }) => serves?.(name)) ?? CONNECTORS.file).transport!();
 
-/** Another name in the folder of this one. @throws SluiceError input_not_found: it leads elsewhere */
+/** Another name in the same folder. @throws SluiceError input_not_found if `other` would leave the folder */
 export function besideStored(name: string, other: string): string {
   if (!isPlainName(other)) {
     throw new SluiceError('input_not_found', `${JSON.stringify(other)} is no name of a file beside ${name}`);
@@ -45,7 +45,10 @@ export const storedText = async (name: string): Promise<string | null> => (await
 /** As `Transport.remove`. */
 export const removeStored = async (name: string): Promise<void> => (await transportOf(name)).remove(name);
 
-/** The text of a file that the user named. @throws SluiceError input_not_found: it is missing or unreadable | storage_unavailable */
+/**
+ * The text of a file that the user named. @throws SluiceError input_not_found (missing or unreadable) |
+ * storage_unavailable
+ */
 export async function namedText(name: string): Promise<string> {
   let text: string | null;
   try {
@@ -59,7 +62,7 @@ export async function namedText(name: string): Promise<string> {
 }
 
 /**
- * Writes `text` if the file does not exist, and returns the content. Concurrent writers all get the same content.
+ * Writes `text` if the file does not exist, and returns the stored content, which is the same for concurrent writers.
  * @throws SluiceError output_* | storage_unavailable
  */
 export async function putFirst(name: string, text: string): Promise<string> {

@@ -1,4 +1,4 @@
-// The choice of a decoder: the fast path where it serves the stream, the reference (csv-parse, JSON.parse) otherwise.
+// Chooses a decoder: the fast path if it supports the stream, otherwise the reference (csv-parse, JSON.parse).
 import type { DeclaredColumns, TextRules } from '../core/input-declaration.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../inference/encode/encoder.ts';
@@ -16,18 +16,21 @@ export type DecoderInput = DeclaredParts &
 
 /** Declarations that readers and decoders need in addition to the layout. */
 export interface DeclaredParts {
-  /** What its texts mean beyond what the package says: the readers are made by it. */
+  /** Declared meanings of texts in addition to the package; the column readers are created with them. */
   texts?: TextRules;
-  /** Columns of the model that the layout does not have. */
+  /** Model columns that are missing in the layout and have declared constant values. */
   constants?: DeclaredColumns['constants'];
 }
 
-/** `eager`: with the row kernel from the first row on, where `fast` makes it when it pays; `quoting`: with one that also reads quotes. */
+/**
+ * `fast` assembles the row kernel once it pays off; `eager` uses it from the first row; `quoting` also reads quotes
+ * with it.
+ */
 export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
 
 /**
- * All choices give the same answers; the reference is there to test that. `direct`: where a decoder that can may write numbers
- * instead of into the columns of the batch.
+ * Creates a decoder. All choices give the same results; tests compare them with the reference. `direct`: where a
+ * capable decoder may write numbers instead of into the columns of the batch.
  */
 export function createDecoder(
   readers: readonly ColumnReader[],

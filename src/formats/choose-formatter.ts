@@ -1,4 +1,4 @@
-// The choice of an output format.
+// Chooses the formatter of an output format.
 
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -7,7 +7,7 @@ import { DelimitedFormatter } from './delimited/delimited-formatter.ts';
 import { JsonFormatter, modelKeys } from './json/json-formatter.ts';
 import type { Formatter, Frame, OutputSpec } from './write/formatter.ts';
 
-/** `kernelAfter`: rows after which plain answers are written by the kernel; default: when it pays. */
+/** `kernelAfter`: number of rows after which the kernel writes plain answers; default: when it pays off. */
 export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfter?: number): Formatter {
   const interpreter = new Interpreter(manifest);
   if (spec.format === 'columns') return new ColumnsFormatter(spec, interpreter, manifest);
@@ -16,7 +16,7 @@ export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfte
     : new DelimitedFormatter(spec, interpreter, manifest.columns, kernelAfter);
 }
 
-/** Head, separator and tail of an answer in this format. */
+/** Head, separator and tail of an output in this format. */
 export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
   if (spec.format === 'json') {
     return {

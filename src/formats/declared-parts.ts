@@ -1,4 +1,4 @@
-// The form of a declaration for the decoders of one stream, in addition to the layout of its records.
+// Converts a declaration of an input for decoders, in addition to the layout of its records.
 import type { InputDeclaration, TextRules } from '../core/input-declaration.ts';
 import { columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -6,7 +6,7 @@ import type { DeclaredParts } from './choose-decoder.ts';
 import { readConstants } from './decode/constant-columns.ts';
 import { checkDeclared } from './decode/input-names.ts';
 
-/** The parts of a decoder's input that come from declarations; nothing where nothing was declared. */
+/** The parts of a decoder's input that come from the declaration; empty without a declaration. */
 export function declaredParts(declared: InputDeclaration | undefined): DeclaredParts {
   const texts: TextRules | null = declared?.texts ?? null;
   const constants = declared?.columns?.constants ?? {};
@@ -17,7 +17,7 @@ export function declaredParts(declared: InputDeclaration | undefined): DeclaredP
 }
 
 /**
- * Refuses what contradicts itself or the model before anything is read.
+ * Rejects declarations that contradict themselves or the model, before reading starts.
  * @throws SluiceError usage
  */
 export function checkDeclaration(

@@ -1,15 +1,15 @@
-// The registry of file formats. A new format is a folder and a line here; its name is in core/file-format.ts.
+// The registry of file formats. To add a format, create its folder and add a line here; its name is in core/file-format.ts.
 import type { Compression, FileFormat } from '../core/file-format.ts';
 import type { TableFormat } from './columns/table-format.ts';
 
 interface Format {
-  /** In messages. */
+  /** Name in messages. */
   title: string;
   endings: readonly string[];
   mediaType: string;
-  /** How its records are cut and decoded. Tables are read column by column, or as lines of NDJSON. */
+  /** How its records are split and decoded. Tables are read by column, or as lines of NDJSON. */
   records: 'delimited' | 'json' | 'ndjson';
-  /** Opens a format that holds columns instead of records. Text is read and written by the engine's decoders and formatters. */
+  /** Loads a columnar format; null: the engine's decoders and formatters handle its text. */
   table: (() => Promise<TableFormat>) | null;
 }
 
@@ -29,10 +29,10 @@ type Columnar = { [F in FileFormat]: (typeof FORMATS)[F]['table'] extends null ?
 
 export const formatEntry = (name: FileFormat): Format => FORMATS[name];
 
-/** Whether a format holds columns instead of records. */
+/** Whether a format is columnar. */
 export const isColumnar = (name: FileFormat): name is Columnar => FORMATS[name].table !== null;
 
-/** Whether it is csv or tsv, whose fields may have no names. */
+/** Whether a format is csv or tsv, whose fields may have no names. */
 export const isDelimited = (name: FileFormat): boolean => FORMATS[name].records === 'delimited';
 
 const FORMAT_ENDINGS = new Map(
@@ -43,20 +43,20 @@ const COMPRESSION_ENDINGS = new Map<string, Compression>([
   ['.zst', 'zstd'],
 ]);
 
-/** Endings a file can have, for messages. */
+/** Supported file extensions, for messages. */
 export const KNOWN_ENDINGS = `${[...FORMAT_ENDINGS.keys()].join(', ')}, each also with .gz or .zst`;
 
 interface NamedFormat {
   /** null: the name has no extension, or an unknown one. */
   format: FileFormat | null;
   compression: Compression;
-  /** The extension that should define the format, with its point; empty if the name has none. */
+  /** The extension that should define the format, including its dot; empty if the name has none. */
   ending: string;
-  /** File name without folder and endings. */
+  /** File name without folder and extensions. */
   stem: string;
 }
 
-/** Format and compression by the endings of a file name, in any case. */
+/** Format and compression according to the extensions of a file name, in any letter case. */
 export function namedFormat(file: string): NamedFormat {
   const name = file.slice(Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
   const last = endingOf(name);
@@ -71,7 +71,7 @@ export function namedFormat(file: string): NamedFormat {
   };
 }
 
-/** From the last point on; a point in front of a name makes no ending. */
+/** The text from the last dot. A dot at the start of a name does not begin an extension. */
 function endingOf(name: string): string {
   const at = name.lastIndexOf('.');
   return at > 0 ? name.slice(at) : '';

@@ -1,30 +1,30 @@
-// The formats of record values, by the name that pipelines use. Their libraries are loaded when a topic is read or written.
+// The formats of record values, by their name in pipelines. Their libraries are loaded when a topic is read or written.
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { RecordFormatName } from '../core/file-format.ts';
 import type { PredictionSchemaOptions } from './schemas/prediction-schema.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schemas/schema-registry.ts';
 import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from './schemas/value-codec.ts';
 
-/** A schema to read values with, whichever they were written with. */
+/** The reader schema, which may differ from the schema that values were written with. */
 interface ReaderSchema {
   subject: string;
-  /** Default: the latest. */
+  /** Default: the latest version. */
   version?: number | undefined;
 }
 
 interface RecordFormat {
   readonly schema: SchemaType;
-  /** The error of a value that does not fit its schema. */
+  /** Error code for a value that does not fit its schema. */
   readonly malformed: ErrorCode;
   openReader(registry: SchemaRegistry, reader?: ReaderSchema): Promise<(schema: RegisteredSchema) => ReadValue>;
   openEncoder(registry: SchemaRegistry, options: PredictionSchemaOptions): Promise<ValueEncoder>;
-  /** The schema of predictions. */
+  /** The text of the prediction schema. */
   schemaText(options: PredictionSchemaOptions): Promise<string>;
 }
 
 type CodedFormat = Exclude<RecordFormatName, 'json'>;
 
-/** A new format is a folder and an entry here; JSON without a schema needs neither. */
+/** To add a format, create its folder and add an entry here. JSON without a schema needs neither. */
 export const RECORD_CODECS: Readonly<Record<CodedFormat, RecordFormat>> = {
   avro: {
     schema: 'AVRO',

@@ -1,14 +1,14 @@
-// Lays out WebAssembly memory before it exists: places are taken first, contents written when it is there.
+// Lays out WebAssembly memory before it exists: space is allocated first and filled when the memory is built.
 
-/** Alignment of every place: a cache line. */
+/** Alignment of every allocation, bytes: a cache line. */
 const LINE = 64;
 
 export class Arena {
-  // The first line stays empty, so that no place has address 0.
+  // The first cache line stays empty, so that no allocation has address 0.
   #end = LINE;
   readonly #writes: ((memory: ArrayBuffer) => void)[] = [];
 
-  /** Takes `bytes`; `write` fills them once the memory exists. Gives the address. */
+  /** Allocates `bytes` and returns the address. `write` fills the space when the memory is built. */
   take(bytes: number, write?: (memory: ArrayBuffer, at: number) => void): number {
     const at = this.#end;
     this.#end = Math.ceil((at + bytes) / LINE) * LINE;
@@ -20,7 +20,7 @@ export class Arena {
     return this.#end;
   }
 
-  /** What the memory holds from address 0 on. */
+  /** Builds the contents of the memory from address 0. */
   build(): Uint8Array<ArrayBuffer> {
     const memory = new ArrayBuffer(this.#end);
     for (const write of this.#writes) write(memory);

@@ -1,4 +1,4 @@
-// One function of a kernel in the making: instructions are encoded as they are emitted, and checked as they are emitted.
+// Emits one function of a kernel: instructions are encoded and type-checked as they are added.
 import {
   EXTRACT,
   type LaneShape,
@@ -12,7 +12,7 @@ import {
 } from './instructions.ts';
 import { type Label, TypeStack } from './type-stack.ts';
 
-/** Room that is there before a number or an opcode is written. */
+/** Space reserved before a number or an opcode is written, bytes. */
 const SPARE = 32;
 
 const DOUBLE = new Float64Array(1);
@@ -53,7 +53,7 @@ export class ByteList {
     return this;
   }
 
-  /** LEB128, unsigned, 32 bits. */
+  /** Appends an unsigned 32-bit number as LEB128. */
   unsigned(n: number): this {
     this.#room(SPARE);
     for (; n > 127; n >>>= 7) this.#bytes[this.length++] = (n & 127) | 128;
@@ -61,7 +61,7 @@ export class ByteList {
     return this;
   }
 
-  /** LEB128, signed, 32 bits. */
+  /** Appends a signed 32-bit number as LEB128. */
   signed(n: number): this {
     this.#room(SPARE);
     for (; n < -64 || n > 63; n >>= 7) this.#bytes[this.length++] = (n & 127) | 128;
@@ -69,31 +69,31 @@ export class ByteList {
     return this;
   }
 
-  /** LEB128, signed, 64 bits. */
+  /** Appends a signed 64-bit number as LEB128. */
   signed64(n: bigint): this {
     this.#room(SPARE);
     for (; BigInt.asIntN(32, n) !== n; n >>= 7n) this.#bytes[this.length++] = Number(n & 127n) | 128;
     return this.signed(Number(n));
   }
 
-  /** Little-endian, as everything in a module. */
+  /** Appends a double in little-endian order, which modules use throughout. */
   float64(n: number): this {
     DOUBLE[0] = n;
     return this.append(DOUBLE_BYTES);
   }
 
-  /** A text with its length in front. */
+  /** Appends a text preceded by its length. */
   text(text: string): this {
     const bytes = Buffer.from(text);
     return this.unsigned(bytes.length).append(bytes);
   }
 
-  /** Another list with its length in front. */
+  /** Appends another list preceded by its length. */
   nested(list: ByteList): this {
     return this.unsigned(list.length).append(list.view());
   }
 
-  /** The bytes so far: valid until more are appended. */
+  /** The bytes so far, as a view; valid until more are appended. */
   view(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.length);
   }
@@ -113,19 +113,19 @@ const NO_RESULT = 0x40;
 const END = 0x0b;
 const ELSE = 0x05;
 
-/** Vectors of sixteen equal bytes. */
+/** Cached constants of sixteen equal bytes. */
 const SAME: (readonly number[])[] = [];
 
 /**
- * Every method appends instructions and returns the function. It throws InvalidKernel if an instruction does not fit
- * the stack: the stack trace names the line that emits it.
+ * Every method appends instructions and returns the function. It throws InvalidKernel if an instruction does not match
+ * the types on the stack; the stack trace shows the line that emits it.
  */
 export class WasmFunction<P extends string = string> {
   readonly name: string;
   readonly params: Readonly<Record<P, Local>>;
   /** Parameters, then local variables. */
   readonly variables: Local[] = [];
-  /** Names of blocks, in the order in which they begin. */
+  /** Names of blocks, in the order in which they are opened. */
   readonly blocks: string[] = [];
   #paramCount = 0;
   readonly #stack: TypeStack;
@@ -147,7 +147,7 @@ export class WasmFunction<P extends string = string> {
     return this.variables.slice(0, this.#paramCount).map((v) => v.type);
   }
 
-  /** A new local variable; it begins as 0. */
+  /** Declares a local variable with the initial value 0. */
   local(type: WasmType, name: string): Local {
     if (this.variables.some((v) => v.name === name)) this.#stack.refuse(`there are two locals ${name}`);
     const local = { name, type, index: this.variables.length, owner: this };
@@ -155,7 +155,7 @@ export class WasmFunction<P extends string = string> {
     return local;
   }
 
-  /** New local variables of one type. */
+  /** Declares local variables of one type. */
   locals<N extends string>(type: WasmType, ...names: readonly N[]): Record<N, Local> {
     return Object.fromEntries(names.map((n) => [n, this.local(type, n)])) as Record<N, Local>;
   }
@@ -220,19 +220,19 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** A vector of sixteen times the same byte. */
+  /** Pushes a vector of sixteen equal bytes. */
   bytes(byte: number): this {
     SAME[byte] ??= new Array<number>(16).fill(byte);
     return this.#vector(SAME[byte]);
   }
 
-  /** A vector of eight numbers of 16 bits. */
+  /** Pushes a vector of eight 16-bit numbers. */
   shorts(...numbers: readonly number[]): this {
     if (numbers.length !== 8) this.#stack.refuse(`a vector of 8 numbers is made of ${numbers.length}`);
     return this.#vector(numbers.flatMap((n) => [n & 255, (n >> 8) & 255]));
   }
 
-  /** A vector of all ones. */
+  /** Pushes a vector whose bits are all 1. */
   ones(): this {
     return this.bytes(255);
   }
@@ -243,7 +243,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Number `index` of a vector. */
+  /** Extracts number `index` of a vector. */
   lane(of: LaneShape, index: number): this {
     const instruction = EXTRACT[of];
     if (!(index >= 0 && index < instruction.lanes)) this.#stack.refuse(`${instruction.name} has no lane ${index}`);
@@ -252,7 +252,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** A load or a store; the address is on the stack. */
+  /** Emits a load or a store. Its address must be on the stack. */
   memory(op: MemoryOp, offset = 0): this {
     const instruction = MEMORY[op];
     if (!(Number.isInteger(offset) && offset >= 0)) this.#stack.refuse(`${op} at the offset ${offset}`);
@@ -261,12 +261,12 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** local += n */
+  /** Adds `n` to a local variable. */
   bump(local: Local, n: number): this {
     return this.get(local).i32(n).op('i32.add').set(local);
   }
 
-  /** Runs the body, then again as long as `again` leaves a non-zero number on the stack. */
+  /** Emits a loop: runs the body, and repeats while `again` leaves a non-zero number on the stack. */
   repeat(body: () => void, again: () => void): this {
     this.#code.byte(0x03).byte(NO_RESULT);
     const label = this.#open('', 'loop', null);
@@ -278,7 +278,9 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Takes a number from the stack: `then` runs if it is not zero, `otherwise` if it is; both leave a `result`, if any. */
+  /**
+   * Emits an if: pops a number and runs `then` if it is non-zero, else `otherwise`. Both must push `result`, if given.
+   */
   when(then: () => void, otherwise?: () => void, result: WasmType | null = null): this {
     this.#stack.take('i32', 'if');
     this.#code.byte(0x04).byte(result ? TYPE_CODES[result] : NO_RESULT);
@@ -296,7 +298,10 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** A body that `leave` and `leaveIf` with the label it is given go to the end of; it leaves a `result`, if any. */
+  /**
+   * Emits a block. `leave` and `leaveIf` with the label passed to `body` jump to its end. The body must push `result`,
+   * if given.
+   */
   block(name: string, body: (label: Label) => void, result: WasmType | null = null): this {
     this.#code.byte(0x02).byte(result ? TYPE_CODES[result] : NO_RESULT);
     const label = this.#open(name, 'block', result);
@@ -316,14 +321,14 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Takes a number from the stack: leaves if it is not zero. */
+  /** Pops a number and leaves the block if it is non-zero. */
   leaveIf(label: Label): this {
     this.#stack.take('i32', 'br_if');
     this.#code.byte(0x0d).unsigned(this.#stack.branch(label, 'br_if'));
     return this;
   }
 
-  /** The last instruction: nothing may be left on the stack. */
+  /** Ends the function. The stack must be empty. */
   end(): this {
     this.#stack.close(this.#body);
     this.#code.byte(END);
@@ -331,7 +336,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Function body as the code section holds it. */
+  /** The function body as encoded in the code section. */
   body(): ByteList {
     if (!this.#ended) this.#stack.refuse('end() is missing');
     const locals = this.variables.slice(this.#paramCount);

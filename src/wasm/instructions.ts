@@ -1,5 +1,5 @@
-// The instructions that kernels use: opcode, what each takes from the stack and what it leaves there. Opcodes and signatures are
-// those of the WebAssembly core specification.
+// The instructions that kernels use: opcode, operand types and result type.
+// Opcodes and signatures are those of the WebAssembly core specification.
 
 export type WasmType = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
 
@@ -32,7 +32,7 @@ interface LaneInstruction extends Instruction {
   readonly lanes: number;
 }
 
-/** `signature`: "operands -> result". */
+/** `signature` has the form "operands -> result". */
 function plain<N extends string>(
   signature: string,
   codes: Readonly<Record<N, readonly number[]>>,
@@ -86,7 +86,7 @@ export const PLAIN = {
 };
 export type PlainOp = keyof typeof PLAIN;
 
-/** The first of two operands of any one type if the i32 on top is not zero, else the second. */
+/** Selects the first of two operands of the same type if the i32 on top of the stack is non-zero, else the second. */
 export const SELECT = 0x1b;
 
 const load = (name: string, type: WasmType, align: number, ...code: number[]): MemoryInstruction => ({
@@ -139,7 +139,7 @@ const lane = (shape: LaneShape, gives: WasmType, lanes: number, code: number): L
   lanes,
 });
 
-/** One number out of a vector. */
+/** Instructions that extract one number of a vector. */
 export const EXTRACT: Readonly<Record<LaneShape, LaneInstruction>> = {
   i64x2: lane('i64x2', 'i64', 2, 0x1d),
   f64x2: lane('f64x2', 'f64', 2, 0x21),

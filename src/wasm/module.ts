@@ -1,4 +1,4 @@
-// Functions put together to a module, with the names that stack traces, profilers and debuggers show.
+// Assembles functions into a module, with names for stack traces, profilers and debuggers.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -7,16 +7,18 @@ import { ByteList, type WasmFunction } from './function.ts';
 import { TYPE_CODES } from './instructions.ts';
 import type { printWat } from './print-wat.ts';
 
-// SLUICE_DUMP_WAT=folder: each assembled kernel is also written there as text, to compare with stack traces and profiles.
+// With SLUICE_DUMP_WAT=folder, each assembled kernel is also written there as text, to compare with stack traces and
+// profiles.
 
 type Printer = { printWat: typeof printWat };
 
 const FOLDER = process.env.SLUICE_DUMP_WAT;
 
-/** Kernels that are alike, of several streams or workers, share a file. */
+/** Identical kernels of several streams or workers share a file. */
 function dumpWat(name: string, code: Uint8Array): void {
   if (!FOLDER) return;
-  // Loaded on first use, and at once, because kernels are assembled in a synchronous step. Types are not stripped from a path in text.
+  // Loaded on first use, and synchronously because kernels are assembled in a synchronous step. The extension is
+  // computed because the build does not rewrite paths in strings.
   const { printWat } = createRequire(import.meta.url)(`./print-wat${path.extname(import.meta.url)}`) as Printer;
   const { crc32 } = process.getBuiltinModule('node:zlib');
   mkdirSync(FOLDER, { recursive: true });
@@ -26,9 +28,9 @@ function dumpWat(name: string, code: Uint8Array): void {
 export type WasmExports = Record<string, (...args: number[]) => void>;
 
 /**
- * Loads an assembled module over a memory that starts with `image`. One page more: vector loads near the end stay
- * inside.
- * @throws RangeError without memory, WebAssembly.CompileError without SIMD
+ * Loads an assembled module with a memory that starts with `image`. One extra page keeps vector loads near the end in
+ * bounds.
+ * @throws RangeError if memory is insufficient, WebAssembly.CompileError without SIMD support
  */
 export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAssembly.Memory; exports: WasmExports } {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(image.length / PAGE) + 1 });
@@ -38,8 +40,8 @@ export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAs
 }
 
 /**
- * Assembles functions over one imported memory (`env.memory`), of any size; every function is exported by its name. `name` is
- * what a stack trace calls the module. With SLUICE_DUMP_WAT the module is also written as text.
+ * Assembles functions into a module that imports one memory of any size (`env.memory`) and exports every function by
+ * name. `name` is the module's name in stack traces. With SLUICE_DUMP_WAT the module is also written as text.
  */
 export function assemble(
   name: string,
@@ -87,7 +89,7 @@ export function assemble(
   return code;
 }
 
-/** Subsections of the custom section `name`: of the module, its functions, their locals, their blocks. */
+/** The custom section `name`, with subsections for the names of the module, its functions, locals and blocks. */
 function nameSection(name: string, functions: readonly WasmFunction[]): ByteList {
   const named = (names: readonly string[]): ByteList => {
     const list = new ByteList();

@@ -1,4 +1,4 @@
-// Powers of ten that a double holds exactly.
+// Powers of ten that a double represents exactly.
 
-/** Powers of ten that a double holds exactly: 1e0 to 1e22. */
+/** Powers of ten that a double represents exactly: 1e0 to 1e22. */
 export const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));

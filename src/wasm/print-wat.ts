@@ -1,14 +1,14 @@
-// An assembled module as text (WebAssembly text format), from the very bytes that V8 compiles: for people with a kernel to debug.
+// Prints an assembled module in the WebAssembly text format, for debugging; reads the same bytes that V8 compiles.
 
 import { EXTRACT, type Instruction, MEMORY, PLAIN, SELECT, TYPE_CODES } from './instructions.ts';
 
 const TYPE_OF = new Map(Object.entries(TYPE_CODES).map(([name, code]) => [code, name]));
 
-/** Opcodes behind the prefix 0xfd are moved up by this. */
+/** Added to opcodes that follow the prefix 0xfd. */
 const SIMD = 0x1_0000;
 const V128_CONST = SIMD + 0x0c;
 
-/** The number by which an instruction is found. */
+/** The key of an instruction in the lookup tables. */
 function opcode({ code }: Pick<Instruction, 'code'>): number {
   const [first, low = 0, high = 0] = code;
   return first === 0xfd ? SIMD + (low & 127) + high * 128 : first!;
@@ -76,7 +76,7 @@ interface Parsed extends Names {
   memory: string;
   /** Exported names of the functions. */
   functions: string[];
-  /** Where the bodies begin. */
+  /** Start offsets of the function bodies. */
   bodies: number[];
 }
 
@@ -135,7 +135,7 @@ function parseModule(code: Uint8Array): Parsed {
   return parsed;
 }
 
-/** What an identifier may hold. */
+/** A name as an identifier, with other characters replaced. */
 const identifier = (name: string): string => `$${name.replaceAll(/[^\w.!#%&*+\-/:<=>?@\\^|~$]/g, '_')}`;
 
 /** @param code a module of `assemble` */
@@ -151,7 +151,7 @@ export function printWat(code: Uint8Array): string {
     const r = new Reader(code, start);
     let next = params.length;
     r.items(() => {
-      // Each group of locals is one.
+      // Each group declares exactly one local.
       r.unsigned();
       lines.push(`    (local ${localName(next++)} ${TYPE_OF.get(r.byte())})`);
     });
@@ -160,15 +160,15 @@ export function printWat(code: Uint8Array): string {
   return `${lines.join('\n')}\n)\n`;
 }
 
-/** One line an instruction, with its place in the module in front: the number that a stack trace ends with. */
+/** One line per instruction, prefixed with its offset in the module: the number at the end of a stack trace. */
 function instructions(r: Reader, localName: (i: number) => string, names: ReadonlyMap<number, string>): string[] {
   const lines: string[] = [];
-  /** Blocks that are open. */
+  /** Labels of the open blocks. */
   const open: string[] = [];
   let blocks = 0;
   const target = (depth: number): string => {
     const name = open.at(-1 - depth) ?? '';
-    // The name alone would mean the innermost block that has it.
+    // The name is used only if it refers to the target: it refers to the innermost open block of that name.
     return name !== '' && open.lastIndexOf(name) === open.length - 1 - depth ? name : String(depth);
   };
   for (;;) {

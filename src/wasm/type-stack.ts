@@ -1,28 +1,31 @@
-// The validation algorithm of the WebAssembly specification (appendix A.3), run while a function is emitted: what an instruction
-// takes is checked against the types on the stack, so that a mistake throws on the line of the emitter that made it.
+// The validation algorithm of the WebAssembly specification (appendix A.3), run while a function is emitted.
+// It checks operands against the types on the stack, so that a mistake throws in the line that emits the instruction.
 
 import type { Signature, WasmType } from './instructions.ts';
 
-/** In code that cannot be reached a type may be anything. */
+/** In unreachable code, any type is accepted. */
 const ANY = 'any';
 type StackType = WasmType | typeof ANY;
 
-/** A function that WebAssembly would refuse, or that is not what its emitter means. The stack trace leads to the emitter. */
+/**
+ * Thrown for a function that WebAssembly would reject, or that breaks one of our stricter rules. The stack trace leads
+ * to the emitter.
+ */
 export class InvalidKernel extends Error {
   override readonly name = 'InvalidKernel';
 }
 
-/** A block that is being emitted: what a branch may name. */
+/** A block that is being emitted; the target of branches. */
 export interface Label {
   readonly name: string;
   readonly kind: 'function' | 'block' | 'loop' | 'if' | 'else';
-  /** Blocks around it; the body of a function has 0. */
+  /** Number of enclosing blocks; 0 for the body of a function. */
   readonly depth: number;
-  /** Type that the block leaves on the stack. */
+  /** Result type of the block. */
   readonly result: WasmType | null;
-  /** Types on the stack below the block. */
+  /** Number of types on the stack below the block. */
   readonly height: number;
-  /** What follows a branch cannot be reached: any type may be taken there. */
+  /** Whether the rest of the block is unreachable, so that operands of any type are accepted. */
   unreachable: boolean;
 }
 
@@ -35,12 +38,12 @@ export class TypeStack {
     this.#function = functionName;
   }
 
-  /** Blocks that are open, the body of the function not counted. */
+  /** Number of open blocks, without the body of the function. */
   get depth(): number {
     return this.#open.length - 1;
   }
 
-  /** Takes what the instruction takes, leaves what it gives. */
+  /** Pops the operands of an instruction and pushes its result. */
   apply({ name, takes, gives }: Signature): void {
     for (let i = takes.length - 1; i >= 0; i--) this.take(takes[i]!, name, takes);
     if (gives !== null) this.#types.push(gives);
@@ -50,7 +53,7 @@ export class TypeStack {
     this.#types.push(type);
   }
 
-  /** Takes the type on top. `whole`: all that the instruction takes, for the message. */
+  /** Pops the top type. `whole`: all operands of the instruction, for the message. */
   take(wanted: StackType, instruction: string, whole: readonly StackType[] = [wanted]): StackType {
     const block = this.#open[this.#open.length - 1]!;
     if (this.#types.length === block.height) {
@@ -65,7 +68,7 @@ export class TypeStack {
     return found === ANY ? wanted : found;
   }
 
-  /** One of two operands of the same type. */
+  /** Applies `select`, which pops two operands of the same type and a number. */
   select(): void {
     const takes = [ANY, ANY, 'i32'] as const;
     this.take('i32', 'select', takes);
@@ -79,7 +82,7 @@ export class TypeStack {
     return label;
   }
 
-  /** Ends the innermost block: it must leave its result on the stack and nothing else. */
+  /** Closes the innermost block, which must leave exactly its result on the stack. */
   close(label: Label): void {
     const { kind, result, height, name } = label;
     if (this.#open.at(-1) !== label) this.refuse(`${kind} ${name} ends while another block is open`);
@@ -90,7 +93,7 @@ export class TypeStack {
     if (result !== null) this.#types.push(result);
   }
 
-  /** A branch to the end of a block, or the beginning of a loop; gives the number of blocks between. */
+  /** Checks a branch to the end of a block, or to the beginning of a loop. Returns the number of blocks in between. */
   branch(label: Label, instruction: string): number {
     if (this.#open[label.depth] !== label) this.refuse(`${instruction} to ${label.name}, which is not open here`);
     if (label.kind !== 'loop' && label.result !== null) {
@@ -101,8 +104,8 @@ export class TypeStack {
   }
 
   /**
-   * A branch that is always taken: nothing that follows in this block is reached. Stricter than WebAssembly, which drops what
-   * else is on the stack: here that is a mistake.
+   * Checks an unconditional branch, after which the rest of the block is unreachable. Stricter than WebAssembly, which
+   * drops other values on the stack: here they are a mistake.
    */
   jump(label: Label): number {
     const depth = this.branch(label, 'br');

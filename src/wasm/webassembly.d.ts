@@ -1,4 +1,4 @@
-// The part of the WebAssembly API that is used; TypeScript has its types in the DOM library only.
+// The part of the WebAssembly API that kernels use, because TypeScript declares it only in the DOM library.
 declare namespace WebAssembly {
   class Memory {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean });

@@ -1,5 +1,5 @@
-// What a connector is: the options of its part of a pipeline, their contradictions, its capabilities, and how its source and sink are
-// opened. Runs, pipelines and commands ask the registry (connectors.ts) and name no connector.
+// The interface of a connector: its pipeline options, checks for contradictory options, capabilities, and how its source and sink open.
+// Runs, pipelines and commands look connectors up in the registry (connectors.ts) and never refer to one by name.
 
 import type { TSchema } from 'typebox';
 import type { FileFormat } from '../../core/file-format.ts';
@@ -11,78 +11,81 @@ import type { Chunks } from '../../io/source/byte-source.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { Transport } from './transport.ts';
 
-/** A source, a sink or dead letters of a pipeline; `type` is the name of its connector. */
+/** The source, sink or dead letters of a pipeline. `type` is the name of the connector. */
 export interface End {
   readonly type: string;
 }
 
 /**
- * What a source gives: `bytes` of named inputs in a format, `rows` of a query, `records` that arrive without an end and are committed by
- * their offsets, or `requests` that the service receives.
+ * What a source supplies: `bytes` of named inputs in a format, `rows` of a query, an endless stream of `records`
+ * committed by offset, or `requests` that the service receives.
  */
 export type Reads = 'bytes' | 'rows' | 'records' | 'requests';
 
-/** What a sink takes: `bytes` under a name, `rows` of a table, or `records`, which cannot be taken back. */
+/** What a sink writes: `bytes` under a name, `rows` of a table, or `records`, which cannot be retracted. */
 export type Writes = 'bytes' | 'rows' | 'records';
 
 export interface Capabilities {
-  /** null: not a source. */
+  /** null: the connector has no source. */
   readonly reads: Reads | null;
-  /** null: not a sink. */
+  /** null: the connector has no sink. */
   readonly writes: Writes | null;
-  /** Sources whose predictions the sink takes. */
+  /** Kinds of sources whose predictions this sink accepts. */
   readonly takes: readonly Reads[];
-  /** As a sink, it stores the answers to records together with their offsets, or an upload once: exactly once. */
+  /**
+   * Whether the sink delivers exactly once: it stores answers to records together with their offsets, and stores each
+   * upload once.
+   */
   readonly transact: boolean;
-  /** As a sink, it can hold all predictions of an input back until the run decides to publish them. */
+  /** Whether the sink can withhold all predictions of an input until the run decides to publish them. */
   readonly withhold: boolean;
 }
 
-/** The schemas of its ends in a pipeline. */
+/** The schemas of a connector's source, sink and dead letters. */
 export interface EndSchemas {
   readonly source?: TSchema;
   readonly sink?: TSchema;
   readonly deadLetter?: TSchema;
 }
 
-/** Reports a contradiction at the key that has to change. */
+/** Reports a contradiction at the configuration key that must change. */
 export type Say = (path: string, message: string) => void;
 
-/** A pipeline as connectors see it: of the ends of others, only what matters to all. */
+/** The parts of a pipeline that a connector's checks may read. */
 export interface LintedPipeline {
   readonly source: End;
   readonly sink: End;
   readonly dead_letter?: End | undefined;
   readonly score: { readonly passthrough?: readonly string[] | '*' | undefined };
   readonly on_invalid: string;
-  /** What the source gives. */
+  /** What the source supplies. */
   readonly reads: Reads;
-  /** What the sink takes. */
+  /** What the sink writes. */
   readonly writes: Writes;
   /** Whether the source may have several inputs. */
   readonly several: boolean;
 }
 
-/** The predictions of a run, for a sink that is not a stream of bytes. */
+/** The context of a run whose predictions go to rows or records rather than to a stream of bytes. */
 export interface SinkRun<P extends object = object> {
   readonly manifest: Manifest;
   readonly passthrough: readonly string[] | '*';
   readonly interpretation: InterpretationSpec | null;
-  /** The pipeline, for sections that belong to the connector. */
+  /** The whole pipeline: a connector may have its own section in it. */
   readonly pipeline: P;
   readonly log: Log;
-  /** Starts to digest the input; the returned function gives the digest once all of it was read. */
+  /** Starts hashing the input. Call the returned function for the digest after all input was read. */
   digestInput(): () => string;
 }
 
 /** An upload whose predictions a sink stores exactly once. */
 export interface UploadRun<P extends object = object> {
   readonly pipeline: P;
-  /** Unique; the same for every attempt. */
+  /** Unique ID of the upload, shared by all its attempts. */
   readonly id: string;
-  /** The trace that records of its predictions continue; null: none. */
+  /** Trace context that the prediction records continue; null: none. */
   readonly trace: string | null;
-  /** Called before an attempt skips what an earlier one wrote; an error ends the attempt. */
+  /** Called before an attempt skips what an earlier attempt wrote. An error ends the attempt. */
   beforeResume(): Promise<void>;
 }
 
@@ -94,44 +97,56 @@ export interface OpenRows {
 }
 
 export interface PredictionSink extends ByteSink {
-  /** The format in which predictions are written to it. */
+  /** The format of the predictions written to this sink. */
   readonly output: RunOutput;
-  /** Ends a sink that takes the predictions of all inputs of a run. */
+  /** Ends a sink that receives the predictions of all inputs of a run. */
   close?(): Promise<void>;
 }
 
-/** The names that match a pattern, of the transport that serves it. @throws SluiceError input_not_found */
+/** Lists the names that match a pattern, through the transport that serves it. @throws SluiceError input_not_found */
 export type Matching = (pattern: string) => Promise<string[]>;
 
-/** Methods that a connector lacks belong to capabilities that it lacks. */
+/** Optional methods are absent if the connector lacks the capability that needs them. */
 export interface Connector {
   readonly capabilities: Capabilities;
-  /** Its page in docs/. */
+  /** The connector's page in docs/. */
   readonly page: string;
   options: EndSchemas;
-  /** Reports the contradictions that its schemas cannot express. Called for every pipeline. */
+  /**
+   * Reports contradictions that the schemas cannot express. Called for every pipeline, also for those without this
+   * connector.
+   */
   lint?(pipeline: LintedPipeline, say: Say): Promise<void>;
   /** Rejects a pipeline that this process cannot run. @throws SluiceError */
   check?(pipeline: object): Promise<void>;
   /** The name of a source or sink in summaries and messages. */
   nameOf(end: End): string;
-  /** Of bytes: the format of an end; null: it depends on the names of the inputs. */
+  /** For `bytes`: the format of a source or sink; null: it depends on the names of the inputs. */
   formatOf?(end: End): FileFormat | null;
-  /** Of bytes: whether the path of a source is a pattern. */
+  /** For `bytes`: whether the path of a source is a pattern. */
   isPattern?(source: End): boolean;
-  /** Whether bytes of this name are read and written by its transport. A connector may have a transport and no end of its own. */
+  /**
+   * Whether this connector's transport reads and writes bytes of this name. A connector may have a transport but no
+   * source or sink.
+   */
   serves?(name: string): boolean;
   transport?(): Promise<Transport>;
-  /** Of bytes: names of the inputs, sorted. `choose`: the inputs among the names that match a pattern. @throws SluiceError input_not_found | usage */
+  /**
+   * For `bytes`: names of the inputs, sorted. `choose` selects inputs among the names that match a pattern. @throws
+   * SluiceError input_not_found | usage
+   */
   inputs?(source: End, choose: (names: readonly string[]) => string[], matching: Matching): Promise<readonly string[]>;
-  /** Of bytes: the path of the output, which may contain `{name}`, and its format if neither name nor options define it. */
+  /**
+   * For `bytes`: the path of the output, which may contain `{name}`, and the format if neither the name nor the options
+   * define it.
+   */
   output?(sink: End): { path: string; otherwise: FileFormat };
-  /** Of rows: why an interrupted run from this source cannot be resumed; null: it can. */
+  /** For `rows`: why an interrupted run from this source cannot be resumed; null: it can. */
   resumeObstacle?(source: End): string | null;
-  /** Of rows. @throws SluiceError */
+  /** For `rows`. @throws SluiceError */
   openRows?(source: End, run: Pick<SinkRun, 'manifest' | 'passthrough'>): Promise<OpenRows>;
-  /** Of rows and records. A sink of records takes the predictions of all inputs. @throws SluiceError */
+  /** For `rows` and `records`. A sink of records receives the predictions of all inputs. @throws SluiceError */
   openSink?(sink: End, run: SinkRun): Promise<PredictionSink>;
-  /** Of records. @throws SluiceError */
+  /** For `records`. @throws SluiceError */
   openUploadSink?(sink: End, run: UploadRun): Promise<PredictionSink>;
 }

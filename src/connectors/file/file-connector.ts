@@ -1,4 +1,4 @@
-// Files: bytes in a format, under a name. A path with the scheme of an object is served by object storage.
+// Connector for files: named bytes in a format. Object storage serves paths with the scheme of an object store.
 import { SluiceError } from '../../core/errors.ts';
 import { isPattern } from '../../core/file-names.ts';
 import { namedFormat } from '../../formats/formats.ts';
@@ -17,7 +17,7 @@ export const FILE = {
   options: FILE_ENDS,
   lint: async (pipeline, say) => (await import('./file-lint.ts')).lintFiles(pipeline, say),
   nameOf: ({ path }: FileSource | FileSink) => path,
-  // A name without an ending is CSV.
+  // Without an extension, the format is CSV.
   formatOf: ({ path, format }: FileSource | FileSink) =>
     format ?? (isPattern(path) ? null : (namedFormat(path).format ?? 'csv')),
   transport: async () => (await import('./file-transport.ts')).FILE_TRANSPORT,
@@ -26,7 +26,9 @@ export const FILE = {
   output: ({ path }: FileSink) => ({ path, otherwise: 'csv' }),
 } satisfies Connector;
 
-/** @throws SluiceError input_not_found | usage: totals of one input for several */
+/**
+ * @throws SluiceError input_not_found | usage if control totals, which describe one input, are given for several inputs
+ */
 async function inputs(
   { path, expect }: FileSource,
   choose: (names: readonly string[]) => string[],

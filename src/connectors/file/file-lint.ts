@@ -27,7 +27,7 @@ export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedP
   }
 }
 
-/** A format that only the name defines must be a known one. */
+/** Reports an unknown extension if only the name defines the format. */
 function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say): void {
   const { format, ending, compression } = namedFormat(file.path);
   if (file.format === undefined && !(end === 'source' && isPattern(file.path)) && format === null && ending !== '') {
@@ -40,7 +40,7 @@ function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say)
   }
 }
 
-/** Parquet compresses its pages itself. */
+/** Rejects outer compression for Parquet, which compresses its pages itself. */
 export function lintParquet(end: 'source' | 'sink', compression: string, say: Say): void {
   if (compression === 'none') return;
   const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');

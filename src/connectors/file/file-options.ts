@@ -1,4 +1,4 @@
-// Options of files and objects in a pipeline.
+// Pipeline options of files and objects.
 import type { Static } from 'typebox';
 import { choice, closed, literal, text, whole } from '../../config/options/describe-option.ts';
 import { declaredOfBytes, totalsOfFiles } from '../../config/options/input-declarations.ts';
@@ -39,7 +39,6 @@ const sink = Type.Object(
 
 const deadLetter = Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed);
 
-/** Imported on demand by `file-connector.ts`. */
 export const FILE_ENDS = { source, sink, deadLetter };
 
 export type FileSource = Static<typeof source>;

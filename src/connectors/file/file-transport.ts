@@ -1,4 +1,4 @@
-// Files of this machine.
+// Transport for local files.
 import { randomBytes } from 'node:crypto';
 import { glob, link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -12,7 +12,7 @@ const READ_BYTES = 256 * 1024;
 export const FILE_TRANSPORT: Transport = {
   open: openFile,
   async matching(pattern) {
-    // The path of an existing file is not a pattern.
+    // An existing file's path is never treated as a pattern, even if it contains *.
     if (await stat(pattern).catch(() => null)) return [pattern];
     const names: string[] = [];
     for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);
@@ -53,7 +53,10 @@ export const FILE_TRANSPORT: Transport = {
   },
 };
 
-/** Into one buffer: those of a stream of the runtime are held until the next collection, which large files do not wait for. */
+/**
+ * Reads into one reused buffer. A Node.js stream allocates buffers that stay until the next collection, which may come
+ * late in large files.
+ */
 async function* bytesOfFile(name: string): AsyncGenerator<Uint8Array> {
   await using file = await open(name);
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);

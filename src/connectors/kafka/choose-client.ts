@@ -1,4 +1,4 @@
-// Selects the Kafka client: @platformatic/kafka's protocol unless SLUICE_KAFKA_CLIENT names another. Only the selected one is loaded.
+// Selects the Kafka client: @platformatic/kafka unless SLUICE_KAFKA_CLIENT names another. Only the selected library is loaded.
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaClient, TransactionalWriter, TransactionSettings } from './client/kafka-client.ts';
 
@@ -10,20 +10,20 @@ const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
 
 const selected = await LIBRARIES[process.env[SETTING] || 'platformatic']?.();
 
-/** @throws SluiceError kafka_config SLUICE_KAFKA_CLIENT names no client */
+/** @throws SluiceError kafka_config if SLUICE_KAFKA_CLIENT names an unknown client */
 export function kafkaClient(): KafkaClient {
   if (!selected)
     throw new SluiceError('kafka_config', `${SETTING} must be one of ${Object.keys(LIBRARIES).join(', ')}`);
   return selected;
 }
 
-/** The feature that needs transactions, as the subject of a message, and the alternative to another client. */
+/** Subject of the error message for each feature that needs transactions, and an alternative to changing the client. */
 const NEEDS_TRANSACTIONS = {
   delivery: ['delivery: exactly_once needs', ', or set delivery: at_least_once'],
   dead_letters: ['replaying and dropping dead letters need', ''],
 } as const;
 
-/** @throws SluiceError kafka_config the selected client has no transactions */
+/** @throws SluiceError kafka_config if the selected client has no transactions */
 export function requireTransactions(use: keyof typeof NEEDS_TRANSACTIONS): void {
   const { name, transactionalWriter } = kafkaClient();
   if (transactionalWriter) return;
@@ -34,7 +34,7 @@ export function requireTransactions(use: keyof typeof NEEDS_TRANSACTIONS): void 
   );
 }
 
-/** @throws SluiceError kafka_config as requireTransactions, which callers call before they connect */
+/** @throws SluiceError kafka_config as requireTransactions does; callers check before they connect */
 export function openTransactionalWriter(settings: TransactionSettings): TransactionalWriter {
   requireTransactions('delivery');
   return kafkaClient().transactionalWriter!(settings);

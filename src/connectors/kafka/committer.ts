@@ -1,7 +1,8 @@
-// Commits what partitions have answered: outputs, dead letters and offsets of all that wait, in one transaction.
+// Commits the answers of partitions: outputs, dead letters and offsets of all waiting partitions, in one transaction.
 //
-// One committer a member where brokers refuse offsets of a generation that has ended (KIP-447, from 2.5): the group defines the owner of a partition, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
-// the partition, which fences its previous owner.
+// A member has a single committer if brokers reject offsets of an ended generation (KIP-447, from 2.5). The group, not
+// the transactional ID, then identifies the owner of a partition, so one transaction can cover all partitions.
+// Otherwise each partition has its own committer, whose transactional ID fences the previous owner.
 
 import { inBackground } from '../../core/async.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
@@ -23,18 +24,18 @@ interface Answered {
 
 interface CommitQueueOptions {
   partition: number;
-  /** `put` waits while as many records are not committed. */
+  /** `put` waits while at least this many records are uncommitted. */
   maxRows: number;
-  /** There is something to commit, or it is urgent now. */
+  /** Called when the queue gets something to commit, or when its content becomes urgent. */
   onWork: () => void;
   onCommitted: (items: readonly Answered[]) => void;
-  /** The transaction failed that records of this partition were in; nothing of the queue will be committed. */
+  /** Called when a transaction with records of this partition failed. Nothing else in the queue will be committed. */
   onFailed: (error: unknown) => void;
 }
 
 /**
- * Answers of one partition that are not committed yet, in order. A lease puts them, a committer takes them. Ends with its first failure, or
- * when it is dropped.
+ * Uncommitted answers of one partition, in order. A lease adds them and a committer takes them. Ends with its first
+ * failure, or when it is dropped.
  */
 export class CommitQueue {
   readonly partition: number;
@@ -44,7 +45,7 @@ export class CommitQueue {
   #waitingRows = 0;
   #takenRows = 0;
   #urgent = false;
-  /** Nothing of it will be committed any more. */
+  /** The queue has ended; nothing in it will be committed. */
   #dropped = false;
   #failure: { error: unknown } | null = null;
   #wake: (() => void)[] = [];
@@ -54,17 +55,17 @@ export class CommitQueue {
     this.#options = options;
   }
 
-  /** Records that no transaction has yet. */
+  /** Number of records that are not in a transaction yet. */
   get rows(): number {
     return this.#waitingRows;
   }
 
-  /** Whether it makes no sense to wait for more: it is full, or its lease ends. */
+  /** Whether the committer should not wait for more records, because the queue is full or being flushed. */
   get isUrgent(): boolean {
     return this.#waiting.length > 0 && (this.#urgent || this.#waitingRows + this.#takenRows >= this.#options.maxRows);
   }
 
-  /** Resolves when there is room for more, or the queue has ended. */
+  /** Resolves when the queue has room for more, or has ended. */
   async put(item: Answered): Promise<void> {
     if (this.#dropped) return;
     this.#waiting.push(item);
@@ -73,7 +74,7 @@ export class CommitQueue {
     while (!this.#dropped && this.#waitingRows + this.#takenRows >= this.#options.maxRows) await this.#change();
   }
 
-  /** Resolves when everything is committed or the queue has ended. @throws the error of the transaction */
+  /** Resolves when all answers are committed or the queue has ended. @throws the error of the failed transaction */
   async flush(): Promise<void> {
     this.#urgent = true;
     if (this.#waiting.length > 0) this.#options.onWork();
@@ -81,7 +82,7 @@ export class CommitQueue {
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Starts nothing more; a running write may finish. Idempotent. */
+  /** Discards waiting answers; a running transaction may finish. Idempotent. */
   drop(): void {
     this.#dropped = true;
     this.#waiting = [];
@@ -89,13 +90,16 @@ export class CommitQueue {
     this.#changed();
   }
 
-  /** Drops, and resolves when nothing is being written. */
+  /** Drops the queue and resolves when no transaction is writing its answers. */
   async end(): Promise<void> {
     this.drop();
     while (this.#taken.length > 0) await this.#change();
   }
 
-  /** For the committer: the next batches, at most `rows` records unless the first one has more, until `settle`. */
+  /**
+   * For the committer: takes the next batches until `settle`. At most `rows` records, unless the first batch alone has
+   * more.
+   */
   take(rows: number): readonly Answered[] {
     let n = 0;
     let sum = 0;
@@ -110,7 +114,7 @@ export class CommitQueue {
     return this.#taken;
   }
 
-  /** For the committer: the taken records are committed, or failed. */
+  /** For the committer: reports that the taken records were committed or that the transaction failed. */
   settle(failure: { error: unknown } | null): void {
     const items = this.#taken;
     this.#taken = [];
@@ -138,36 +142,39 @@ export interface CommitterOptions extends Omit<PlanOptions, 'directory'> {
   connection: KafkaConnection;
   group: string;
   topic: string;
-  /** null: at least once, without transactions. */
+  /** null: at-least-once delivery without transactions. */
   transactionalId: string | null;
-  /** Partitions whose offsets it commits; null: any of the topic. */
+  /** Partitions whose offsets this committer commits; null: any partition of the topic. */
   of: readonly number[] | null;
-  /** All topics that answers and dead letters may go to. */
+  /** All topics that can receive answers and dead letters. */
   writes: readonly string[];
   compression: BatchCompression;
   transactionTimeoutMs: number;
-  /** Most records a transaction, unless one micro-batch has more. */
+  /** Maximum records per transaction, unless a single micro-batch has more. */
   transactionRows: number;
-  /** Least time from the beginning of a transaction to that of the next, ms. A full queue does not wait. */
+  /** Minimum time between the starts of two transactions, ms. A full queue does not wait. */
   commitIntervalMs: number;
-  /** Whether a new writer fences the ones before it. */
+  /** Whether a new writer fences earlier writers. */
   fencing: boolean;
 }
 
 export interface CommitterHost {
   readonly directory: TopicDirectory;
-  /** Of the assignment the open queues belong to; null: not fenced by generation. */
+  /** Member identity in the current assignment; null: no fencing by generation. */
   identity(): MemberIdentity | null;
   /** Commits outside of transactions. */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
-  /** A writer took over; every older one of its transactional id is refused from now on. */
+  /**
+   * A new writer is ready; the broker rejects all older writers of its transactional ID. `ms`: duration of the
+   * takeover.
+   */
   fenced(ms: number): void;
-  /** A transaction starts or ends, with any result. */
+  /** Called when a transaction starts, and when it ends with any result. */
   committing(begun: boolean): void;
   written(report: TransactionReport): void;
 }
 
-/** Writes rounds and commits `next`, in one transaction or, at least once, one after the other. */
+/** Writes rounds and commits `next`: in one transaction, or for at-least-once delivery one after the other. */
 interface Sender {
   send(rounds: Rounds, next: ReadonlyMap<number, bigint>): Promise<void>;
   discard(): Promise<void>;
@@ -175,11 +182,14 @@ interface Sender {
 
 type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
 
-/** One transaction at a time. After a failure, all queues that took part in it end, and the next one has a new writer. */
+/**
+ * Runs one transaction at a time. A failure ends all queues that took part in it, and the next transaction uses a new
+ * writer.
+ */
 export class Committer {
   readonly #options: CommitterOptions;
   readonly #host: CommitterHost;
-  /** In turn: who was served last is last. */
+  /** Round robin: a queue that was served moves to the end. */
   readonly #queues = new Set<CommitQueue>();
   #writer: Promise<Sender> | null = null;
   #running = false;
@@ -194,8 +204,8 @@ export class Committer {
   }
 
   /**
-   * Resolves when a writer has taken over: what an older one of the same transactional id had open is ended, so offsets read from now on
-   * are final, or, where several ids are about, as soon as no open transaction can move them.
+   * Resolves when a writer has taken over and ended open transactions of older writers with the same transactional ID.
+   * Offsets read afterwards are final; with several transactional IDs, once no open transaction can move them.
    */
   async open(options: Omit<CommitQueueOptions, 'onWork' | 'maxRows'>): Promise<CommitQueue> {
     await this.#writing();
@@ -204,7 +214,7 @@ export class Committer {
     return queue;
   }
 
-  /** Nothing is begun any more. Idempotent. */
+  /** Drops all queues and starts no further transaction. Idempotent. */
   close(): void {
     this.#closed = true;
     for (const queue of this.#queues) queue.drop();
@@ -303,7 +313,7 @@ export class Committer {
     }
   }
 
-  /** A refusal that the next attempt avoids. */
+  /** Learns from a rejection (record too large, timestamp refused) so that the next attempt avoids it. */
   async #learnFrom(error: unknown, rounds: Rounds): Promise<unknown> {
     if (!(error instanceof SluiceError)) return error;
     const tooLarge = error.code === 'kafka_record_too_large';
@@ -354,7 +364,7 @@ export class Committer {
     this.#host.fenced(monotonicMs() - began);
   }
 
-  /** In the background: it must not delay the next owner. */
+  /** Runs in the background so that it does not delay the partition's next owner. */
   #giveUp(): void {
     const writer = this.#writer;
     this.#writer = null;

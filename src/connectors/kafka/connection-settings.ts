@@ -1,10 +1,10 @@
-// The kafka section of a pipeline as connection settings.
+// Converts the kafka section of a pipeline into connection settings.
 
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from './client/connection.ts';
 import type { KafkaConfig } from './kafka-options.ts';
 
-/** Brokers come from the file or $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
+/** Reads brokers from the pipeline or from $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {
   const brokers = kafka.brokers ?? (process.env.SLUICE_KAFKA_BROKERS ?? '').split(',').filter((b) => b.trim() !== '');
   if (brokers.length === 0) {
@@ -24,7 +24,7 @@ export function connectionOf(kafka: KafkaConfig): KafkaConnection {
 
 type SaslKeys = NonNullable<KafkaConfig['sasl']>;
 
-/** @throws SluiceError kafka_config: a required key is missing */
+/** @throws SluiceError kafka_config if a required key is missing */
 function loginOf({ mechanism, username, password, token, token_endpoint, extensions }: SaslKeys): KafkaLogin {
   if (mechanism === 'oauthbearer') {
     return {
@@ -53,7 +53,7 @@ const endpointOf = (e: NonNullable<SaslKeys['token_endpoint']>): TokenEndpoint =
 
 type TlsKeys = Exclude<KafkaConfig['tls'], boolean | undefined>;
 
-/** The tls section of a pipeline, of the brokers or of the registry. */
+/** Converts a tls section of a pipeline, for brokers or for the schema registry. */
 export const tlsSettings = (tls: TlsKeys): KafkaTls => ({
   ...(tls.ca_file === undefined ? {} : { caFile: tls.ca_file }),
   ...(tls.certificate_file === undefined ? {} : { certFile: tls.certificate_file }),

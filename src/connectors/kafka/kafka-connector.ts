@@ -1,10 +1,10 @@
-// Kafka: topics as sources and sinks. The client is loaded when a topic is opened.
+// Connector for Kafka topics as sources and sinks. The client is loaded when a topic is opened.
 import { TRACE_HEADER } from '../../core/tracing.ts';
 import type { Connector, PredictionSink, SinkRun, UploadRun } from '../contract/connector.ts';
 import { KAFKA_ENDS, type KafkaConfig, type KafkaSink, type KafkaSource } from './kafka-options.ts';
 import type { ValueSettings } from './record-values.ts';
 
-/** What a topic needs of its pipeline. */
+/** The pipeline settings that a topic sink needs. */
 export interface WrittenTopicPipeline extends ValueSettings {
   readonly kafka: KafkaConfig;
   readonly sink: { readonly type: string };
@@ -32,7 +32,7 @@ export const KAFKA = {
 } satisfies Connector;
 
 /**
- * Loads the client only where the delivery depends on its transactions; a table has transactions of its own.
+ * Loads the client only if delivery depends on its transactions. A table sink uses database transactions instead.
  * @throws SluiceError kafka_config
  */
 async function check({ sink, delivery }: Pick<WrittenTopicPipeline, 'sink' | 'delivery'>): Promise<void> {

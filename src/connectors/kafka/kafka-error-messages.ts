@@ -1,4 +1,4 @@
-// Errors of Kafka in terms of the pipeline: the topic, group or broker concerned, and the grant or setting that helps.
+// Rewrites Kafka errors in terms of the pipeline: the topic, group or broker concerned, and the permission or setting to change.
 
 import { monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -16,13 +16,13 @@ export interface KafkaPlaces {
 
 const list = (topics: readonly string[]): string => topics.join(' and ');
 
-/** The topic of the pipeline that a message names; null: none, or several. */
+/** The only topic of the pipeline that the message names; null: the message names none or several. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
   const found = [...new Set([...reads, ...writes])].filter((topic) => isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
-/** Whether the message has "topic NAME", not as the beginning of a longer name. */
+/** Whether the message contains "topic NAME" where NAME is not the beginning of a longer name. */
 function isNamed(message: string, topic: string): boolean {
   const place = `topic ${topic}`;
   for (let at = message.indexOf(place); at >= 0; at = message.indexOf(place, at + 1)) {
@@ -54,7 +54,7 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
   }
 }
 
-/** The same error with a message that says what to do, if there is one. */
+/** The same error with a message that recommends an action, if there is a recommendation. */
 export function withAdvice(error: unknown, places: KafkaPlaces): SluiceError {
   if (!(error instanceof SluiceError)) return new SluiceError('kafka_failed', String(error), { cause: error });
   const message = messageOf(error, places);
@@ -70,7 +70,7 @@ function messageOf(error: SluiceError, places: KafkaPlaces): string | null {
       return topic === null ? null : `the topic ${topic} does not exist`;
     }
     case 'kafka_unreachable': {
-      // A listener with TLS or a login closes connections that come without.
+      // A listener that requires TLS or a login closes connections without it.
       const hint = /closed (the )?connection/i.test(error.message)
         ? '; it closes connections: does it expect TLS (kafka.tls) or a login (kafka.sasl)?'
         : '';
@@ -81,20 +81,20 @@ function messageOf(error: SluiceError, places: KafkaPlaces): string | null {
   }
 }
 
-/** A message is repeated after this time, with the number of times it was suppressed, ms. */
+/** Time after which a suppressed message is logged again, with the number of suppressed repetitions, ms. */
 const SILENCE_MS = 30_000;
 
 /** A log that suppresses repeated messages. */
 export class LogThrottle {
   readonly #log: Log;
-  /** When a message was written, and how often it was suppressed since. */
+  /** When each message was last logged, and how often it was suppressed since. */
   readonly #written = new Map<string, { at: number; suppressed: number }>();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** `key`: messages with the same key are repetitions. */
+  /** Logs a message. Messages with the same `key` are repetitions. */
   write(key: string, [level, event, message, fields]: Parameters<Log>): void {
     const now = monotonicMs();
     const before = this.#written.get(key);
@@ -111,7 +111,7 @@ export class LogThrottle {
     }
   }
 
-  /** The next message with this key is written at once. */
+  /** Logs the next message with this key immediately. */
   forget(key: string): void {
     this.#written.delete(key);
   }

@@ -1,4 +1,4 @@
-// Contradictions of topics in a pipeline, and of the sections that say how brokers and schema registry are reached.
+// Checks a pipeline's topics, broker connection and schema registry for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import type { KafkaConfig, KafkaDeadLetter, KafkaSink, KafkaSource, SchemaRegistryConfig } from './kafka-options.ts';
 import { topicPattern } from './topics.ts';
@@ -8,7 +8,7 @@ interface TopicPipeline extends LintedPipeline {
   readonly schema_registry?: SchemaRegistryConfig | undefined;
 }
 
-/** The ends that are topics. */
+/** The source, sink and dead letters of a pipeline that are topics. */
 interface Topics {
   source: KafkaSource | null;
   sink: KafkaSink | null;
@@ -122,7 +122,7 @@ function lintLogin({ sasl }: KafkaConfig, say: Say): void {
   if (sasl.token_endpoint) lintEndpoint(sasl.token_endpoint.url, say);
 }
 
-/** RFC 6749, 3.2: the secret of the client goes over TLS only. */
+/** The client secret may only be sent over TLS (RFC 6749, 3.2). */
 function lintEndpoint(url: string, say: Say): void {
   const parsed = URL.canParse(url) ? new URL(url) : null;
   const local = parsed !== null && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname);

@@ -1,4 +1,4 @@
-// Options of topics in a pipeline: source, sink, dead letters, brokers and schema registry.
+// Pipeline options of topics (source, sink, dead letters), brokers and schema registry.
 import type { Static } from 'typebox';
 import {
   choice,
@@ -22,7 +22,7 @@ const recordFormat = () =>
     RECORD_FORMATS,
     { default: 'json' },
   );
-/** The schema Avro values are read with: its names, its defaults. */
+/** The schema for reading Avro values; determines field names and defaults. */
 const readerSchema = () =>
   Type.Optional(
     Type.Object(
@@ -104,7 +104,7 @@ const sink = Type.Object(
   closed,
 );
 
-/** An answer that is too large becomes a letter while it is written, which no other attempt changes. */
+/** Retrying cannot help an answer that is too large, so it becomes a dead letter when it is written. */
 const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
 const WEEK_MS = 7 * 24 * 3600 * 1000;
 const retry = Type.Object(
@@ -137,7 +137,7 @@ const secret = (description: string) =>
     { description: `${description}: where it is kept` },
   );
 
-/** TLS of a client, to a broker or to a registry. */
+/** TLS settings of a client, for brokers or a registry. */
 const tlsKeys = (server: string) =>
   Type.Object(
     {
@@ -241,7 +241,6 @@ export const SchemaRegistrySchema = Type.Object(
   { ...closed, description: 'registry of the schemas of record values' },
 );
 
-/** Imported on demand by `kafka-connector.ts`. */
 export const KAFKA_ENDS = { source, sink, deadLetter };
 
 export type KafkaSource = Static<typeof source>;

@@ -1,5 +1,5 @@
-// Lag: records of a partition that are not committed yet, and how old the first of them is, whatever the member does meanwhile (reads,
-// waits, is paused, starts over).
+// Measures lag: the number of uncommitted records of a partition and the age of the oldest one.
+// Works in every state of the member: reading, waiting, paused or restarting.
 import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { kafkaClient } from './choose-client.ts';
@@ -16,7 +16,9 @@ interface LagMeterOptions {
   group: string;
   /** Called on every change. */
   onLag?: ((event: LagEvent) => void) | undefined;
-  /** Interval of looking up end offsets, ms: a partition that is not fetched does not report its end. Default 5,000. */
+  /**
+   * Interval of end-offset lookups, ms, because a partition that is not fetched does not report its end. Default 5,000.
+   */
   everyMs?: number;
 }
 
@@ -25,18 +27,23 @@ interface Mark {
   committed: bigint;
   /** Offset behind the last record of the partition. */
   end: bigint;
-  /** Of fetched records. */
+  /** Timestamps of fetched records. */
   times: RecordTimes;
-  /** The record behind `offset` that was looked up, because it was not fetched; `time`: null where there is none. */
+  /**
+   * The looked-up first record at or after `offset`, used if it was not fetched; `time`: null without such a record.
+   */
   looked: { offset: bigint; time: number | null } | null;
-  /** Since when records wait, as far as this member knows, ms since 1970; null: none do. */
+  /** When this member first saw uncommitted records, ms since 1970; null: there are none. */
   since: number | null;
 }
 
-/** Longest time of looking up a record, ms. */
+/** Longest time for looking up a record, ms. */
 const LOOK_MS = 4_000;
 
-/** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking and keeps the last figures. */
+/**
+ * Tracks the partitions of one generation. `assign` starts a generation; `stop` ends tracking and keeps the last
+ * values.
+ */
 export class LagMeter {
   readonly #options: LagMeterOptions;
   readonly #marks = new Map<number, Mark | null>();
@@ -51,7 +58,7 @@ export class LagMeter {
     this.#timer.unref();
   }
 
-  /** Sets the partitions of this member; known offsets are kept. */
+  /** Sets the partitions of this member and keeps the offsets of those it already had. */
   assign(partitions: readonly number[]): void {
     if (this.#stopped) return;
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
@@ -60,7 +67,7 @@ export class LagMeter {
     if (partitions.length > 0) inBackground('query the lag', () => this.#ask());
   }
 
-  /** Reading starts at `committed`. */
+  /** Called when reading starts at `committed`. */
   start(partition: number, committed: bigint, end: bigint): void {
     if (!this.#marks.has(partition)) return;
     const since = this.#marks.get(partition)?.since ?? null;
@@ -76,13 +83,13 @@ export class LagMeter {
     this.#publish(partition);
   }
 
-  /** Records were fetched. `next`: offset behind them; `end`: of the partition, as the fetch has seen it. */
+  /** Called for fetched records. `next`: offset behind them; `end`: end of the partition as reported by the fetch. */
   fetched(partition: number, records: readonly IncomingRecord[], next: bigint, end: bigint): void {
     this.#marks.get(partition)?.times.add(records, next);
     this.end(partition, end);
   }
 
-  /** The end of the partition, as seen by a fetch or a lookup. */
+  /** Updates the end of the partition, as reported by a fetch or a lookup. */
   end(partition: number, end: bigint): void {
     const mark = this.#marks.get(partition);
     if (!mark || end <= mark.end) return;
@@ -90,7 +97,7 @@ export class LagMeter {
     this.#publish(partition);
   }
 
-  /** Records by partition; those of which nothing is known yet are left out. */
+  /** Number of uncommitted records by partition; partitions without known offsets are omitted. */
   get lags(): ReadonlyMap<number, number> {
     const known = [...this.#marks].flatMap(([p, m]) => (m ? [[p, lagOf(m)] as const] : []));
     return new Map(known);
@@ -112,7 +119,7 @@ export class LagMeter {
         const end = ends.get(partition);
         if (end === undefined) continue;
         if (mark) this.end(partition, end);
-        // Not being read yet, but its lag is known all the same.
+        // Reading has not started, but the committed offset already determines the lag.
         else {
           const from =
             (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
@@ -121,13 +128,13 @@ export class LagMeter {
       }
       for (const partition of [...this.#marks.keys()]) await this.#look(partition);
     } catch {
-      // No response: the last known values remain until the next lookup.
+      // Without a response, the last known values remain until the next lookup.
     } finally {
       this.#asking = false;
     }
   }
 
-  /** How old the first record is that waits, where no fetch has brought it: nothing is read while a pipeline is paused. */
+  /** Looks up the time of the first uncommitted record if it was not fetched: a paused pipeline fetches nothing. */
   async #look(partition: number): Promise<void> {
     const mark = this.#marks.get(partition);
     if (!mark || lagOf(mark) === 0) return;
@@ -168,35 +175,38 @@ export class LagMeter {
 
 const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));
 
-/** Time of the first uncommitted record; while it is unknown, the time since which records are waiting. */
+/**
+ * Time of the first uncommitted record, or, while unknown, the time since which this member has seen uncommitted
+ * records.
+ */
 function oldestOf({ committed, times, looked, since }: Mark): number | null {
   const fetched = times.from(committed);
   if (fetched !== null) return fetched;
   return looked?.offset === committed ? looked.time : since;
 }
 
-/** Records of one fetch whose times are looked at. */
+/** Number of records per fetch whose timestamps are sampled. */
 const SAMPLES = 32;
 /** Neighbours whose times differ by less are merged, ms. */
 const SAME_MS = 1000;
-/** Committed spans are removed when there are this many. */
+/** Committed spans are removed once they number more than this and more than half of all spans. */
 const MANY = 1024;
 
-/** Records from one offset up to another (not included), none of which is much younger than `time`, ms since 1970. */
+/** A range of records up to `to` (exclusive). No record in it is much older or younger than `time`, ms since 1970. */
 interface Span {
   to: number;
   time: number;
 }
 
 /**
- * The age of records of one partition that were fetched and not committed, without a number for each of them. Times are accurate to a second
- * and a thirty-second part of a fetch.
+ * Timestamps of the fetched, uncommitted records of one partition, sampled to save memory. Accurate to one second and
+ * to 1/32 of a fetch.
  */
 export class RecordTimes {
   #spans: Span[] = [];
   #first = 0;
 
-  /** Records were fetched; `next`: offset behind them. A record without a time is as old as its arrival. */
+  /** Adds fetched records; `next`: offset behind them. A record without a timestamp gets the time of its arrival. */
   add(records: readonly IncomingRecord[], next: bigint): void {
     const step = Math.ceil(records.length / SAMPLES);
     for (let i = 0; i < records.length; i += step) {
@@ -211,7 +221,10 @@ export class RecordTimes {
     }
   }
 
-  /** Time of the first record from `offset` on; null where none was fetched. Offsets asked for only grow. */
+  /**
+   * Time of the first record at or after `offset`; null: no such record was fetched. `offset` must not decrease between
+   * calls.
+   */
   from(offset: bigint): number | null {
     const at = Number(offset);
     while (this.#first < this.#spans.length && this.#spans[this.#first]!.to <= at) this.#first++;

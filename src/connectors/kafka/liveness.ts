@@ -1,9 +1,9 @@
-// Whether a pipeline makes progress: it is a member of its group, and every partition is empty or was answered recently.
+// Detects whether a pipeline makes progress: it is a member of its group, and every partition is empty or was answered recently.
 
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import type { KafkaObserver } from './observer.ts';
 
-/** A partition with lag and without an answer for this time makes no progress, ms. */
+/** A partition with lag but without an answer for this time is stalled, ms. */
 const STALLED_MS = 30_000;
 
 interface Partition {
@@ -13,18 +13,18 @@ interface Partition {
   oldest: number | null;
 }
 
-/** Fed by the events of a topic run. */
+/** Derives liveness from the events of a topic run. */
 export class Liveness {
   readonly #delayMs: number;
   readonly #partitions = new Map<number, Partition>();
   #assigned = false;
 
-  /** `delayMs`: records are answered this long after their time on purpose. */
+  /** `delayMs`: intentional delay between a record's timestamp and its answer. */
   constructor(delayMs = 0) {
     this.#delayMs = delayMs;
   }
 
-  /** Also true if other members of the group have all partitions. */
+  /** Also true if this member has no partitions because other members of the group have all. */
   get ready(): boolean {
     return this.#assigned && ![...this.#partitions.values()].some((p) => this.#stalled(p));
   }
@@ -50,7 +50,7 @@ export class Liveness {
       onLag: (event) => {
         const partition = this.#partitions.get(event.partition);
         if (partition) {
-          // After an idle time, the time without answers starts now.
+          // After an idle period, the time without answers starts now.
           if (partition.lag === 0 || event.lag < partition.lag) partition.moved = monotonicMs();
           partition.lag = event.lag;
           partition.oldest = event.oldest;

@@ -1,14 +1,14 @@
-// Events of the Kafka layer as plain callbacks, so that metrics and logs stay outside.
+// Events of the Kafka layer as plain callbacks, which keep metrics and logging out of this layer.
 
 import type { Word } from '../../core/log.ts';
 import type { KafkaLogEntry } from './client/kafka-client.ts';
 
-/** What a transaction holds of one partition of the input. */
+/** The share of one input partition in a transaction. */
 export interface PartitionReport {
   partition: number;
   /** Records read. */
   records: number;
-  /** Records written to dead letters, oversized answers included. */
+  /** Records written as dead letters, including those whose answers were oversized. */
   rejected: number;
   /** Answers that were too large for their topic. */
   oversized: number;
@@ -18,7 +18,10 @@ export interface PartitionReport {
 
 export interface TransactionReport {
   partitions: readonly PartitionReport[];
-  /** Answers that have the time of now, because their topic would have refused or soon removed them, by topic. */
+  /**
+   * Number of answers by topic whose timestamp was replaced by now, because their topic would have refused or soon
+   * deleted them.
+   */
   retimed: ReadonlyMap<string, number>;
   /** Bytes written, before compression. */
   bytes: number;
@@ -27,34 +30,40 @@ export interface TransactionReport {
 
 export interface LagEvent {
   partition: number;
-  /** Records that are not committed. */
+  /** Number of uncommitted records. */
   lag: number;
-  /** Time of the first of them, ms since 1970; null: none waits. */
+  /** Time of the first uncommitted record, ms since 1970; null: there is none. */
   oldest: number | null;
 }
 
-/** All optional; called on the event loop, so they must be quick and must not throw. */
+/** Optional callbacks. They run on the event loop, so they must be quick and must not throw. */
 export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
-  /** A transaction (or, under at_least_once, a send with its commit) is done. */
+  /** A transaction, or with at_least_once a send and its commit, was completed. */
   onTransaction?(report: TransactionReport): void;
   /** A transaction starts or ends, with any result. */
   onCommitting?(event: { begun: boolean }): void;
-  /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
+  /**
+   * A transaction failed and was aborted; its records are read again. `reason` is a short word from a bounded set,
+   * suitable as a metric label.
+   */
   onAbort?(event: { partition: number; reason: string; message: Word }): void;
-  /** A producer took over: every older one of its transactional id is fenced from now on. */
+  /** A producer took over; every older producer of its transactional ID is fenced. */
   onFence?(event: { ms: number }): void;
   /** Reading continues at another offset than the client would have used. */
   onReset?(event: { partition: number; offset: bigint }): void;
-  /** The topic no longer has the committed offset, and reading continues at this one: the records in between were not read. */
+  /**
+   * The topic no longer has the committed offset. Reading continues at `offset`, and the records in between are
+   * skipped.
+   */
   onOffsetLost?(event: { partition: number; offset: bigint }): void;
-  /** The group gave this member a new set of partitions. */
+  /** The group assigned a new set of partitions to this member. */
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */
   onRestart?(event: { reason: Word }): void;
   onLag?(event: LagEvent): void;
   onPaused?(event: { reason: string | null }): void;
-  /** Something an operator should know, and may have to mend. `about`: what counts as the same. */
+  /** A condition that an operator may have to fix. Notices with equal `about` are repetitions. */
   onNotice?(event: { about: string; message: Word }): void;
 }
 

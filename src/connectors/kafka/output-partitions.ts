@@ -1,4 +1,4 @@
-// Which partition of an output topic an answer goes to, that of its application or that of its key, and what happens when a topic grows.
+// Chooses the output partition of an answer, by its application's partition or by key, and handles topics that grow.
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fixedWord, named, saysOf, type Word, words } from '../../core/log.ts';
@@ -10,28 +10,28 @@ export type Partitioning = 'source' | 'key';
 interface PartitioningOptions {
   directory: Pick<TopicDirectory, 'facts' | 'learn'>;
   topic: string;
-  /** Every topic that answers may go to. */
+  /** All topics that may receive answers. */
   outputs: readonly string[];
-  /** null: nothing is said, which is `source` as long as all topics have equally many partitions. */
+  /** null: not configured, which means `source` and requires that all topics have the same number of partitions. */
   partitioning: Partitioning | null;
 }
 
 interface OutputPartitionsOptions extends PartitioningOptions {
-  /** Longest wait for an output topic that has fewer partitions than its source has now, ms. Default 600,000. */
+  /** Longest wait for an output topic that currently has fewer partitions than the source, ms. Default 600,000. */
   patienceMs?: number | undefined;
   onNotice?: ((event: { about: string; message: Word }) => void) | undefined;
 }
 
 const PATIENCE_MS = 600_000;
-/** Between two looks at a topic that has to grow, ms. */
+/** Interval of metadata lookups while waiting for a topic to grow, ms. */
 const LOOK_MS = 1_000;
 
 const count = (partitions: number): Word =>
   words`${partitions} ${fixedWord(partitions === 1 ? 'partition' : 'partitions')}`;
 
 /**
- * The configured value, if the topics allow it. Without one nothing is guessed, *because* a restart after a topic has
- * grown would guess differently.
+ * The configured value, if the topics allow it. The default is never guessed from the topics: after a topic grew, a
+ * restart would guess differently.
  * @throws SluiceError kafka_partitions_differ
  */
 export async function decidePartitioning(options: PartitioningOptions): Promise<Partitioning> {
@@ -56,11 +56,11 @@ const tooFew = ({ topic }: PartitioningOptions, output: string, has: number, wan
     `${output} has ${count(has)} but ${topic} has ${wanted}: predictions keep the partition of their application (partition: source), so ${output} needs the same number`,
   );
 
-/** One for all partitions of a member. `close` ends every wait; idempotent. */
+/** Shared by all partitions of a member. `close` ends every wait; idempotent. */
 export class OutputPartitions {
   readonly #options: OutputPartitionsOptions;
   readonly #closing = new AbortController();
-  /** The most partitions a topic was seen with: a broker that has not heard of new ones must not send keys back. */
+  /** Highest known number of partitions per topic. A broker with outdated metadata must not move keys back. */
   readonly #counts = new Map<string, number>();
   #mode: Partitioning = 'source';
 
@@ -68,21 +68,24 @@ export class OutputPartitions {
     this.#options = options;
   }
 
-  /** Once, before anything else. The decision stays valid when topics grow. @throws SluiceError kafka_partitions_differ */
+  /**
+   * Must be called once before other methods. The decision stays valid when topics grow. @throws SluiceError
+   * kafka_partitions_differ
+   */
   async decide(): Promise<void> {
     const { directory, outputs } = this.#options;
     this.#mode = await decidePartitioning(this.#options);
     for (const output of outputs) this.#counts.set(output, (await directory.facts(output)).partitions);
   }
 
-  /** Reports growth as far as it is known. */
+  /** Reports topics that have grown, as far as the metadata shows it. */
   async look(): Promise<void> {
     for (const output of this.#options.outputs) {
       this.grown(output, (await this.#options.directory.facts(output)).partitions);
     }
   }
 
-  /** Partitions of a topic to reckon with, given those it has as far as is known now. */
+  /** Number of partitions to use for a topic whose current metadata shows `partitions`. */
   grown(topic: string, partitions: number): number {
     const before = this.#counts.get(topic);
     if (before === undefined) return partitions;
@@ -92,7 +95,10 @@ export class OutputPartitions {
     return partitions;
   }
 
-  /** Records without a key stay together. @throws SluiceError kafka_failed (there is no `room`: it is waited for in the next attempt) */
+  /**
+   * The output partition of a record. Records without a key stay together. @throws SluiceError kafka_failed if the
+   * partition is missing; the next attempt waits for it in `room`
+   */
   partitionOf({ origin, key }: Pick<OutgoingRecord, 'origin' | 'key'>, topic: string, partitions: number): number {
     const from = origin?.partition ?? 0;
     if (this.#mode === 'key') return key === null ? from % partitions : partitionOfKey(key, partitions);
@@ -101,8 +107,8 @@ export class OutputPartitions {
   }
 
   /**
-   * Resolves when every output topic has a place for what comes from this partition of the input.
-   * @throws SluiceError kafka_partitions_differ (none has come within the patience) | kafka_failed (closed)
+   * Resolves when every output topic has a partition for answers from this input partition.
+   * @throws SluiceError kafka_partitions_differ (still missing after the patience) | kafka_failed (closed)
    */
   async room(partition: number, signal: AbortSignal): Promise<void> {
     if (this.#mode === 'key') return;
@@ -114,7 +120,7 @@ export class OutputPartitions {
         if (monotonicMs() >= end) throw failure;
         this.#tellWait(output, partition, failure, patienceMs);
         await this.#pause(signal);
-        // A broker that does not respond is reported elsewhere, and uses up the time limit here.
+        // A failed lookup is reported elsewhere; here it only uses up the time limit.
         partitions = await directory.learn(output).then(
           (facts) => facts.partitions,
           () => partitions,
@@ -158,7 +164,7 @@ const SEED = 0x9747b28c;
 const M = 0x5bd1e995;
 const R = 24;
 
-/** The partition of a key as every Java client computes it. `partitions` is at least 1. */
+/** The partition of a key as all Java clients compute it. `partitions` is at least 1. */
 export const partitionOfKey = (key: Uint8Array, partitions: number): number =>
   (murmur2(key) & 0x7fff_ffff) % partitions;
 

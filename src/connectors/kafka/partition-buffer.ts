@@ -1,34 +1,37 @@
-// Records between the fetch loop and the processing: micro-batches of a partition, and the memory that all partitions share.
+// Buffers records between fetching and processing: micro-batches per partition, and the memory limit shared by all partitions.
 import { epochMs, monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import { type IncomingRecord, type MicroBatch, weightOf } from './client/records.ts';
 
 export interface BatchLimits {
   /** Maximum records of a micro-batch. */
   batchRows: number;
-  /** Maximum bytes of a micro-batch, unless one record alone has more. */
+  /** Maximum bytes of a micro-batch, unless its only record is larger. */
   batchBytes: number;
   /** Longest time the first record waits for the batch to fill, ms. */
   batchWaitMs: number;
-  /** A record is handed out this long after its timestamp, or after it came, whichever is first, ms. */
+  /** A record is processed this long after its timestamp or its arrival, whichever is earlier, ms. */
   delayMs: number;
 }
 
 interface Chunk {
   records: readonly IncomingRecord[];
   weights: Float64Array;
-  /** Records of the chunk already taken. */
+  /** Number of records of the chunk already taken. */
   taken: number;
-  /** Offset behind the chunk, control records included. */
+  /** Offset behind the chunk and the control records that follow it. */
   next: bigint;
   arrived: number;
   /** ms since 1970. */
   came: number;
 }
 
-/** A timer takes no more than 24 days, and a clock may be set meanwhile. */
+/** Node timers support at most 24 days, and the clock may be adjusted meanwhile. */
 const LONGEST_SLEEP_MS = 60_000;
 
-/** One reader at a time. Bytes count until they are released, including those of records in processing. */
+/**
+ * The buffered records of one partition, for one reader. Bytes count until they are released, including those of
+ * records in processing.
+ */
 export class PartitionBuffer {
   readonly #topic: string;
   readonly #partition: number;
@@ -46,7 +49,7 @@ export class PartitionBuffer {
     this.#limits = limits;
   }
 
-  /** Bytes waiting, being processed or being written. */
+  /** Bytes of records that wait, are processed or are written. */
   get bytes(): number {
     return this.#waitingBytes + this.#heldBytes;
   }
@@ -63,7 +66,7 @@ export class PartitionBuffer {
     this.#wake?.();
   }
 
-  /** The next micro-batch as soon as one is due; null once closed. Its bytes are held until `release`. */
+  /** The next micro-batch as soon as one is due; null once closed. Its bytes count until `release`. */
   async take(): Promise<MicroBatch | null> {
     while (!this.#closed) {
       const first = this.#chunks[0];
@@ -82,12 +85,12 @@ export class PartitionBuffer {
     return null;
   }
 
-  /** Releases the bytes of a batch that was taken. */
+  /** Frees the bytes of a taken batch. */
   release(bytes: number): void {
     this.#heldBytes -= bytes;
   }
 
-  /** Ends `take` and drops what waits. */
+  /** Ends `take` and discards waiting records. */
   close(): void {
     this.#closed = true;
     this.#chunks = [];
@@ -118,7 +121,7 @@ export class PartitionBuffer {
     return { topic: this.#topic, partition: this.#partition, records, next, bytes };
   }
 
-  /** Time until the next record of the chunk is due, ms; not above 0: it is. */
+  /** Time until the next record of the chunk is due, ms; zero or less: it is due now. */
   #dueIn({ records, taken, came }: Chunk): number {
     const { delayMs } = this.#limits;
     return delayMs === 0 ? 0 : Math.min(records[taken]!.timestamp, came) + delayMs - epochMs();
@@ -136,7 +139,7 @@ export class PartitionBuffer {
   }
 }
 
-/** Records in memory, all partitions together, bytes. */
+/** Default limit for records in memory, over all partitions, bytes. */
 const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
 
 interface InFlightOptions {
@@ -145,7 +148,7 @@ interface InFlightOptions {
   resume: (partition: number) => void;
 }
 
-/** Bounds records in memory by pausing partitions. Each has an equal share, which it may exceed by one fetch. */
+/** Limits records in memory by pausing partitions. Each has an equal share and may exceed it by one fetch. */
 export class InFlight {
   readonly #options: InFlightOptions;
   readonly #full = new Set<number>();
@@ -154,7 +157,7 @@ export class InFlight {
     this.#options = options;
   }
 
-  /** Bytes there may be, all partitions together. */
+  /** Maximum bytes of records in memory, over all partitions. */
   get budget(): number {
     return this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES;
   }
@@ -172,7 +175,7 @@ export class InFlight {
     return this.#full.has(partition);
   }
 
-  /** The partition starts over with nothing in memory. */
+  /** The partition restarts with an empty buffer. */
   forget(partition: number): void {
     this.#full.delete(partition);
   }

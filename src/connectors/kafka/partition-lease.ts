@@ -1,34 +1,36 @@
-// One partition while it belongs to this member: exactly once from its records to their answers.
+// A partition while it belongs to this member: each record is answered exactly once.
 //
 // The protocol, for `delivery: exactly_once`:
-//  1. The owner of a partition can be distinguished from its predecessor, on any machine. Where brokers refuse offsets of
-//     a generation of the group that has ended (KIP-447, from 2.5), by the member and its generation; the `transactionalId`
-//     is then the member's, and one transaction holds all its partitions. Else by a `transactionalId` of group, topic and
-//     partition, which is the same for all of them.
-//  2. A committer (committer.ts) has a producer of that id; after a failure, and where the id is a partition's with every
-//     assignment, a new one. The partition stays paused.
-//  3. Fence: the coordinator raises the epoch, aborts what an older producer of the id had open, finishes what it had
-//     decided to commit, and refuses that producer from now on. A transaction that a restarted broker ended without informing the partitions is ended there as decided. The same for the name that earlier releases gave the partition,
-//     because one of them may be in the group during a rolling update.
-//  4. Only then the committed offset is read, once no open transaction can move it: no other member can any more, because
-//     the generation, or the epoch, of its predecessor has ended.
-//  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
-//     topic has no longer, `start_at` and `on_offset_lost` decide.
-//  6. `process` runs outside of any transaction, one micro-batch at a time, while the transaction before it is written:
-//     no transaction is open longer than it takes to write it, and readers are not held up by a slow model.
-//  7. One transaction writes all that is processed: outputs, dead letters, and the offsets behind the last records. It
-//     commits only when every batch was acknowledged. The offsets carry the member and the generation of the assignment.
-//  8. Any error in it (refusal, time-out, lost connection, missing acknowledgement): abort if it can be done, throw the
-//     producer and all records in memory away, of every partition that had a part in it, wait with jitter, and if this
-//     member still belongs to the group go back to 2. A commit whose answer got lost is thus settled by step 3 and seen
-//     in step 4.
-//  9. When the partition is taken away, `process` is abandoned, a transaction being written may end, and nothing else is
-//     begun. If this process was asleep meanwhile, its next request carries a generation that has ended, or an epoch that
-//     step 3 of another member made invalid: that, not the group's session, is what keeps two members from answering
-//     the same record. Partitions that the member keeps continue.
+// 1. The owner of a partition can be distinguished from its predecessor, on any machine. If brokers reject offsets of
+//    an ended group generation (KIP-447, from 2.5), member and generation identify the owner. The `transactionalId`
+//    then belongs to the member, and one transaction covers all its partitions. Otherwise a `transactionalId` made of
+//    group, topic and partition, the same for every owner, is fenced.
+// 2. A committer (committer.ts) has a producer with this ID. It opens a new producer after a failure; if each partition
+//    has its own ID, also for every assignment. The partition stays paused.
+// 3. Fence: the coordinator raises the epoch, aborts open transactions of older producers with this ID and completes
+//    those it had decided to commit. It rejects these producers from now on. If a restarted broker ended a transaction
+//    without notifying the partitions, the transaction is ended there as decided. The ID that earlier releases used for
+//    the partition is fenced as well, because such a release may be in the group during a rolling update.
+// 4. Only then is the committed offset read, once no open transaction can move it. No other member can move it either,
+//    because its predecessor's generation or epoch has ended.
+// 5. Reading starts at that offset; records fetched before are dropped. If no offset is committed, or the topic no
+//    longer has it, `start_at` and `on_offset_lost` decide.
+// 6. `process` runs outside of transactions, one micro-batch at a time, while the previous transaction is written. A
+//    transaction is therefore open only while it is written, and a slow model does not hold up readers.
+// 7. One transaction writes everything that was processed: outputs, dead letters, and the offsets behind the last
+//    records. It commits only after every batch was acknowledged. The offsets carry the member and the generation of
+//    the assignment.
+// 8. On any error in it (rejection, timeout, lost connection, missing acknowledgement): abort if possible; discard the
+//    producer and the records in memory of every partition in the transaction; wait with jitter; then, if this member
+//    still belongs to the group, return to step 2. Step 3 thus settles a commit whose response was lost, and step 4
+//    sees the result.
+// 9. When the partition is revoked, `process` is abandoned, a running transaction may finish, and no other work starts.
+//    If this process was suspended meanwhile, its next request carries an ended generation or an epoch invalidated by
+//    another member's step 3. This, not the session timeout, prevents two members from answering the same record.
+//    Partitions that the member keeps continue.
 //
-// For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
-// acknowledgements, and what was sent before a failure is sent again.
+// For `at_least_once`, step 3 is omitted. Step 7 sends with an idempotent producer and commits the offsets after the
+// acknowledgements, so records sent before a failure are sent again.
 import { createHash } from 'node:crypto';
 import { inBackground, unlessAborted } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
@@ -43,35 +45,37 @@ import { type StartPolicy, startOffset } from './reading-options.ts';
 
 export interface LeaseOptions extends BatchLimits, StartPolicy {
   delivery: 'exactly_once' | 'at_least_once';
-  /** Of a committer of the lease's own; its transactional id is made here. */
+  /** Options of the lease's own committer; the lease chooses its transactional ID. */
   commits: Omit<CommitterOptions, 'transactionalId' | 'of'>;
-  /** Attempts of `process` on one batch when its error is a retryable one. */
+  /** Maximum attempts of `process` on one batch if its error is retryable. */
   processAttempts: number;
 }
 
 export interface LeaseHost extends CommitterHost {
-  /** Of the member; null: each partition has its own. */
+  /** The member's committer; null: each partition has its own. */
   readonly committer: Committer | null;
   process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult>;
-  /** Resolves when batches may be begun, or `signal` is aborted. */
+  /** Resolves when the next batch may start, or `signal` is aborted. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Reading may start at `offset`; `end` is where the partition ended when it was asked. */
+  /** Starts reading at `offset`; `end` is the end of the partition when it was queried. */
   startAt(partition: number, offset: bigint, end: bigint): void;
-  /** Nothing of the partition is wanted until `startAt`. */
+  /** Stops reading the partition until `startAt`. */
   halt(partition: number): void;
   isMember(): Promise<boolean>;
   aborted(partition: number, reason: string, message: Word): void;
-  /** Memory became free. */
+  /** Called when memory was freed. */
   released(partition: number): void;
   failed(error: SluiceError): void;
 }
 
-/** Wait for the transaction that an earlier lease is writing, ms: if it takes longer, the fence ends it. */
+/**
+ * Longest wait for a running transaction of the partition's earlier lease, ms. After it, fencing ends the transaction.
+ */
 const PREDECESSOR_PATIENCE_MS = 10_000;
-/** Attempts after a topic was not known before it is believed: brokers that start up may not know it yet. */
+/** Number of retries before a missing topic counts as missing, because brokers that start up may not list it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
 
-/** Runs from construction until `drain` or `abandon`. */
+/** A lease runs from construction until `drain` or `abandon`. */
 export class PartitionLease {
   readonly partition: number;
   readonly #options: LeaseOptions;
@@ -84,7 +88,7 @@ export class PartitionLease {
   #queue: CommitQueue | null = null;
   #failures = 0;
 
-  /** @param after what the lease of an earlier generation still has to finish */
+  /** @param after resolves when the lease of an earlier generation has ended */
   constructor(partition: number, options: LeaseOptions, host: LeaseHost, after: Promise<void>) {
     this.partition = partition;
     this.#options = options;
@@ -106,14 +110,14 @@ export class PartitionLease {
     this.#buffer?.push(records, next);
   }
 
-  /** Ends after the batches in hand are written. Resolves then; idempotent. */
+  /** Finishes current batches, then ends the lease. Resolves when it has ended; idempotent. */
   drain(): Promise<void> {
     this.#closing.abort();
     this.#buffer?.close();
     return this.#ended;
   }
 
-  /** Ends at once, except for a transaction being written. Resolves when that has ended; idempotent. */
+  /** Ends immediately except for a running transaction. Resolves when that has ended; idempotent. */
   abandon(): Promise<void> {
     this.#abandoned.abort();
     this.#queue?.drop();
@@ -128,7 +132,7 @@ export class PartitionLease {
         if (this.#closing.signal.aborted) return;
         await this.#work(queue, session.signal);
       } catch (error) {
-        // It was to end before it had anything in hand: nothing failed that anybody could look into.
+        // The lease was closed before it had any work, so this error needs no attention.
         if (this.#closing.signal.aborted && this.#queue === null) return;
         if (!(await this.#survive(error))) return;
       } finally {
@@ -147,7 +151,7 @@ export class PartitionLease {
     return new Committer(options, this.#host);
   }
 
-  /** Steps 2 to 5. @param session aborted when a transaction fails */
+  /** Performs steps 2 to 5. @param session aborted when a transaction fails */
   async #takeOver(session: AbortController): Promise<CommitQueue> {
     const { topic, delivery, commits } = this.#options;
     const opening = this.#committer.open({
@@ -179,14 +183,14 @@ export class PartitionLease {
       await writer.connect();
       await writer.fence();
     } catch (error) {
-      // Who may not use the name now has left nothing open under it.
+      // A user without permission for this ID cannot have an open transaction under it.
       if (!(error instanceof SluiceError && error.code === 'kafka_not_authorized')) throw error;
     } finally {
       inBackground('abort a producer', () => writer.discard());
     }
   }
 
-  /** Step 6, while the committer does step 7. */
+  /** Performs step 6 while the committer performs step 7. */
   async #work(queue: CommitQueue, session: AbortSignal): Promise<void> {
     const buffer = this.#buffer!;
     const signal = AbortSignal.any([session, this.#abandoned.signal]);
@@ -200,12 +204,15 @@ export class PartitionLease {
       }
       await queue.flush();
     } finally {
-      // A batch that cannot be processed is not written; a running write is awaited.
+      // A batch that cannot be processed is not written; a running transaction is awaited.
       await queue.end();
     }
   }
 
-  /** null: abandoned, or cancelled because the lease is to end. @throws ProcessFailure what `process` threw, when it is not worth another attempt */
+  /**
+   * null: abandoned, or cancelled because the lease is closing. @throws ProcessFailure wraps an error of `process` that
+   * is not worth another attempt
+   */
   async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult | null> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -222,7 +229,7 @@ export class PartitionLease {
     }
   }
 
-  /** Step 8; false: this lease has ended. */
+  /** Performs step 8; false: this lease has ended. */
   async #survive(error: unknown): Promise<boolean> {
     if (error instanceof ProcessFailure) {
       const cause = error.cause;
@@ -243,7 +250,7 @@ export class PartitionLease {
       this.#host.failed(failure);
       return false;
     }
-    // Once not a member any more, the next assignment starts over with a lease of its own.
+    // After the member left the group, the next assignment creates a new lease.
     do await pause(backoffMs(this.#failures++), this.#closing.signal);
     while (!this.#closing.signal.aborted && !(await this.#host.isMember()));
     return !this.#closing.signal.aborted;
@@ -251,8 +258,9 @@ export class PartitionLease {
 }
 
 /**
- * No two of them are alike for any groups, topics and holders (a partition, or the name of a member): `score-eu` with `loan` is not `score`
- * with `eu-loan`. Begins with the group, so that a permission for a prefix can name it.
+ * A transactional ID, unique for each combination of group, topic and holder (a partition, or a member's name): group
+ * `score-eu` with topic `loan` differs from `score` with `eu-loan`. It begins with the group, so that a prefix
+ * permission can cover it.
  */
 export function transactionalId(group: string, topic: string, holder: number | string): string {
   const parts = typeof holder === 'number' ? [group, topic] : [group, topic, holder];
@@ -262,7 +270,7 @@ export function transactionalId(group: string, topic: string, holder: number | s
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, { signal }).catch(() => {});
 
-/** Distinguishes errors of `process` from those of Kafka. */
+/** Wraps errors of `process` to distinguish them from Kafka errors. */
 class ProcessFailure extends Error {
   constructor(cause: unknown) {
     super('process failed', { cause });

@@ -1,4 +1,4 @@
-// From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
+// Processes one topic into another through `process`, exactly once: a group member with a lease for each of its partitions.
 
 import { inBackground, within } from '../../core/async.ts';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
@@ -19,48 +19,51 @@ import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } fr
 import { TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
 export interface ProcessorOptions extends ReadingOptions {
-  /** null: `process` names the topic of every record. */
+  /** null: `process` sets the topic of every record. */
   outputTopic: string | null;
-  /** Further topics that `process` names: they have to be there at the start. */
+  /** Further topics that `process` uses. They must exist at the start. */
   routedTopics?: readonly string[];
-  /** null: nothing may be rejected. */
+  /** null: `process` must not reject records. */
   deadLetterTopic: string | null;
-  /** Further topics that rejected records name: they have to be there at the start. */
+  /** Further topics that rejected records use. They must exist at the start. */
   letterTopics?: readonly string[];
-  /** Topic that the records answered are of, where they come here by another. Default: `topic`. */
+  /** Original topic of the records, if they arrive through another topic such as a retry topic. Default: `topic`. */
   originTopic?: string;
-  /** Which partition an answer goes to. Default: that of its application, if all topics have equally many. */
+  /**
+   * How to choose the partition of an answer. Default: its application's partition, if all topics have the same number
+   * of partitions.
+   */
   partitioning?: Partitioning | null;
-  /** Longest wait for an output topic that has to grow as its input did, ms. Default 600,000. */
+  /** Longest wait for an output topic to get as many partitions as its input, ms. Default 600,000. */
   partitionPatienceMs?: number;
   /**
-   * Answers a micro-batch. A retryable SluiceError is tried again, any other error ends the run. Called for one batch a
-   * partition at a time; a batch may come again after a failure, so it must not have effects of its own.
+   * Answers a micro-batch. A retryable SluiceError causes another attempt; any other error ends the run. Called for one
+   * batch per partition at a time. A batch may be repeated after a failure, so `process` must not have side effects.
    */
   process: (batch: MicroBatch, signal: AbortSignal) => Promise<BatchResult>;
   /** Default: exactly_once. */
   delivery?: 'exactly_once' | 'at_least_once';
   /** Default 4096. */
   transactionRows?: number;
-  /** Default 10,000: as long may a member that died hold up readers. */
+  /** Default 10,000, ms. A member that died can block readers for this long. */
   transactionTimeoutMs?: number;
-  /** Least time from the beginning of a transaction to that of the next, ms. Default 20. */
+  /** Minimum time between the starts of two transactions, ms. Default 20. */
   commitIntervalMs?: number;
-  /** Default: a member where brokers can fence by its generation, else a partition. */
+  /** Scope of a transaction. Default: `member` if brokers can fence by its generation, else `partition`. */
   transactionOf?: 'member' | 'partition';
   /** Default: none. */
   compression?: BatchCompression;
-  /** Attempts of `process` on one batch. Default 10. */
+  /** Maximum attempts of `process` on one batch. Default 10. */
   processAttempts?: number;
   observer?: KafkaObserver;
-  /** UNSAFE, for tests only: false disables fencing, so that records are answered twice when a member stalls. */
+  /** UNSAFE, for tests only. false disables fencing, so that records are answered twice when a member stalls. */
   fencing?: boolean;
 }
 
 interface ProcessorReport extends Readonly<KafkaCounters> {
-  /** Offset each partition was left at, for those that something was written of. */
+  /** Final offset of each partition for which answers were written. */
   readonly positions: ReadonlyMap<number, bigint>;
-  /** false: the deadline passed and batches in hand were given up. They are read again by the next member. */
+  /** false: the deadline passed and unfinished batches were abandoned. The next member reads them again. */
   readonly drained: boolean;
 }
 
@@ -68,19 +71,19 @@ interface ProcessorReport extends Readonly<KafkaCounters> {
 const ABANDON_PATIENCE_MS = 2_000;
 
 interface Progress {
-  /** The partition counts as caught up here: its end when this member got it first. */
+  /** The partition counts as caught up at this offset: its end when this member first got it. */
   goal: bigint;
-  /** Offset behind everything seen, control records included. */
+  /** Offset behind all fetched records, including control records. */
   fetched: bigint;
-  /** Offset behind the last record handed to the lease. */
+  /** Offset behind the last record passed to the lease. */
   offered: bigint;
   /** Offset behind the last record answered, or where reading started. */
   next: bigint;
-  /** Whether something was answered here. */
+  /** Whether this member wrote answers for the partition. */
   written: boolean;
 }
 
-/** Start once, `stop` once; `done` settles with the outcome. */
+/** A processor is started once and stopped once; `done` settles with the outcome. */
 export class TransactionalProcessor {
   /** Resolves after `stop` or when caught up; rejects with the SluiceError that ended the run. */
   readonly done: Promise<void>;
@@ -90,17 +93,17 @@ export class TransactionalProcessor {
   readonly #directory: TopicDirectory;
   readonly #consumer: GroupMember;
   readonly #leases = new Map<number, PartitionLease>();
-  /** What earlier leases of a partition still have to finish. */
+  /** Resolves when earlier leases of the partition have ended. */
   readonly #ending = new Map<number, Promise<void>>();
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
   readonly #partitions: OutputPartitions;
-  /** Of the last assignment; null: its generation fences no member. */
+  /** Member identity in the last assignment; null: generations are not used for fencing. */
   #identity: MemberIdentity | null = null;
   #committer: Committer | null = null;
   #byGeneration = false;
-  /** Partitions of the input at the start: nothing of a later one was ever to be skipped. */
+  /** Number of input partitions at the start. Partitions added later are always read from the beginning. */
   #known = Infinity;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
@@ -141,7 +144,7 @@ export class TransactionalProcessor {
   /**
    * Checks the topics and joins the group.
    * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
-   *   kafka_partitions_differ | kafka_config (exactly_once with a client without transactions, too)
+   * kafka_partitions_differ | kafka_config (also for exactly_once with a client without transactions)
    */
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     if (options.delivery !== 'at_least_once') requireTransactions('delivery');
@@ -164,30 +167,31 @@ export class TransactionalProcessor {
     return processor;
   }
 
-  /** Connects. One committer for all partitions is possible where nothing else than the generation says whose they are. */
+  /** Connects. One committer can serve all partitions only if the group generation alone identifies their owner. */
   async #chooseCommitter(): Promise<void> {
     const { memberTransactions } = await this.#directory.connect();
     const { group, topic, instanceId, transactionOf } = this.#options;
     const { delivery, commits } = this.#lease;
     this.#byGeneration = memberTransactions && commits.fencing;
     if (transactionOf === 'partition' || (delivery === 'exactly_once' && !this.#byGeneration)) return;
-    // A member that returns under its name ends its own open transaction; for all others the timeout does.
+    // A member that returns under its instance name ends its own open transaction. For other members, the timeout ends
+    // it.
     const id = transactionalId(group, topic, instanceId ?? crypto.randomUUID());
     const options = { ...commits, of: null, transactionalId: delivery === 'exactly_once' ? id : null };
     this.#committer = new Committer(options, this.#commitHost());
   }
 
-  /** Records not yet committed, by partition of this member. */
+  /** Number of uncommitted records, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
   }
 
-  /** Records in memory, and how much they may be. */
+  /** Bytes of records in memory, and their limit. */
   get held(): Held {
     return { bytes: [...this.#leases.values()].reduce((sum, l) => sum + l.bytes, 0), budget: this.#inFlight.budget };
   }
 
-  /** Facts of one of its topics. @throws SluiceError kafka_topic_missing */
+  /** Properties of a topic. @throws SluiceError kafka_topic_missing */
   facts(topic: string): Promise<TopicFacts> {
     return this.#directory.facts(topic);
   }
@@ -196,7 +200,7 @@ export class TransactionalProcessor {
     return this.#gate !== null;
   }
 
-  /** Starts no batch until `resume`; the member stays in the group and finishes batches in hand. */
+  /** Starts no batch until `resume`. The member stays in the group and finishes current batches. */
   pause(reason: string): void {
     if (this.#gate) return;
     this.#gate = Promise.withResolvers();
@@ -213,8 +217,8 @@ export class TransactionalProcessor {
   }
 
   /**
-   * Finishes the batches in hand, gives them up after `deadlineMs`, and leaves the group. Idempotent: later calls get the
-   * report of the first.
+   * Finishes current batches, abandons them after `deadlineMs`, and leaves the group. Idempotent: later calls return
+   * the report of the first.
    */
   stop(deadlineMs: number): Promise<ProcessorReport> {
     this.#stopping ??= this.#stop(deadlineMs);
@@ -257,7 +261,7 @@ export class TransactionalProcessor {
         const progress = this.#progress.get(partition);
         if (progress) {
           progress.fetched = next;
-          // Nothing is left to answer before the control records.
+          // All records before the control records are answered.
           if (progress.next >= progress.offered) this.#lag.committed(partition, next);
         }
         this.#endIfCaughtUp();
@@ -280,7 +284,7 @@ export class TransactionalProcessor {
     return {
       directory: this.#directory,
       identity: () => {
-        // Without it, offsets of a committer for all partitions would never be rejected.
+        // Without an identity, brokers would never reject offsets from a committer for all partitions.
         if (this.#committer && this.#byGeneration && !this.#identity)
           throw new SluiceError('kafka_rebalanced', 'this member is not in the group');
         return this.#byGeneration ? this.#identity : null;
@@ -317,7 +321,7 @@ export class TransactionalProcessor {
       ...this.#commitHost(),
       committer: this.#committer,
       process: async (batch, signal) => {
-        // What came by another topic had room when it was first read.
+        // For records from a retry topic, this was checked when they were first read.
         if (this.#options.originTopic === undefined) await this.#partitions.room(batch.partition, signal);
         return process(batch, signal);
       },
@@ -392,7 +396,7 @@ export class TransactionalProcessor {
 
   #endIfCaughtUp(): void {
     if (!this.#options.untilCaughtUp || this.#leases.size === 0) return;
-    // Records skipped at the end are never answered, so both are checked.
+    // Skipped records at the end are never answered, so both offsets are checked.
     const all = [...this.#leases.keys()].map((p) => this.#progress.get(p));
     if (all.every((p) => p !== undefined && p.fetched >= p.goal && p.next >= p.offered)) this.#finish.resolve();
   }
@@ -402,7 +406,7 @@ export class TransactionalProcessor {
       await this.#directory.refresh();
       await this.#partitions.look();
     } catch {
-      // The next transaction asks again, and its failure is reported.
+      // The next transaction repeats the query, and its failure is reported.
     }
   }
 
@@ -412,7 +416,7 @@ export class TransactionalProcessor {
   }
 }
 
-/** The options of the leases, with their defaults. */
+/** The options of the leases, with defaults applied. */
 function leaseOptionsOf(options: ProcessorOptions, partitions: OutputPartitions): LeaseOptions {
   const { connection, group, topic, outputTopic, deadLetterTopic, routedTopics = [], letterTopics = [] } = options;
   return {

@@ -1,4 +1,4 @@
-// How the processor and the plain reader read a topic: options with their defaults, and the offset at which a partition starts.
+// Reading options of the processor and the plain reader, with defaults, and the start offset of a partition.
 
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,13 +9,19 @@ import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
-/** Where offsets are kept instead of by the group. */
+/** Stores offsets in place of the consumer group. */
 export interface OffsetKeeper {
-  /** The offset where a partition continues; null: it was never started. @throws SluiceError a non-retryable one ends the reading */
+  /**
+   * The offset at which a partition continues; null: it was never started. @throws SluiceError a non-retryable one ends
+   * reading
+   */
   committed(partition: number): Promise<bigint | null>;
-  /** It starts `at`, before anything is written: never started (`stored` null), or the topic no longer has the stored offset. */
+  /**
+   * Called before anything is written, if the partition starts `at` an offset other than the stored one: it was never
+   * started (`stored` null), or the topic no longer has the stored offset.
+   */
   begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
-  /** Reading starts at `offset`: the next records are those from there on. */
+  /** Called when reading starts; the next records begin at `offset`. */
   started(partition: number, offset: bigint): void;
 }
 
@@ -23,25 +29,25 @@ export interface ReadingOptions {
   connection: KafkaConnection;
   topic: string;
   group: string;
-  /** Static membership under this name, which no other member of the group may have. Default: none. */
+  /** Instance name for static membership, unique within the group. Default: none. */
   instanceId?: string | null;
-  /** A member without heartbeats for this long loses its partitions, ms. Default 30,000. */
+  /** The group removes a member that sends no heartbeat for this long, ms. Default 30,000. */
   sessionTimeoutMs?: number;
-  /** Default: a tenth of the session. */
+  /** Default: a tenth of the session timeout. */
   heartbeatIntervalMs?: number;
   /** Longest time the group waits for a member in a rebalance, ms. Default 60,000. */
   rebalanceTimeoutMs?: number;
   /** Maximum bytes of one fetch from one partition. Default 1 MiB. */
   fetchBytes?: number;
-  /** Longest time a fetch waits for records, ms; a resumed partition may wait as long. Default 250. */
+  /** Longest time a fetch waits for records, ms. A resumed partition may wait as long. Default 250. */
   fetchWaitMs?: number;
-  /** New partitions are noticed after this time, ms. Default 30,000. */
+  /** Maximum age of metadata, ms. New partitions are noticed within this time. Default 30,000. */
   metadataMaxAgeMs?: number;
   /** Default: earliest. */
   startAt?: 'earliest' | 'latest';
   /** Default: stop. */
   onOffsetLost?: 'stop' | 'earliest' | 'latest';
-  /** Ends once everything is done with that was in this member's partitions when it got them. Default: false. */
+  /** Ends after processing everything that this member's partitions contained when it got them. Default: false. */
   untilCaughtUp?: boolean;
   /** Default 1024. */
   batchRows?: number;
@@ -49,9 +55,11 @@ export interface ReadingOptions {
   batchWaitMs?: number;
   /** Default 4 MiB. */
   batchBytes?: number;
-  /** Records are handed over this long after their timestamp, or after they came, whichever is first, ms. Default 0. */
+  /** A record is processed this long after its timestamp or its arrival, whichever is earlier, ms. Default 0. */
   delayMs?: number;
-  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
+  /**
+   * Maximum bytes of records in memory, over all partitions. Each may exceed its share by one fetch. Default 32 MiB.
+   */
   maxInFlightBytes?: number;
 }
 
@@ -77,7 +85,7 @@ export function memberOptionsOf(o: ReadingOptions): MemberOptions {
 export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   batchRows: o.batchRows ?? 1024,
   batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
-  // Records that come in batches have waited.
+  // With a paced client, fetching already waited for records.
   batchWaitMs: kafkaClient().paced ? 0 : (o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS),
   delayMs: o.delayMs ?? 0,
 });
@@ -96,9 +104,9 @@ export const startPolicyOf = (
 export interface StartPolicy {
   group: string;
   topic: string;
-  /** Where a group without offsets begins. */
+  /** Start of a group without committed offsets. */
   startAt: 'earliest' | 'latest';
-  /** When the committed offset is no longer in the topic. */
+  /** Action if the topic no longer has the committed offset. */
   onOffsetLost: 'stop' | 'earliest' | 'latest';
   /** Called when reading continues at `offset` instead of the committed one. */
   onLost?: ((partition: number, offset: bigint) => void) | undefined;
@@ -106,18 +114,19 @@ export interface StartPolicy {
 
 export interface Start {
   offset: bigint;
-  /** Where the partition ended when it was asked. */
+  /** End of the partition when it was queried. */
   end: bigint;
 }
 
-/** Requests of an end that is before the committed offset: a new leader may lag behind for a moment. */
+/** Maximum lookups while the end is before the committed offset, because a new leader may lag for a moment. */
 const SHORT_LOOKS = 5;
 const SHORT_LOOK_MS = 1_000;
 
 /**
- * The committed offset, unless the group has none or the topic no longer has it. The end for `latest` and the offset that replaces a lost one
- * are committed at once: a restart before the first answer must neither skip records that came meanwhile nor report the loss again.
- * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
+ * The start offset of a partition: the committed offset, unless the group has none or the topic no longer has it. The
+ * end (for `latest`) and the replacement of a lost offset are committed at once. Otherwise a restart before the first
+ * answer would skip records or report the loss again.
+ * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition no longer belongs to the member)
  */
 export async function startOffset(
   directory: Pick<TopicDirectory, 'committed' | 'range'>,

@@ -1,4 +1,4 @@
-// How values of topics are read and written: JSON as it is, or Avro, JSON Schema and Protobuf through a schema registry.
+// Reads and writes record values: plain JSON, or Avro, JSON Schema and Protobuf through a schema registry.
 import { SluiceError } from '../../core/errors.ts';
 import type { ExactObject } from '../../core/exact-json.ts';
 import type { RecordFormatName } from '../../core/file-format.ts';
@@ -20,8 +20,8 @@ export interface ValueSettings {
 }
 
 /**
- * A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; undefined: its main one. `parsed`: what
- * `parseExact` gave of it, so that it is not read twice.
+ * Encodes a prediction (JSON) in the sink's format for `topic`, one of the sink's topics (default: its main topic).
+ * `parsed`: the result of `parseExact`, which avoids a second parse.
  */
 export type EncodeValue = (json: Buffer, topic?: string, parsed?: ExactObject) => Buffer;
 
@@ -38,7 +38,7 @@ export async function valueEncoder(sink: End, settings: ValueSettings): Promise<
   return (json, topic = main, parsed) => encoders.get(topic)!.encode(json, parsed);
 }
 
-/** The schema of predictions as it is registered, and its subjects, of a sink whose values have one. */
+/** The registered schema of a sink's predictions, and its subjects. The sink's format must have a schema. */
 export async function publishedSchema(
   sink: KafkaSink,
   settings: ValueSettings,
@@ -49,7 +49,10 @@ export async function publishedSchema(
   return { subjects: [...new Set(subjects)], text: await codec.schemaText(options) };
 }
 
-/** Reads values of a topic: JSON of each, or why there is none. @throws SluiceError schema_registry_unavailable | kafka_config */
+/**
+ * Creates a reader of record values, which returns JSON or the reason for a failure. @throws SluiceError
+ * schema_registry_unavailable | kafka_config
+ */
 export async function valueReader(
   format: RecordFormatName,
   config: SchemaRegistryConfig | undefined,

@@ -1,4 +1,4 @@
-// The sending plan of the records of a transaction: partitions, batches, and records that are too large.
+// Plans how to send the records of a transaction: partitions, batches, and handling of oversized records.
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type BatchCompression, compressedSize } from './client/codecs.ts';
@@ -8,19 +8,22 @@ import { deadLetter, truncateDeadLetter } from './dlq/dead-letter.ts';
 import { type OutputPartitions, partitionOfKey } from './output-partitions.ts';
 import { isTimely, type TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
-/** Bounds the size of a request and the time it takes to encode. */
+/** Maximum records per batch. Limits the size of a request and its encoding time. */
 const MAX_BATCH_RECORDS = 4000;
-/** Room for a header of a shortened dead letter and rounding, bytes. */
+/** Reserve for the extra header of a truncated dead letter and for rounding, bytes. */
 const TRUNCATION_MARGIN = 128;
-/** The time a record would have had, ms since 1970, where it has the time of now instead. */
+/** Header with the original timestamp of a record whose timestamp was replaced by now, ms since 1970. */
 export const TIME_HEADER = 'sluice-source-timestamp';
 
 export interface SendPlan {
   rounds: Rounds;
   bytes: number;
-  /** Records that went to dead letters because they were too large. */
+  /** Number of oversized outputs that became dead letters. */
   oversized: number;
-  /** Records that have the time of now, because their topic would have refused or soon removed them, by topic. */
+  /**
+   * Number of records by topic whose timestamp was replaced by now, because their topic would have refused or soon
+   * deleted them.
+   */
   retimed: ReadonlyMap<string, number>;
 }
 
@@ -29,7 +32,7 @@ export interface PlanOptions {
   compression: BatchCompression;
   outputTopic: string | null;
   deadLetterTopic: string | null;
-  /** Where outputs go; default: as dead letters do. */
+  /** Chooses the partition of outputs. Default: the same rule as for dead letters. */
   partitions?: OutputPartitions;
 }
 
@@ -38,7 +41,7 @@ interface OpenBatch extends PlannedBatch {
   bytes: number;
 }
 
-/** Collects records, then `finish`. Order is kept for each partition. */
+/** Collects records until `finish`, and preserves their order within each partition. */
 export class SendPlanner {
   readonly #options: PlanOptions;
   readonly #facts = new Map<string, TopicFacts>();
@@ -53,7 +56,7 @@ export class SendPlanner {
     this.#options = options;
   }
 
-  /** @throws SluiceError kafka_topic_missing | kafka_record_too_large (no dead letter topic to put it into) */
+  /** @throws SluiceError kafka_topic_missing | kafka_record_too_large (without a dead letter topic) */
   async add(records: readonly OutgoingRecord[], as: 'output' | 'dead_letter'): Promise<void> {
     const { outputTopic, deadLetterTopic } = this.#options;
     const topicOf = as === 'output' ? outputTopic : deadLetterTopic;
@@ -73,7 +76,7 @@ export class SendPlanner {
     }
   }
 
-  /** Outputs so far that were too large for their topic and became dead letters. */
+  /** Number of outputs so far that were too large for their topic and became dead letters. */
   get oversized(): number {
     return this.#oversized;
   }
@@ -111,7 +114,7 @@ export class SendPlanner {
   #truncated(record: OutgoingRecord, limit: number): OutgoingRecord {
     const rest = weightOf({ ...record, value: null });
     if (rest + TRUNCATION_MARGIN > limit) {
-      // Key or headers alone fill the limit: the reason and the place are what matters.
+      // If key and headers alone exceed the limit, only the reason and the location are kept.
       const bare = record.origin ? { ...record.origin, key: null, headers: {} } : null;
       if (!bare) throw new SluiceError('kafka_record_too_large', 'key and headers are larger than the topic accepts');
       const headers = Object.entries(record.headers ?? {}).filter(([name]) => name.startsWith('sluice-error-'));
@@ -124,11 +127,11 @@ export class SendPlanner {
     const { compression } = this.#options;
     if (compression === 'none' || !record.value) return false;
     const rest = weightOf({ ...record, value: null });
-    // Small enough to be tried at all, and with room for what the rest of the record adds.
+    // Compresses only if the rest of the record fits.
     return rest < limit && (await compressedSize(record.value, compression)) + rest <= limit;
   }
 
-  /** A record the topic would refuse or soon remove gets the time of now. */
+  /** Replaces the timestamp by now if the topic would refuse or soon delete the record. */
   #timely(topic: string, { times }: TopicFacts, record: OutgoingRecord): OutgoingRecord {
     if (record.timestamp === undefined || isTimely(times, record.timestamp, this.#now)) return record;
     const { timestamp, ...rest } = record;
@@ -168,7 +171,10 @@ export class SendPlanner {
     this.#bytes += weight;
   }
 
-  /** The partition of the input where there are as many; else by key; records without a key stay together. */
+  /**
+   * The input partition if both topics have the same number of partitions, else chosen by key. Records without a key
+   * stay together.
+   */
   #partitionOf({ origin, key }: OutgoingRecord, partitions: number): number {
     if (origin && this.#facts.get(origin.topic)?.partitions === partitions) return origin.partition;
     if (key === null) return (origin?.partition ?? 0) % partitions;

@@ -1,4 +1,4 @@
-// Checks the topics of a pipeline at the brokers before anything is read: partitions, and the retention of answers.
+// Checks a pipeline's topics at the brokers before reading starts: partitions, and the retention of answers.
 
 import { fixedWord, named, type Word, words } from '../../core/log.ts';
 import type { End } from '../contract/connector.ts';
@@ -16,7 +16,7 @@ interface CheckedTopic {
 }
 
 interface CheckedTopics {
-  /** The topics of the source first. */
+  /** All topics, those of the source first. */
   topics: CheckedTopic[];
   /** Warnings for operators. */
   notices: Word[];
@@ -34,8 +34,9 @@ const sinkTopics = ({ sink }: Pick<Ends, 'sink'>): KafkaSink | null =>
   sink.type === 'kafka' ? (sink as KafkaSink) : null;
 
 /**
- * `more`: further checks over the same connection.
- * @throws SluiceError kafka_topic_missing | kafka_partitions_differ | kafka_unreachable | kafka_authentication | kafka_not_authorized
+ * `more` runs further checks over the same connection.
+ * @throws SluiceError kafka_topic_missing | kafka_partitions_differ | kafka_unreachable | kafka_authentication |
+ * kafka_not_authorized
  */
 export async function checkTopics(
   pipeline: Ends & { kafka: KafkaConfig },
@@ -70,7 +71,7 @@ export async function checkTopics(
   }
 }
 
-/** Warnings about topics that a pattern leaves out, or that it matches none. */
+/** Warnings about matching topics that are skipped, and about a pattern without matches. */
 export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: TopicsRead): Word[] {
   if (sourceTopics(ends)?.topic_pattern === undefined) return [];
   const notices = own.map(
@@ -79,7 +80,7 @@ export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: Topi
   return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern now`];
 }
 
-/** Warnings about output topics that keep answers for a shorter time than `topic` keeps its records. */
+/** Warnings about output topics with a shorter retention than `topic`. */
 export async function retentionNotices(
   ends: Ends,
   topic: string,
@@ -104,7 +105,7 @@ export async function retentionNotices(
   return notices;
 }
 
-/** A duration in the largest unit of which it has two. */
+/** A duration in the largest unit that fits at least twice. */
 function spanOf(ms: number): Word {
   for (const [unit, size] of [
     ['d', 86_400_000],

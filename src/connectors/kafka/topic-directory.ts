@@ -1,34 +1,34 @@
-// Facts about topics: partitions, settings, committed, first and last offsets, and the times of records that they accept.
+// Queries and caches topic properties: partitions, settings, offsets, and the record timestamps that a topic accepts.
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from './client/kafka-client.ts';
 import { BATCH_OVERHEAD } from './client/records.ts';
 
-/** Default of a broker's message.max.bytes; taken when the setting may not be read. */
+/** A broker's default of message.max.bytes; assumed if the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;
-/** Lower bound of a limit found by trial. */
+/** Lower bound for a size limit found by trial. */
 const MIN_MESSAGE_BYTES = 1024;
 
 export interface TopicFacts {
   partitions: number;
-  /** Largest record batch the topic takes, bytes. */
+  /** Maximum size of a record batch that the topic accepts, bytes. */
   maxBatchBytes: number;
-  /** Times of records that it takes and keeps. */
+  /** Record timestamps that the topic accepts and retains. */
   times: TopicTimes;
-  /** false: the settings may not be read, and a broker's defaults are taken for them. */
+  /** false: the settings may not be read, so broker defaults are assumed. */
   settingsKnown: boolean;
 }
 
-/** One admin connection and a cache of topic facts. `close` is idempotent. */
+/** An admin connection with a cache of topic properties. `close` is idempotent. */
 export class TopicDirectory {
   readonly #admin: TopicAdmin;
   readonly #facts = new Map<string, TopicFacts>();
-  /** Limits found by trial where the broker's answer was not the truth. */
+  /** Limits found by trial, because the broker reported a wrong limit. */
   readonly #lowered = new Map<string, number>();
-  /** Topics that refused the time of a record although the settings allowed it, or could not be read. */
+  /** Topics that refused a record's timestamp although their settings allowed it, or could not be read. */
   readonly #onlyNow = new Set<string>();
-  /** As they were last read: a question that fails changes no limit. */
+  /** Settings as last read. If a later query fails, they stay in use. */
   readonly #settings = new Map<string, ReadonlyMap<string, string>>();
 
   /** @throws SluiceError kafka_config */
@@ -36,17 +36,17 @@ export class TopicDirectory {
     this.#admin = kafkaClient().admin(connection);
   }
 
-  /** What the brokers can do. @throws SluiceError kafka_unreachable | kafka_authentication */
+  /** Connects and returns the features of the brokers. @throws SluiceError kafka_unreachable | kafka_authentication */
   async connect(): Promise<BrokerFeatures> {
     return this.#admin.features();
   }
 
-  /** Facts of a topic, from the cache where they were asked for before. @throws SluiceError kafka_topic_missing */
+  /** Properties of a topic, cached. @throws SluiceError kafka_topic_missing */
   async facts(topic: string): Promise<TopicFacts> {
     return this.#facts.get(topic) ?? this.learn(topic);
   }
 
-  /** Facts of a topic as they are now. @throws SluiceError kafka_topic_missing */
+  /** Current properties of a topic. @throws SluiceError kafka_topic_missing */
   async learn(topic: string): Promise<TopicFacts> {
     const partitions = await this.#admin.partitions(topic);
     const settings = await this.#settingsOf(topic);
@@ -58,12 +58,12 @@ export class TopicDirectory {
     return facts;
   }
 
-  /** Names of all topics but the brokers' own. */
+  /** Names of all topics except Kafka's internal ones. */
   async topics(): Promise<readonly string[]> {
     return (await this.#admin.topics()).filter((topic) => !topic.startsWith('__'));
   }
 
-  /** Asks again for every topic known; true when the number of partitions of one has changed. */
+  /** Queries every known topic again. Returns whether any number of partitions has changed. */
   async refresh(): Promise<boolean> {
     let changed = false;
     for (const [topic, before] of [...this.#facts]) {
@@ -72,7 +72,7 @@ export class TopicDirectory {
     return changed;
   }
 
-  /** A batch was rejected as too large although it should fit: queries the limit again, or halves the assumed one. */
+  /** Called after a topic rejected a batch that should fit. Queries the limit again, or halves the assumed limit. */
   async lowerLimit(topic: string): Promise<void> {
     const before = (await this.facts(topic)).maxBatchBytes;
     const { maxBatchBytes } = await this.learn(topic);
@@ -81,15 +81,15 @@ export class TopicDirectory {
     await this.learn(topic);
   }
 
-  /** The time of a record was refused although it should have been taken: from now on records have the time they are written at. */
+  /** Called after a topic refused an acceptable timestamp. Its records get the current time from now on. */
   async refuseTimes(topic: string): Promise<void> {
     this.#onlyNow.add(topic);
     await this.learn(topic);
   }
 
   /**
-   * Offset where the group continues, null if it has none.
-   * @throws SluiceError kafka_failed when the partition is unknown: that must not be taken for "none"
+   * Committed offset of the group; null if there is none.
+   * @throws SluiceError kafka_failed if the partition is unknown, which must not be mistaken for null
    */
   async committed(group: string, topic: string, partition: number): Promise<bigint | null> {
     const found = (await this.#admin.committed(group, topic, [partition])).get(partition);
@@ -97,7 +97,7 @@ export class TopicDirectory {
     return found;
   }
 
-  /** The same for every partition of the topic. */
+  /** Committed offsets of the group for every partition of the topic. */
   async offsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>> {
     const { partitions } = await this.facts(topic);
     return this.#admin.committed(group, topic, [...Array(partitions).keys()]);
@@ -119,7 +119,7 @@ export class TopicDirectory {
     return new Map([...(await this.#admin.ranges(topic))].map(([partition, { high }]) => [partition, high]));
   }
 
-  /** Whether old records give way to newer ones of their key; false where the setting may not be read. */
+  /** Whether newer records replace older ones with the same key; false if the setting may not be read. */
   async compacted(topic: string): Promise<boolean> {
     const settings = await this.#admin.settings(topic, ['cleanup.policy']);
     return settings?.get('cleanup.policy')?.includes('compact') ?? false;
@@ -129,7 +129,7 @@ export class TopicDirectory {
     await this.#admin.close();
   }
 
-  /** null: they may not be read. */
+  /** null: the settings may not be read. */
   async #settingsOf(topic: string): Promise<ReadonlyMap<string, string> | null> {
     try {
       const settings = await this.#admin.settings(topic, ['max.message.bytes', ...TIME_SETTINGS]);
@@ -141,44 +141,47 @@ export class TopicDirectory {
     }
   }
 
-  /** Partitions that were just added are unknown to connections that were opened before: the next one will know. */
+  /**
+   * Connections opened earlier do not list newly added partitions, so this one is closed and the next one will list
+   * them.
+   */
   async #unknown(topic: string, partition: number): Promise<SluiceError> {
     await this.#admin.close();
     return new SluiceError('kafka_failed', `partition ${partition} of ${topic} is not known yet`);
   }
 }
 
-/** Default of a broker's retention.ms; taken when the settings may not be read. */
+/** A broker's default of retention.ms; assumed if the settings may not be read. */
 const DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000;
-/** Most that the clocks of a broker and of this machine may differ, and a record may take to get there, ms. */
+/** Allowance for the clock difference to the broker plus the delivery time of a record, ms. */
 const CLOCK_MARGIN_MS = 60_000;
 
-/** What `topicTimes` looks at. */
+/** Settings that `topicTimes` reads. */
 const TIME_SETTINGS = [
   'cleanup.policy',
   'retention.ms',
   'message.timestamp.type',
   'message.timestamp.before.max.ms',
   'message.timestamp.after.max.ms',
-  // Brokers before 3.6 have this one instead of the two.
+  // Brokers before 3.6 have this setting instead of the previous two.
   'message.timestamp.difference.max.ms',
 ] as const;
 
 interface TopicTimes {
-  /** Records are removed this long after the time they have, ms; Infinity: never. */
+  /** Records are deleted this long after their timestamp, ms; Infinity: never. */
   readonly retentionMs: number;
-  /** An older record would be refused, or removed before readers had it for half of the retention, ms. */
+  /** Maximum age, ms. An older record would be refused, or deleted before readers had it for half of the retention. */
   readonly maxAgeMs: number;
-  /** A record that is more ahead of now would be refused, ms. */
+  /** Maximum time ahead of now, ms. A record further ahead would be refused. */
   readonly maxAheadMs: number;
 }
 
-/** Every record gets the time of now: what the topic takes is not known, only that it refused some. */
+/** Every record gets the current time, because the topic refused timestamps for unknown reasons. */
 const ONLY_NOW: TopicTimes = { retentionMs: Infinity, maxAgeMs: -Infinity, maxAheadMs: -Infinity };
 
 /**
- * Which times of records a topic accepts and keeps: retention goes by the time of a record, not by when it was written. `settings` null: they
- * may not be read.
+ * Record timestamps that a topic accepts and retains. Retention goes by a record's timestamp, not by when it was
+ * written. `settings` null: no permission to read them.
  */
 export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicTimes {
   const limit = (name: (typeof TIME_SETTINGS)[number]): number => {
@@ -188,7 +191,7 @@ export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicT
   const deletes = settings === null || (settings.get('cleanup.policy') ?? 'delete').includes('delete');
   const given = settings === null ? DEFAULT_RETENTION_MS : limit('retention.ms');
   const retentionMs = deletes ? given : Infinity;
-  // The broker gives every record a time of its own.
+  // The broker replaces every timestamp by its own time.
   if (settings?.get('message.timestamp.type') === 'LogAppendTime') {
     return { retentionMs, maxAgeMs: Infinity, maxAheadMs: Infinity };
   }
@@ -200,7 +203,7 @@ export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicT
 
 const withinClocks = (limit: number): number => limit - Math.min(CLOCK_MARGIN_MS, limit / 2);
 
-/** Whether a record of this time would be taken, and kept for readers long enough. */
+/** Whether the topic would accept a record with this timestamp and retain it long enough for readers. */
 export function isTimely({ maxAgeMs, maxAheadMs }: TopicTimes, timestamp: number, now: number): boolean {
   return now - timestamp <= maxAgeMs && timestamp - now <= maxAheadMs;
 }

@@ -1,4 +1,4 @@
-// The topics of one pipeline: a member of the group for each of them, and for a pattern one more whenever a topic comes to match it.
+// Group members for all topics of a pipeline: one per topic, and with a pattern one more for each topic that appears later.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
@@ -6,25 +6,25 @@ import { named, type Word, withAction, words } from '../../core/log.ts';
 import type { TransactionalProcessor } from './processor.ts';
 
 interface TopicMembersOptions {
-  /** At the start. */
+  /** Topics at the start. */
   topics: readonly string[];
-  /** Asked again and again for the topics there are now; null: those of the start are all. */
+  /** Lists the currently matching topics; called periodically. null: the topics never change. */
   look: (() => Promise<readonly string[]>) | null;
-  /** Starts a member. `late`: the topic did not exist at the start, so none of its records may be skipped. */
+  /** Starts a member. `late`: the topic did not exist at the start, so it is read from its beginning. */
   open: (topic: string, late: boolean) => Promise<TransactionalProcessor>;
-  /** The topic is no longer read. */
+  /** Called when a topic is no longer read. */
   onLeft: (topic: string) => void;
   onNotice: (event: { about: string; message: Word }) => void;
-  /** Between two looks, ms. Default 30,000. */
+  /** Interval of topic lookups, ms. Default 30,000. */
   everyMs?: number;
 }
 
-/** Longest wait for the member of a topic that is gone, ms. */
+/** Longest wait for the member of a removed topic to stop, ms. */
 const LEAVING_MS = 2_000;
 
-/** `start` once, `stop` once; `done` settles with the outcome of all. */
+/** Call `start` once and `stop` once; `done` settles with the outcome of all members. */
 export class TopicMembers {
-  /** Resolves when all have ended, or after `stop`; rejects with the first error that ended one of them. */
+  /** Resolves when all members have ended, or after `stop`. Rejects with the first error that ended a member. */
   readonly done: Promise<void>;
   readonly #options: TopicMembersOptions;
   readonly #members = new Map<string, TransactionalProcessor>();
@@ -40,22 +40,22 @@ export class TopicMembers {
     this.done.catch(() => {});
   }
 
-  /** @throws SluiceError as a processor's start */
+  /** @throws SluiceError as TransactionalProcessor.start */
   async start(): Promise<void> {
     const { topics, look } = this.#options;
-    // Together, so that the group rebalances once and not for each of them.
+    // Started together, so that the group rebalances once instead of once per member.
     const starts = await Promise.allSettled(topics.map((topic) => this.#open(topic, false)));
     for (const start of starts) if (start.status === 'rejected') throw start.reason;
     if (look) inBackground('looking for topics', () => this.#lookOut(look));
     else if (topics.length === 0) this.#finish.resolve();
   }
 
-  /** By topic. */
+  /** Members by topic. */
   get members(): ReadonlyMap<string, TransactionalProcessor> {
     return this.#members;
   }
 
-  /** Records not yet committed, all topics together. */
+  /** Number of uncommitted records over all topics. */
   lag(): number {
     return [...this.#members.values()].flatMap((m) => [...m.lag().values()]).reduce((a, b) => a + b, 0);
   }
@@ -70,7 +70,7 @@ export class TopicMembers {
     for (const member of this.#members.values()) member.resume();
   }
 
-  /** As a processor's, of all at the same time. Idempotent. */
+  /** Stops all members concurrently, as TransactionalProcessor.stop does. Idempotent. */
   stop(deadlineMs: number): Promise<void> {
     this.#stopped ??= this.#stop(deadlineMs);
     return this.#stopped;
@@ -100,7 +100,7 @@ export class TopicMembers {
     if (look === null && topics.every((t) => this.#ended.has(t))) this.#finish.resolve();
   }
 
-  /** A topic that a pattern matched may go, and only its own member ends with it. */
+  /** If a topic matched by a pattern was removed, only its own member ends; other errors end all. */
   async #fail(topic: string, error: SluiceError): Promise<void> {
     const { look } = this.#options;
     const missing = look !== null && error.code === 'kafka_topic_missing';
@@ -125,7 +125,7 @@ export class TopicMembers {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       await sleep(this.#options.everyMs ?? 30_000, { signal, ref: false }).catch(() => {});
-      // Brokers that do not respond are reported elsewhere.
+      // A failed lookup is reported elsewhere.
       const there = signal.aborted ? null : await look().catch(() => null);
       if (there === null || signal.aborted) continue;
       for (const topic of this.#members.keys()) if (!there.includes(topic)) await this.#leave(topic);
@@ -133,7 +133,7 @@ export class TopicMembers {
     }
   }
 
-  /** A topic that cannot be read ends nothing: the others continue, and it is retried with every lookup. */
+  /** Joins a new topic. If it cannot be read, the others continue and every lookup retries it. */
   async #join(topic: string): Promise<void> {
     const { onNotice } = this.#options;
     try {

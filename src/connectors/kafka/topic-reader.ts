@@ -1,4 +1,4 @@
-// A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
+// Reads a topic in order and commits offsets on request: the plain consumer for writing a topic to files or tables.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -22,31 +22,31 @@ import {
 } from './reading-options.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
-/** Records of a partition that begin where those handed out before them ended. */
+/** A batch that continues where the previous batch of its partition ended. */
 export interface PlacedBatch extends MicroBatch {
-  /** Offset behind those. */
+  /** Offset behind the previous batch. */
   readonly from: bigint;
 }
 
 export interface ReaderOptions extends ReadingOptions {
-  /** Default: the group keeps the offsets. */
+  /** Default: the consumer group stores the offsets. */
   offsets?: OffsetKeeper;
   observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset' | 'onOffsetLost'>;
 }
 
 interface Slot {
   buffer: PartitionBuffer;
-  /** Offset after the records delivered in this generation. */
+  /** Offset behind the records delivered in this generation. */
   delivered: bigint;
-  /** Offset after the fetched records. */
+  /** Offset behind the fetched records. */
   fetched: bigint;
   goal: bigint;
 }
 
-/** Batches handed out but not taken: the loops of all partitions meet here. */
+/** Maximum batches that wait for the iterator, over all partitions. */
 const MAX_WAITING = 2;
 
-/** Iterate it once; `commit` in between; `stop` at the end. */
+/** Iterate the reader once, call `commit` in between and `stop` at the end. */
 export class TopicReader implements AsyncDisposable {
   readonly #options: ReaderOptions;
   readonly #directory: TopicDirectory;
@@ -56,7 +56,7 @@ export class TopicReader implements AsyncDisposable {
   readonly #inFlight: InFlight;
   readonly #waiting: MicroBatch[] = [];
   #generation = 0;
-  /** Partitions of this generation; their slots come one by one. */
+  /** Number of partitions in this generation. Their slots are added one by one. */
   #assigned = 0;
   #ended = false;
   #failure: SluiceError | null = null;
@@ -107,7 +107,7 @@ export class TopicReader implements AsyncDisposable {
     return reader;
   }
 
-  /** Batches of all partitions, in order within each. @throws SluiceError what ended the reading */
+  /** Yields batches of all partitions, in order within each. @throws SluiceError the error that ended reading */
   async *[Symbol.asyncIterator](): AsyncGenerator<PlacedBatch> {
     for (;;) {
       const batch = this.#waiting.shift();
@@ -129,8 +129,8 @@ export class TopicReader implements AsyncDisposable {
   }
 
   /**
-   * Commits `next` of batches that are safe now. Gives the partitions that were taken away meanwhile, or given back in
-   * another generation: their records since the last commit come again, here or elsewhere.
+   * Commits `next` of batches that are safely stored. Returns the partitions that were revoked since, or reassigned in
+   * another generation. Their records since the last commit are read again, here or by another member.
    */
   async commit(positions: ReadonlyMap<number, bigint>): Promise<readonly number[]> {
     const lost: number[] = [];
@@ -150,7 +150,10 @@ export class TopicReader implements AsyncDisposable {
     return lost;
   }
 
-  /** Drops the records of a partition in memory, and continues at the committed offset. No effect for partitions of other members. */
+  /**
+   * Discards a partition's records in memory and continues at the committed offset. Does nothing for partitions of
+   * other members.
+   */
   restart(partition: number): void {
     const slot = this.#slots.get(partition);
     if (!slot) return;
@@ -163,12 +166,12 @@ export class TopicReader implements AsyncDisposable {
     inBackground('opening a partition', () => this.#open(partition, this.#generation));
   }
 
-  /** Records not yet committed, by partition of this member. */
+  /** Number of uncommitted records, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
   }
 
-  /** Records in memory, and how much they may be. */
+  /** Bytes of records in memory, and their limit. */
   get held(): Held {
     return {
       bytes: [...this.#slots.values()].reduce((sum, { buffer }) => sum + buffer.bytes, 0),
@@ -176,7 +179,7 @@ export class TopicReader implements AsyncDisposable {
     };
   }
 
-  /** Leaves the group; ends the iteration. Idempotent. */
+  /** Leaves the group and ends the iteration. Idempotent. */
   async stop(): Promise<void> {
     this.#ended = true;
     this.#lag.stop();
@@ -265,7 +268,7 @@ export class TopicReader implements AsyncDisposable {
     if (slot) this.#inFlight.update(partition, slot.buffer.bytes, this.#slots.size);
   }
 
-  /** Everything up to the goals is fetched, and nothing of it waits or is being worked on. */
+  /** Whether everything up to the goals is fetched and processed. */
   #caughtUp(): boolean {
     if (!this.#options.untilCaughtUp || this.#assigned === 0 || this.#slots.size < this.#assigned) return false;
     return [...this.#slots.values()].every((s) => s.fetched >= s.goal && s.buffer.bytes === 0);

@@ -1,5 +1,5 @@
-// Predictions of a file or an upload as records of a topic: one line of NDJSON is one value. Of a file they are written idempotently, of
-// an upload exactly once.
+// Writes the predictions of a file or an upload to a topic: each line of NDJSON becomes the value of one record.
+// Predictions of a file are written idempotently, those of an upload exactly once.
 
 import { parseExact } from '../../core/exact-json.ts';
 import type { PredictionSink } from '../contract/connector.ts';
@@ -16,18 +16,21 @@ import { TopicWriter } from './topic-writer.ts';
 interface TopicSinkOptions {
   connection: KafkaConnection;
   sink: KafkaSink;
-  /** A prediction (JSON) in the format of the topic. */
+  /** Encodes a prediction (JSON) in the format of the topic. */
   encode: EncodeValue;
-  /** Of every record. */
+  /** Headers of every record. */
   headers?: RecordHeaders;
 }
 
 interface TopicSink extends PredictionSink {
-  /** Leaves the topic; `commit` and `abort` do not, so that several inputs can follow each other. */
+  /** Closes the writer. `commit` and `abort` keep it open, so that several inputs can follow each other. */
   close(): Promise<void>;
 }
 
-/** Idempotent, not transactional: predictions of a failed run may be seen twice. @throws SluiceError kafka_* */
+/**
+ * Opens an idempotent sink without transactions: readers may see the predictions of a failed run twice. @throws
+ * SluiceError kafka_*
+ */
 export async function openTopicSink({ connection, sink, encode, headers = {} }: TopicSinkOptions): Promise<TopicSink> {
   const writer = await TopicWriter.open({ connection, topic: sink.topic, compression: sink.compression });
   const lines = new LineSplitter();
@@ -57,7 +60,7 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
 class LineSplitter {
   #rest = Buffer.alloc(0);
 
-  /** Copies of the lines that are complete now, without line ends. */
+  /** Adds bytes and returns copies of the complete lines, without line ends. */
   take(bytes: Uint8Array): Buffer[] {
     const text = Buffer.concat([this.#rest, bytes]);
     const lines: Buffer[] = [];
@@ -76,8 +79,8 @@ class LineSplitter {
 }
 
 /**
- * Key and value of a line. The key is the text of a passthrough column, a number with all its digits; null: no column is configured, or
- * the row has no value.
+ * Key and value of a line. The key is the text of a passthrough column, with all digits of a number; null: no column is
+ * configured, or the row has no value.
  */
 export function recordOf(
   line: Buffer,
@@ -91,26 +94,27 @@ export function recordOf(
   return { key, value: encode(line, undefined, parsed) };
 }
 interface UploadTopicSinkOptions extends TopicSinkOptions {
-  /** Of the upload: no process with the same id writes a line twice. */
+  /** ID of the upload. Among processes with the same ID, only one writes a given line. */
   id: string;
   transactionRows: number;
   transactionTimeoutMs: number;
-  /** Called before lines are skipped; an error ends the attempt. */
+  /** Called before lines are skipped. An error ends the attempt. */
   beforeResume: () => Promise<void>;
 }
 
-/** The partition whose offset counts the lines; any would do. */
+/** The partition whose offset stores the line count; the choice is arbitrary. */
 const COUNTER_PARTITION = 0;
 
 /**
- * Opens the sink of one attempt at an upload. Each transaction writes some lines and, as an offset of the upload's own group, the number
- * of lines written so far:
+ * Opens the sink for one attempt at an upload. Each transaction writes some lines and commits the number of lines
+ * written so far as an offset, in a group that only this upload uses:
  *
- * 1. connect with the upload's own transactional id and fence, so that an earlier attempt can commit nothing more;
- * 2. read the number of committed lines and skip as many: the same upload (checked) and the same version give the same lines;
- * 3. write `transactionRows` lines and the new count in each transaction; `commit` writes the rest.
+ * 1. Connect with the upload's own transactional ID and fence, so that earlier attempts can no longer commit.
+ * 2. Read the number of committed lines and skip that many. The same upload (checked) and model version produce the
+ *    same lines.
+ * 3. Write `transactionRows` lines and the new count in each transaction; `commit` writes the rest.
  *
- * Committed lines stay if the upload fails later; the next attempt continues behind them.
+ * Committed lines remain if the upload fails later; the next attempt continues behind them.
  * @throws SluiceError kafka_*
  */
 export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<PredictionSink> {
@@ -147,7 +151,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       const { partitions } = await directory.facts(topic);
       const partition = Math.floor(seen / transactionRows) % partitions;
       const planner = new SendPlanner({ directory, compression, outputTopic: topic, deadLetterTopic: null });
-      // Lines without a key share the partitions, a transaction at a time.
+      // Lines without a key rotate through the partitions, one transaction at a time.
       await planner.add(
         held.map((r) => (r.key === null ? { ...r, partition } : r)),
         'output',

@@ -1,4 +1,4 @@
-// Polls the topics of a running pipeline: a client may retry for half a minute before it reports why it makes no progress.
+// Polls the topics of a running pipeline and logs failures: a client may retry for half a minute before it reports a problem.
 
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
@@ -17,16 +17,16 @@ interface TopicWatchOptions {
   everyMs?: number;
 }
 
-/** A starting broker may not know a topic for a moment: only as many failures in a row are logged. */
+/** Number of consecutive failures before they are logged, because a starting broker may not list a topic yet. */
 const FAILURES = 2;
 
-/** `start` begins, `stop` ends. */
+/** Watches from `start` until `stop`. */
 export class TopicWatch {
   readonly #options: TopicWatchOptions;
   readonly #admin: TopicAdmin;
   readonly #throttled: LogThrottle;
   readonly #stop = new AbortController();
-  /** Failing topics, or the brokers, with the number of failures in a row. */
+  /** Number of consecutive failures by topic, or for the brokers as a whole. */
   readonly #failing = new Map<string, { failures: number; logged: boolean }>();
 
   /** @throws SluiceError kafka_config */
@@ -36,7 +36,7 @@ export class TopicWatch {
     this.#admin = kafkaClient().admin(options.connection);
   }
 
-  /** Whether no failure was logged. */
+  /** Whether no current failure was logged. */
   get well(): boolean {
     return [...this.#failing.values()].every((w) => !w.logged);
   }

@@ -1,4 +1,4 @@
-// Records into a topic, in order and acknowledged: the plain producer behind "file into topic".
+// Writes records to a topic, in order and acknowledged: the plain producer for writing a file to a topic.
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
@@ -12,13 +12,16 @@ import { TopicDirectory } from './topic-directory.ts';
 interface WriterOptions {
   connection: KafkaConnection;
   topic: string;
-  /** Handles records that are too large for the topic, if they have an `origin`. */
+  /** Receives dead letters for records that are too large for the topic, if they have an `origin`. */
   deadLetterTopic?: string;
   /** Default: none. */
   compression?: BatchCompression;
 }
 
-/** Idempotent: repeated requests do not duplicate records. Not a transaction: records written before a failure remain. */
+/**
+ * An idempotent writer: repeated requests do not duplicate records. Without transactions, so records written before a
+ * failure remain.
+ */
 export class TopicWriter implements AsyncDisposable {
   readonly #options: WriterOptions;
   readonly #directory: TopicDirectory;
@@ -50,8 +53,8 @@ export class TopicWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all of them are acknowledged. Calls take effect in the order they are made; records without a key go
-   * to one partition a call, in turn.
+   * Resolves when all records are acknowledged. Calls take effect in call order. All keyless records of one call go to
+   * the same partition; calls rotate through the partitions.
    * @throws SluiceError kafka_record_too_large | kafka_failed | kafka_unreachable | kafka_not_authorized
    */
   write(records: readonly OutgoingRecord[]): Promise<void> {
@@ -59,7 +62,7 @@ export class TopicWriter implements AsyncDisposable {
     return this.#last;
   }
 
-  /** Idempotent. Await what `write` gave before. */
+  /** Closes the writer; await pending `write` calls first. Idempotent. */
   async close(): Promise<void> {
     await Promise.all([this.#producer.discard(), this.#directory.close()]);
   }

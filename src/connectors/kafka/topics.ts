@@ -1,19 +1,19 @@
-// The topics that a pipeline names.
+// Determines which topics a pipeline reads and writes.
 import type { End } from '../contract/connector.ts';
 import type { KafkaDeadLetter, KafkaSink, KafkaSource } from './kafka-options.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
-// The only regular expression that is not a literal, because the operator of a pipeline writes it. It matches topic names only, which have
-// at most 249 characters.
+// The only regular expression that is not a literal, because the operator of a pipeline configures it. It is only
+// matched against topic names, which have at most 249 characters.
 
-/** Matches whole names. @throws SyntaxError */
+/** Compiles a topic pattern, which must match whole names. @throws SyntaxError */
 export const topicPattern = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'u');
 
-/** The topics that a source names; none for a pattern. */
+/** The topics that a source lists explicitly; empty for a pattern. */
 export const namedTopics = ({ topic, topics }: KafkaSource): readonly string[] =>
   topics ?? (topic === undefined ? [] : [topic]);
 
-/** All topics that predictions may go to. */
+/** All topics that may receive predictions. */
 export const topicsOf = ({ topic, routes = [] }: KafkaSink): string[] => [
   ...new Set([topic, ...routes.map((r) => r.topic)]),
 ];
@@ -33,11 +33,14 @@ export function topicsWritten(pipeline: { sink: End; dead_letter?: End | undefin
 
 export interface TopicsRead {
   topics: readonly string[];
-  /** Topics that match the pattern but are written by the pipeline itself. */
+  /** Topics that match the pattern but are skipped, because the pipeline writes to them. */
   own: readonly string[];
 }
 
-/** The topics the source reads now: the named ones, or the existing ones that match its pattern. @throws SluiceError kafka_* */
+/**
+ * The topics that the source reads now: the listed ones, or existing ones that match its pattern. @throws SluiceError
+ * kafka_*
+ */
 export async function topicsRead(
   pipeline: { source: KafkaSource; sink: End; dead_letter?: End | undefined },
   directory: Pick<TopicDirectory, 'topics'>,

@@ -1,5 +1,4 @@
-// Object storage: names with the scheme of a provider, accepted wherever the path of a file is. It is not a source or
-// sink type of its own.
+// Object storage, for names with the scheme of a provider; accepted wherever a file path is, without its own source or sink type.
 import { isObject } from '../../storage/providers.ts';
 import type { Connector } from '../contract/connector.ts';
 

@@ -1,4 +1,4 @@
-// Objects of S3, Azure Blob Storage and Google Cloud Storage.
+// Transport for objects in S3, Azure Blob Storage and Google Cloud Storage.
 import { SluiceError } from '../../core/errors.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { matchingObjects, objectSize, openObject } from '../../storage/object-source.ts';

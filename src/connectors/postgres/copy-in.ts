@@ -1,15 +1,15 @@
-// Bytes into COPY … FROM STDIN: the fastest way rows go into a table.
+// Sends bytes to COPY … FROM STDIN, the fastest way to load rows into a table.
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Database } from './database.ts';
 
 export interface CopyIn {
-  /** The caller may reuse the bytes once this resolves. @throws what ended the transfer */
+  /** The caller may reuse the bytes once this resolves. @throws the error that ended the transfer */
   write(bytes: Uint8Array): Promise<void>;
-  /** Resolves with the number of rows when the database has them all. */
+  /** Resolves with the number of rows after the database has received all of them. */
   end(): Promise<number>;
 }
 
-/** Begins a transfer; the connection takes no other statement until it has ended. */
+/** Starts a transfer. Until it ends, the connection accepts no other statement. */
 export function copyIn(client: Database, statement: string): CopyIn {
   const stream = client.query(copyFrom(statement));
   const failed = Promise.withResolvers<never>();

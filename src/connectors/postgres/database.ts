@@ -1,4 +1,4 @@
-// Connections to PostgreSQL: where the server is, who logs in, with which TLS, and how often it is tried.
+// Connects to PostgreSQL: address, login, TLS and retries.
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import pg from 'pg';
@@ -10,27 +10,27 @@ import { databaseError, saysOfDatabase, sqlStateOf } from './faults.ts';
 export interface DatabaseSettings {
   /** `postgresql://user@host:port/database?sslmode=…`, without a password. */
   url?: string | undefined;
-  /** Environment variable that holds such a URL, which may have a password. */
+  /** Environment variable that contains such a URL, which may include a password. */
   url_env?: string | undefined;
-  /** One attempt to connect, ms. */
+  /** Timeout of one connection attempt, ms. */
   connect_timeout_ms: number;
-  /** Any statement but the transfer of rows; 0: no limit. */
+  /** Timeout of statements other than the transfer of rows, ms; 0: no limit. */
   statement_timeout_ms: number;
 }
 
 export type Database = pg.Client;
 
-/** Attempts to connect, with pauses that double between them. */
+/** Maximum connection attempts. The pause between them doubles. */
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 200;
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 type SslMode = (typeof SSL_MODES)[number];
 
-/** SQLSTATE of a database that starts or stops, or has no connection left: it may take the next attempt. */
+/** SQLSTATEs of a database that starts, stops or has no free connection: the next attempt may succeed. */
 export const NOT_NOW = /^(53300|57P0[123]|08)/;
 
 /**
- * A connection of one's own, ready for statements: texts are UTF-8, times are those of UTC, numbers have all their digits.
+ * Opens a dedicated connection, configured for UTF-8 text, UTC times and numbers with all their digits.
  * @throws SluiceError database_unreachable | database_refused (login, database, TLS) | usage
  */
 export async function connectDatabase(settings: DatabaseSettings, signal?: AbortSignal): Promise<Database> {
@@ -39,7 +39,7 @@ export async function connectDatabase(settings: DatabaseSettings, signal?: Abort
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw new SluiceError('cancelled', 'the run was stopped');
     const client = new pg.Client(config);
-    // Users of the connection see its end as a failed statement; without a listener, the event would end the process.
+    // Users see a closed connection as a failed statement. Without a listener, the error event would end the process.
     client.on('error', () => {});
     try {
       await client.connect();
@@ -63,12 +63,12 @@ export async function disconnect(client: Database | null): Promise<void> {
   await client?.end().catch(() => {});
 }
 
-/** One text for a server whatever its own defaults are. */
+/** SQL that sets session parameters, so that results do not depend on the server's defaults. */
 function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
   const settings = {
     statement_timeout: String(statement_timeout_ms),
     lock_timeout: '30s',
-    // A source that waits for its workers is not idle.
+    // A source that waits for its workers must not count as idle.
     idle_in_transaction_session_timeout: '0',
     client_encoding: 'UTF8',
     timezone: 'UTC',
@@ -76,7 +76,7 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
     intervalstyle: 'iso_8601',
     bytea_output: 'hex',
     extra_float_digits: '1',
-    // An unchanged table is read in the same order each time.
+    // Reads an unchanged table in the same order each time.
     synchronize_seqscans: 'off',
   };
   return Object.entries(settings)
@@ -84,7 +84,7 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
     .join('; ');
 }
 
-/** @throws SluiceError usage: a URL that is none, a variable that is not set, a file that cannot be read */
+/** @throws SluiceError usage: an invalid URL, an unset variable, or an unreadable file */
 export function clientConfig(settings: DatabaseSettings, env = process.env): pg.ClientConfig {
   const url = addressOf(settings, env);
   const said = (name: string): string | undefined => url?.searchParams.get(name) ?? undefined;
@@ -117,14 +117,16 @@ function addressOf({ url, url_env }: DatabaseSettings, env: NodeJS.ProcessEnv): 
     if (url_env === undefined) return null;
     throw new SluiceError('usage', `the environment variable ${url_env} is not set: set it to the URL of the database`);
   }
-  // A URL without a host (postgresql:///db?host=/run/postgresql) is one for libpq, but not for everybody.
+  // libpq accepts URLs without a host (postgresql:///db?host=/run/postgresql), but other parsers may not.
   const parsed = URL.canParse(text) ? new URL(text) : null;
   if (parsed && /^postgres(ql)?:$/.test(parsed.protocol)) return parsed;
   const place = url_env === undefined ? 'url' : `the environment variable ${url_env}`;
   throw new SluiceError('usage', `${place} must have the form postgresql://user@host:port/database`);
 }
 
-/** Configured, or by the address: connections over a network are encrypted, and the server has to prove its name. */
+/**
+ * The configured mode, or a default by address: network connections are encrypted, and the server must prove its name.
+ */
 function sslModeOf(said: string | undefined, host: string | undefined): SslMode {
   if (said === undefined || said === '') return isLocal(host) ? 'disable' : 'verify-full';
   if ((SSL_MODES as readonly string[]).includes(said)) return said as SslMode;
@@ -140,7 +142,7 @@ function tlsOf(mode: SslMode, files: Files, host: string | undefined): false | C
   if (mode === 'disable') return false;
   const options: ConnectionOptions = {};
   for (const [name, file] of Object.entries(files)) if (file) options[name as keyof Files] = pem(file);
-  // As libpq has it: with authorities to compare with, `require` compares.
+  // As in libpq, `require` verifies the certificate only if root certificates are given.
   if (mode === 'require' && !files.ca) options.rejectUnauthorized = false;
   else if (mode === 'verify-full') {
     options.checkServerIdentity = (name, certificate) => checkServerIdentity(host ?? name, certificate);
@@ -156,7 +158,7 @@ function pem(file: string): Buffer {
   }
 }
 
-/** TLS or the login failed: a retry would fail, too. */
+/** Whether TLS or the login failed, so that a retry would fail too. */
 export const distrusted = (error: unknown): boolean =>
   /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/.test(String((error as { code?: unknown }).code ?? '')) ||
   /does not support SSL|wants a password|password must be a string/i.test(String((error as Error).message));
@@ -170,7 +172,7 @@ function refusedByTls(name: string, error: unknown): SluiceError {
   return new SluiceError('database_refused', `${name}: ${words}`, { cause: error });
 }
 
-/** Host, port and database; never a user or a password. */
+/** Host, port and database for messages; never a user name or password. */
 export function nameOf({ host, port, database }: pg.ClientConfig): string {
   const at = host?.startsWith('/') ? host : `${host}:${port ?? 5432}`;
   return `the database ${database ?? process.env.PGDATABASE ?? ''} at ${at}`.replace('database  at', 'database at');

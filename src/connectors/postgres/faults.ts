@@ -1,7 +1,7 @@
-// Maps errors of PostgreSQL to error codes. Its messages are passed on only if they cannot contain a value of a row.
+// Maps PostgreSQL errors to error codes. The server's message is passed on only if it cannot contain a value of a row.
 import { SluiceError } from '../../core/errors.ts';
 
-/** Fields of an error of the server; a failed connection has only a code of Node. */
+/** Fields of a server error. A failed connection has only a Node.js error code. */
 interface Refusal {
   code?: unknown;
   message?: unknown;
@@ -12,13 +12,16 @@ interface Refusal {
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
-/** Classes of SQLSTATE whose messages name tables, columns and roles only, never values of a row. */
+/** SQLSTATE classes whose messages contain only names of tables, columns and roles, never values of a row. */
 const SAFE_CLASSES = new Set(['0A', '25', '28', '3D', '3F', '42', '53', '54', '55', '57', '58']);
 
-/** Those another attempt may not meet: lost connections, sessions that slept, conflicts between transactions, resources, interventions. */
+/**
+ * SQLSTATEs that a retry may avoid: lost connections, idle sessions, transaction conflicts, lack of resources, operator
+ * intervention.
+ */
 const PASSING = /^(08|25P03|40|53|55P03|57|58)/;
 
-/** Conditions whose messages hold values, in words. */
+/** Substitute messages for SQLSTATEs whose own messages contain values. */
 const WORDS: Readonly<Record<string, string>> = {
   '21000': 'the written rows contain a duplicate key',
   '22001': 'a text is too long for its column',
@@ -41,8 +44,8 @@ export const sqlStateOf = (error: unknown): string | null => {
 };
 
 /**
- * Any failure of a database as an error of the house: `database_refused` where the same would be refused again, `database_failed`
- * if a retry may succeed. `doing`: the operation, with the name of the table or server.
+ * Converts any database failure to a SluiceError: `database_refused` if a retry would be refused again,
+ * `database_failed` if it may succeed. `doing`: the operation, with the name of the table or server.
  */
 export function databaseError(error: unknown, doing: string): SluiceError {
   if (error instanceof SluiceError) return error;
@@ -51,7 +54,7 @@ export function databaseError(error: unknown, doing: string): SluiceError {
   return new SluiceError(code, `${doing}: ${saysOfDatabase(error)}`, { cause: error });
 }
 
-/** Why it failed, without a value of any row. */
+/** The reason for the failure, without values of any row. */
 export function saysOfDatabase(error: unknown): string {
   const refusal = (error ?? {}) as Refusal;
   const state = sqlStateOf(error);
@@ -65,14 +68,17 @@ export function saysOfDatabase(error: unknown): string {
 
 const named = (what: string, name: unknown): string | null => (typeof name === 'string' ? `${what} ${name}` : null);
 
-/** `COPY staging, line 3, column points: "…"`: the value behind the colon is left out. */
+/**
+ * Extracts the location from text such as `COPY staging, line 3, column points: "…"`, without the value after the
+ * colon.
+ */
 function copyPlace(where: unknown): string | null {
   const place = typeof where === 'string' ? /^COPY \S+, line (\d+)(?:, column ([^:]+))?/.exec(where) : null;
   if (!place) return null;
   return place[2] === undefined ? `row ${place[1]}` : `row ${place[1]}, column ${place[2]}`;
 }
 
-/** Node's codes and the few messages of the client that name no server. */
+/** Reports Node.js error codes, and rewrites the known client messages. */
 function connectionWords({ code, message }: Refusal): string {
   if (typeof code === 'string') return `the connection failed (${code})`;
   const said = typeof message === 'string' ? message : '';

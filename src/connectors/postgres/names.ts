@@ -1,4 +1,4 @@
-// Names of tables and columns as SQL has them.
+// Parses and quotes names of tables and columns for SQL.
 import pg from 'pg';
 import { SluiceError } from '../../core/errors.ts';
 
@@ -7,15 +7,15 @@ export const literalOf = (text: string): string => pg.escapeLiteral(text);
 export const listOf = (names: readonly string[]): string => names.map(sqlIdentifier).join(', ');
 
 export interface TableName {
-  /** null: the first of the search path that has it, or can have it. */
+  /** null: resolved through the search path. */
   schema: string | null;
   table: string;
 }
 
-/** Longest name, bytes: PostgreSQL truncates longer ones, so that two names could become one. */
+/** Maximum length of a name, bytes. PostgreSQL truncates longer names, so that two could become equal. */
 const NAME_BYTES = 63;
 
-/** `table` or `schema.table`, as it is written: case counts. @throws SluiceError usage */
+/** Parses `table` or `schema.table`; case-sensitive. @throws SluiceError usage */
 export function tableName(said: string): TableName {
   const parts = said.split('.');
   if (parts.length > 2 || parts.some((p) => p === '' || Buffer.byteLength(p) > NAME_BYTES || p.includes('\0'))) {
@@ -27,9 +27,9 @@ export function tableName(said: string): TableName {
   return parts.length === 1 ? { schema: null, table: parts[0]! } : { schema: parts[0]!, table: parts[1]! };
 }
 
-/** As SQL names it. */
+/** The quoted SQL name. */
 export const sqlName = ({ schema, table }: TableName): string =>
   schema === null ? sqlIdentifier(table) : `${sqlIdentifier(schema)}.${sqlIdentifier(table)}`;
 
-/** Another table in the same schema. */
+/** SQL name of another table in the same schema. */
 export const beside = ({ schema }: TableName, table: string): string => sqlName({ schema, table });

@@ -1,13 +1,13 @@
-// Offsets of a topic in the database of its rows: changed in the same transaction, they cannot disagree.
+// Stores a topic's offsets next to its rows. Both change in the same transaction, so they are always consistent.
 import { SluiceError } from '../../core/errors.ts';
 import type { Database } from './database.ts';
 import { beside, type TableName } from './names.ts';
 import { ensureTable } from './own-table.ts';
 
-/** Table of the offsets of all pipelines into tables of a schema. */
+/** Table with the offsets of all pipelines that write to tables of a schema. */
 const OFFSETS = 'sluice_offsets';
 
-/** Another member has written rows of these records or later ones: this member no longer owns the partition. */
+/** Another member has written these or later records, so this member no longer owns the partition. */
 export class Overtaken extends SluiceError {
   constructor(partition: number) {
     super('database_failed', `another member has written partition ${partition}`);
@@ -40,7 +40,7 @@ export class OffsetTable {
     );
   }
 
-  /** null: nothing of the partition was written. */
+  /** The next offset; null: no rows of the partition were written. */
   async read(client: Database, partition: number): Promise<bigint | null> {
     const { rows } = await client.query<{ next_offset: string }>(
       `SELECT next_offset FROM ${this.#name} WHERE pipeline = $1 AND target = $2 AND topic = $3 AND partition = $4`,
@@ -50,9 +50,9 @@ export class OffsetTable {
   }
 
   /**
-   * Moves a partition from where this member believes it to be, and holds its row until the transaction ends: who believes something
-   * else is refused; concurrent writers wait and are refused then.
-   * @throws Overtaken
+   * Advances a partition's offset if it is still `from` (compare and set), and locks its row until the transaction
+   * ends. Concurrent writers wait and are then rejected.
+   * @throws Overtaken if the stored offset differs
    */
   async advance(client: Database, partition: number, from: bigint | null, to: bigint): Promise<void> {
     const values = [...this.#key(partition), String(to)];

@@ -1,15 +1,15 @@
-// Sluice's own tables.
+// Creates the tables that Sluice itself needs.
 import type { Database } from './database.ts';
 import { sqlStateOf } from './faults.ts';
 
-/** Creates a missing table; an administrator can create it for a role that may not. */
+/** Creates a table if it is missing. If the role may not create tables, an administrator can create it beforehand. */
 export async function ensureTable(client: Database, name: string, create: string): Promise<void> {
   const there = await client.query<{ there: boolean }>('SELECT to_regclass($1) IS NOT NULL AS there', [name]);
   if (there.rows[0]!.there) return;
   try {
     await client.query(create);
   } catch (error) {
-    // Another session creates it at the same time.
+    // Another session may create the table at the same time.
     if (!['42P07', '23505'].includes(sqlStateOf(error) ?? '')) throw error;
   }
 }

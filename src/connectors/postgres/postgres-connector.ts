@@ -1,4 +1,4 @@
-// PostgreSQL: queries as sources, tables as sinks. The client is loaded when an end is opened.
+// Connector for PostgreSQL: queries as sources, tables as sinks. The client is loaded when a source or sink is opened.
 import { SluiceError } from '../../core/errors.ts';
 import { words } from '../../core/log.ts';
 import type { Connector, OpenRows, PredictionSink, SinkRun } from '../contract/connector.ts';

@@ -1,4 +1,4 @@
-// Contradictions of tables and queries in a pipeline.
+// Checks a pipeline's tables and queries for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import type { PostgresSink, PostgresSource } from './postgres-options.ts';
 
@@ -15,7 +15,7 @@ export function lintTables(pipeline: LintedPipeline, say: Say): void {
   }
 }
 
-/** A password in a file that is kept with the code is none. */
+/** Rejects a password in the URL, because pipeline files are stored with the code. */
 export function lintAddress({ url, url_env }: Pick<PostgresSource, 'url' | 'url_env'>, end: string, say: Say): void {
   if (url !== undefined && url_env !== undefined) say(`${end}.url`, `${end}: needs one of url and url_env`);
   if (url === undefined) return;
@@ -26,7 +26,7 @@ export function lintAddress({ url, url_env }: Pick<PostgresSource, 'url' | 'url_
   }
 }
 
-/** Columns that a row of a topic has of itself. */
+/** Columns that every row from a topic has in addition to passthrough columns. */
 const OF_A_RECORD = ['topic', 'partition', 'offset'];
 
 function lintSink(sink: PostgresSink, { score, reads, several }: LintedPipeline, say: Say): void {

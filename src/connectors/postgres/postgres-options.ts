@@ -1,4 +1,4 @@
-// Options of tables and queries in a pipeline.
+// Pipeline options of tables and queries.
 import type { Static } from 'typebox';
 import { database } from '../../config/options/database-options.ts';
 import { choice, closed, literal, maybe, text } from '../../config/options/describe-option.ts';
@@ -40,7 +40,6 @@ const deadLetter = Type.Object(
   closed,
 );
 
-/** Imported on demand by `postgres-connector.ts`. */
 export const POSTGRES_ENDS = { source, sink, deadLetter };
 
 export type PostgresSource = Static<typeof source>;

@@ -1,8 +1,8 @@
-// A table or a query as an input: one snapshot of it, as a stream of CSV in the words of the model.
+// Reads a table or query as an input: one snapshot, streamed as CSV with the text values that the model expects.
 //
-// The server writes CSV (COPY … TO STDOUT), because the engine reads it fastest. What CSV cannot express is in the
-// query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
-// and passthrough columns are tokens of JSON, in which NULL is not an empty text.
+// The server writes CSV (COPY … TO STDOUT), because the engine reads CSV fastest. The surrounding query converts what
+// CSV cannot express. In model columns, NULL becomes a text that the model reads as missing, and booleans become its
+// words for true and false. Passthrough columns become JSON tokens, in which NULL differs from an empty text.
 import { to as copyTo } from 'pg-copy-streams';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -24,11 +24,11 @@ export interface QueryOptions {
   passthrough: readonly string[] | '*';
 }
 
-/** Type numbers of PostgreSQL (pg_type.dat): boolean, numeric, and the texts. */
+/** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, and text types. */
 const BOOL = 16;
 const NUMERIC = 1700;
 const TEXTS = new Set([25, 1042, 1043, 18, 19]);
-/** Kinds of values by type; other types are read as the text of the server. */
+/** Value kinds by type OID; other types are read as the server's text. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
   [NUMERIC]: 'decimal',
@@ -48,8 +48,8 @@ const KINDS: Readonly<Record<number, ValueKind>> = {
 };
 
 /**
- * Opens a transaction that sees one state of the database and writes nothing, and begins to read in it. Memory is that of a few
- * blocks: the server waits for the reader.
+ * Opens a read-only transaction with one snapshot of the database and starts reading. Memory use is a few blocks,
+ * because the server waits for the reader.
  * @throws SluiceError database_unreachable | database_refused | usage; while reading: database_failed
  */
 export async function openQuery(settings: QuerySettings, options: QueryOptions): Promise<ByteSource> {
@@ -68,7 +68,8 @@ export async function openQuery(settings: QuerySettings, options: QueryOptions):
 
 function readingFrom(client: Database, statement: string, doing: string): ByteSource {
   const stream = client.query(copyTo(statement, { highWaterMark: 256 * 1024 }));
-  // Readers hear of an error by their read; a run that is refused before it reads closes the connection, which must not end the process.
+  // Readers get errors from their reads. If a run ends before it reads, closing the connection emits an error event,
+  // which must not end the process.
   stream.on('error', () => {});
   let read = 0;
   return {
@@ -97,7 +98,7 @@ interface Field {
 
 async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
   const { table, query, key } = settings;
-  // A comment at the end of a query must not swallow the text behind it.
+  // The line break prevents a comment at the end of the query from hiding the SQL after it.
   const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
   const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
   const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
@@ -114,11 +115,14 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   });
   const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
-  // Without expressions, no column was requested: the header check reports missing columns.
+  // An empty list of expressions selects no columns; the header check then reports the missing columns.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
 }
 
-/** A column that the model reads comes in its words, one that is passed through as a token of JSON: it cannot be both. */
+/**
+ * Rejects a column that is both a model column and passed through: the former needs the model's text values, the latter
+ * a JSON token.
+ */
 function refuseBoth({ manifest, passthrough }: QueryOptions): void {
   const both = passthrough === '*' ? undefined : manifest.columns.find(({ name }) => passthrough.includes(name))?.name;
   if (both === undefined) return;
@@ -126,7 +130,7 @@ function refuseBoth({ manifest, passthrough }: QueryOptions): void {
   throw new SluiceError('usage', message);
 }
 
-/** Booleans in a column of numbers are left out: they are written as 1 and 0. */
+/** Omits booleans in number columns, because they are written as 1 and 0. */
 const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, ColumnSpec>): TypedColumn[] =>
   fields
     .map(({ name, type }) => ({ name, kind: KINDS[type] ?? ('text' as const) }))
@@ -146,16 +150,19 @@ function withoutEnd(query: string): string {
 const isPassed = (name: string, { passthrough }: QueryOptions): boolean =>
   passthrough === '*' || passthrough.includes(name);
 
-/** For a table: the columns of the model and the pipeline; never the outcome, which a training table has. */
+/**
+ * For a table, whether a column is needed: model and passthrough columns, but never the outcome, which a training table
+ * contains.
+ */
 const isWanted = (name: string, options: QueryOptions): boolean =>
   name !== options.manifest.outcome &&
   (isPassed(name, options) || options.manifest.columns.some((column) => column.name === name));
 
 const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier(name)})::text, 'null')`;
 
-/** @throws SluiceError database_refused: the model has no text for NULL */
+/** @throws SluiceError database_refused if the model has no text for NULL */
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
-  // The trailing zeros of a numeric are not part of a category.
+  // Trailing zeros of a numeric are not part of a category.
   const isWord = column.kind === 'category' || column.kind === 'text';
   const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
   const missing = column.missing?.values ?? [''];
@@ -174,7 +181,7 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
   );
 }
 
-/** What true and false are called in a column of the model. */
+/** The texts for true and false in a model column. */
 function wordsOf(column: ColumnSpec): [string, string] {
   if (column.kind === 'number') return ['1', '0'];
   if (column.kind !== 'boolean') return ['true', 'false'];

@@ -1,4 +1,4 @@
-// Answers to records of a topic as rows of a table, in the CSV of COPY.
+// Converts answers to records of a topic into table rows, in the CSV format of COPY.
 import type { ErrorCode } from '../../core/errors.ts';
 import { ExactNumber, parseExact } from '../../core/exact-json.ts';
 import {
@@ -13,7 +13,7 @@ import type { StoredColumn } from './table-layout.ts';
 
 const NUL = '\0';
 
-/** The position of a record. */
+/** Where a record was read. */
 interface RecordPlace {
   topic: string;
   partition: number;
@@ -32,7 +32,7 @@ const PLACE: StoredColumn[] = [
   { name: 'offset', kind: 'integer' },
 ];
 
-/** A table of rejected applications: as they came, and why. */
+/** Columns of the table of rejected applications: original bytes and the reason. */
 export const LETTER_LAYOUT: StoredColumn[] = [
   ...PLACE,
   { name: 'key', kind: null, made: 'bytea' },
@@ -45,13 +45,19 @@ export const LETTER_KEY = PLACE.map((c) => c.name);
 
 export interface RecordLayout {
   readonly columns: readonly StoredColumn[];
-  /** The row of an answer (JSON), or the name of a passthrough column whose value PostgreSQL cannot store: text with a NUL. */
+  /**
+   * The row of an answer (JSON), or the name of a passthrough column whose value PostgreSQL cannot store, because its
+   * text contains a NUL character.
+   */
   row(place: RecordPlace, answer: Buffer): string | { column: string };
   /** The row of a rejected application, with the passthrough columns that could be read and stored. */
   rejectedRow(place: RecordPlace, answer: Buffer, error: RejectionReason): string;
 }
 
-/** Topic, partition and offset of the record, passthrough columns, the version of the model, and the columns of a prediction except its row. */
+/**
+ * Layout of answer rows: location of the record, passthrough columns, model version, and the columns of a prediction
+ * except `row`.
+ */
 export function recordLayout(
   manifest: Manifest,
   passthrough: readonly string[],
@@ -90,7 +96,7 @@ export function recordLayout(
   };
 }
 
-/** A line of `LETTER_LAYOUT`. */
+/** Formats a row of `LETTER_LAYOUT`. */
 export function letterRow(
   place: RecordPlace,
   { key, value }: { key: Buffer | null; value: Buffer | null },
@@ -109,7 +115,7 @@ const placeCells = ({ topic, partition, offset }: RecordPlace): string[] => [
 
 const read = (json: Buffer): PredictionJson => parseExact(json) as PredictionJson;
 
-/** Empty for null; texts are quoted, so that an empty text differs from null. */
+/** Formats a CSV cell: empty for null; texts are quoted, so that an empty text differs from null. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (value instanceof ExactNumber) return value.text;

@@ -1,11 +1,11 @@
-// A few connections that many short statements share: each is a transaction of its own, and repeated where its connection was lost.
+// A connection pool for many short statements. Each is its own transaction and is repeated if its connection was lost.
 import pg from 'pg';
 import { sleep } from '../../core/clock.ts';
 import { clientConfig, type DatabaseSettings, distrusted, NOT_NOW, nameOf } from './database.ts';
 import { databaseError, sqlStateOf } from './faults.ts';
 
 const CONNECTIONS = 6;
-/** A database that starts again, or changes its primary, is back within seconds or much later. */
+/** Pauses before retries, ms. A database that restarts or changes its primary is back within seconds, or much later. */
 const PAUSES_MS = [50, 250, 700];
 
 export type SqlValue = string | number | boolean | null | readonly (string | number)[];
@@ -13,14 +13,14 @@ export type SqlRow = Record<string, unknown>;
 
 export interface SqlResult {
   rows: SqlRow[];
-  /** Rows that were changed or read. */
+  /** Number of rows changed or read. */
   count: number;
-  /** Sent more than once: an earlier statement may have succeeded. */
+  /** Whether the statement was sent more than once. An earlier attempt may have succeeded. */
   repeated: boolean;
 }
 
 export class SharedConnections {
-  /** Host, port and database, for messages of operators. */
+  /** Host, port and database, for operator messages. */
   readonly name: string;
   readonly #pool: pg.Pool;
 
@@ -32,11 +32,11 @@ export class SharedConnections {
     this.#pool = new pg.Pool({
       ...config,
       max: CONNECTIONS,
-      // A statement without an answer fails, too, if the network drops packets.
+      // The query timeout ends a statement even if the network drops packets.
       ...(limit > 0 ? { statement_timeout: limit, query_timeout: limit + settings.connect_timeout_ms } : {}),
       idleTimeoutMillis: 30_000,
     });
-    // An idle connection that ends is not an error.
+    // The end of an idle connection is not an error.
     this.#pool.on('error', () => {});
   }
 
@@ -54,7 +54,7 @@ export class SharedConnections {
     }
   }
 
-  /** Several statements without values as one transaction. @throws as `query` does */
+  /** Runs several statements without parameters as one transaction. @throws as `query` does */
   async script(sql: string): Promise<void> {
     try {
       await this.#pool.query(sql);
@@ -68,7 +68,10 @@ export class SharedConnections {
   }
 }
 
-/** An error of the connection, not of the statement; statements that timed out are not repeated. */
+/**
+ * Whether a retry may help: the connection failed or transactions conflicted. Statements that timed out are not
+ * repeated.
+ */
 function mayPass(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state !== null) return NOT_NOW.test(state) || state === '40001' || state === '40P01';

@@ -1,21 +1,22 @@
-// Compares a stored row of predictions with the same row scored again, both in the types of the table.
+// Reads a stored prediction and the same row scored again for comparison, both in the types of the table.
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
 import { databaseError } from './faults.ts';
 import { sqlIdentifier, sqlName, tableName } from './names.ts';
 import { copyInto, createStaging, readableTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts';
 
-/** Values as text, by the name of their column. */
+/** Values as text, by column name. */
 export type RowAsText = Readonly<Record<string, string | null>>;
 
 interface StoredRows {
-  /** Rows of that number, of any run that was appended. */
+  /** Stored rows with this row number, from all appended runs. */
   stored: RowAsText[];
   again: RowAsText;
 }
 
 /**
- * `csv`: the row made again, in the form of `OutputSpec.copy` with a header. Both are without the column `row`.
+ * Returns the stored rows with number `row`, and the new row after conversion to the table's types. `csv`: the newly
+ * scored row, with a header, in the form of `OutputSpec.copy`. Both results omit the column `row`.
  * @throws SluiceError database_unreachable | database_refused | database_failed
  */
 export async function storedRows(
@@ -40,7 +41,7 @@ export async function storedRows(
   }
 }
 
-/** `row`: only rows of that number. */
+/** `row` restricts the result to rows with this number. */
 async function textsOf(client: Database, { columns }: Target, from: string, row?: number): Promise<RowAsText[]> {
   const names = columns.map((c) => c.name).filter((name) => name !== 'row');
   const values = names.map((name) => `${sqlIdentifier(name)}::text AS ${sqlIdentifier(name)}`).join(', ');

@@ -1,4 +1,4 @@
-// The columns of predictions in a table: names, types, and whether an existing table fits.
+// The columns of predictions in a table: names, types, and compatibility with an existing table.
 import { SluiceError } from '../../core/errors.ts';
 import { type PredictionColumn, predictionColumns } from '../../formats/write/prediction-fields.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -9,26 +9,26 @@ import { listOf, sqlIdentifier, sqlName, type TableName } from './names.ts';
 
 export interface StoredColumn {
   name: string;
-  /** null: whatever the table has, and text where the table is made. */
+  /** null: any type of an existing table, and text in a new one. */
   kind: PredictionColumn['kind'] | null;
-  /** Its type where the table is made; default: that of its kind. */
+  /** Column type in a new table; default: the type of its kind. */
   made?: string;
 }
 
-/** Type of a column that is made. */
+/** Column types in new tables. */
 const MADE = { integer: 'bigint', number: 'double precision', text: 'text', boolean: 'boolean' } as const;
 const TEXTS = ['text', 'character varying', 'character', 'citext'];
-/** Types that hold every value of the kind. */
+/** Column types that can store every value of a kind. */
 const TAKES: Readonly<Record<PredictionColumn['kind'], readonly string[]>> = {
   integer: ['bigint', 'integer', 'numeric', 'double precision', ...TEXTS],
   number: ['double precision', 'numeric', 'real', ...TEXTS],
   boolean: ['boolean', ...TEXTS],
   text: TEXTS,
 };
-/** Types without an equality: rows that hold one are written again where nothing changed. */
+/** Types without an equality operator. Rows with such a column are rewritten even if nothing changed. */
 const WITHOUT_EQUALITY = new Set(['json', 'xml', 'point', 'box', 'path', 'polygon']);
 
-/** The columns of a file of predictions, in its order. */
+/** The columns of a predictions file, in the file's order. */
 export const predictionLayout = (
   manifest: Manifest,
   passthrough: readonly string[],
@@ -41,18 +41,18 @@ export const predictionLayout = (
   })),
 ];
 
-/** A table and the columns that are written to it. */
+/** A table with the columns to write. */
 export interface Target {
   name: TableName;
   exists: boolean;
   columns: readonly StoredColumn[];
   /** Type of each column, without modifiers in brackets. */
   types: readonly string[];
-  /** Key columns; none: rows are only added. */
+  /** Key columns; empty: rows are only added. */
   key: readonly string[];
 }
 
-/** Operations on a table, which determine the required privileges. */
+/** Privileges that each mode of writing requires. */
 const RIGHTS = {
   append: ['SELECT', 'INSERT'],
   merge: ['SELECT', 'INSERT', 'UPDATE'],
@@ -66,7 +66,7 @@ interface TargetOptions {
   mode: TableMode;
 }
 
-/** @throws SluiceError database_refused: the table exists and does not fit, or the role may not write to it */
+/** @throws SluiceError database_refused if the existing table does not fit, or the role may not write to it */
 export async function inspectTarget(
   client: Database,
   name: TableName,
@@ -97,7 +97,10 @@ export async function inspectTarget(
   return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key };
 }
 
-/** A table that rows are compared with: only the right to read is needed. @throws SluiceError database_refused: it does not exist or does not fit */
+/**
+ * Finds an existing table for comparison; requires only the privilege to read. @throws SluiceError database_refused if
+ * it does not exist or does not fit
+ */
 export async function readableTarget(
   client: Database,
   name: TableName,
@@ -138,7 +141,7 @@ async function assertMayWrite(client: Database, name: TableName, oid: string, mo
 
 interface Present {
   type: string;
-  /** Not null, and nothing fills it. */
+  /** Whether the column is NOT NULL and has no default, identity or generator. */
   required: boolean;
   generated: boolean;
 }
@@ -176,10 +179,10 @@ async function hasUniqueIndex(client: Database, oid: string, key: readonly strin
 const definitions = ({ columns, types }: Target): string =>
   columns.map(({ name }, i) => `${sqlIdentifier(name)} ${types[i]}`).join(', ');
 
-/** Name of the temporary table that collects rows; private to the session and removed with it. */
+/** Name of the temporary table that collects rows. It is private to the session and removed with it. */
 export const STAGING = 'pg_temp.sluice_staging';
 
-/** `emptied`: at the end of each transaction. */
+/** SQL that creates the staging table. `emptied`: its rows are deleted at the end of each transaction. */
 export function createStaging(target: Target, { emptied = false } = {}): string {
   const names = listOf(target.columns.map((c) => c.name));
   return target.exists
@@ -192,7 +195,7 @@ export function createTarget(target: Target): string {
   return `CREATE TABLE ${sqlName(target.name)} (${definitions(target)}${key})`;
 }
 
-/** Reads rows of CSV with a header into a table; an unquoted empty field is NULL, and `""` is an empty text. */
+/** SQL that loads CSV rows into a table. An unquoted empty field is NULL, and `""` is an empty text. */
 export function copyInto(table: string, { columns, types }: Target, header: boolean): string {
   const others = columns.filter((_, i) => !TEXTS.includes(types[i]!)).map((c) => c.name);
   const force = others.length === 0 ? '' : `, FORCE_NULL (${listOf(others)})`;
@@ -200,7 +203,10 @@ export function copyInto(table: string, { columns, types }: Target, header: bool
   return `COPY ${table} (${names}) FROM STDIN WITH (FORMAT csv, HEADER ${header}, NULL ''${force})`;
 }
 
-/** Adds collected rows to the target; an existing row with the same key is replaced if it differs. `from`: the source of rows. */
+/**
+ * SQL that adds the collected rows to the target. With a key, an existing row is replaced if it differs. `from`: the
+ * source of rows.
+ */
 export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
   const { columns, types, key, name } = target;
   const insert = `INSERT INTO ${sqlName(name)} AS t (${listOf(columns.map((c) => c.name))}) ${from}`;

@@ -1,11 +1,12 @@
-// Predictions of a file as rows of a table: collected in a temporary table, then added, merged or swapped in one transaction.
+// Writes the predictions of a file to a table: collects rows in a temporary table, then adds, merges or swaps them in one transaction.
 //
-//  1. The table is checked before the first row is scored.
-//  2. Rows go by COPY into a temporary table of the session. It has no log and no name for others, and vanishes with the session,
-//     so a run that is killed, or whose connection breaks, leaves nothing.
-//  3. `commit` ends the transfer, and in one transaction creates a missing table, removes earlier rows (replace),
-//     and inserts (append, merge). Readers see the rows of before until then.
-//  4. A run that is repeated changes nothing: replaced or merged rows are the same, and appended rows are recorded in `sluice_runs`, under the digest of its input and its output, which is written in that same transaction.
+// 1. The table is checked before the first row is scored.
+// 2. COPY sends rows to a temporary table of the session. It is not logged, invisible to others, and removed with the
+//    session. A killed run or a lost connection therefore leaves nothing behind.
+// 3. `commit` ends the transfer. In one transaction it then creates a missing table, deletes earlier rows (replace) and
+//    inserts new ones. Until it commits, readers see the earlier rows.
+// 4. Repeating a run changes nothing. Replaced or merged rows are identical. Appended runs are recorded in
+//    `sluice_runs` by a digest of input and output, in the same transaction.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
@@ -34,18 +35,18 @@ export interface TableSinkSettings extends DatabaseSettings {
 
 interface TableSinkOptions {
   columns: readonly StoredColumn[];
-  /** SHA-256 of the input, requested after its end. */
+  /** Returns the SHA-256 of the input. Called after the end of the input. */
   inputDigest: () => string;
-  /** This very run was appended before: nothing is added. */
+  /** Called if the identical run was appended before, so that no rows are added. */
   onRepeated?: (() => void) | undefined;
 }
 
-/** Table of appended runs, in the schema of the target. */
+/** Table that records appended runs, in the schema of the target. */
 const RUNS = 'sluice_runs';
 
 /**
- * A sink of CSV with a header, in the form of `OutputSpec.copy`.
- * @throws SluiceError database_unreachable | database_refused | usage; later database_failed, too
+ * Opens a sink for CSV with a header, in the form of `OutputSpec.copy`.
+ * @throws SluiceError database_unreachable | database_refused | usage; later also database_failed
  */
 export async function openTableSink(settings: TableSinkSettings, options: TableSinkOptions): Promise<ByteSink> {
   const name = tableName(settings.table);
@@ -55,7 +56,7 @@ export async function openTableSink(settings: TableSinkSettings, options: TableS
     const target = await inspectTarget(client, name, { columns: options.columns, key, mode: settings.mode });
     if (settings.mode === 'append') await ensureRuns(client, name);
     await client.query(createStaging(target));
-    // The transfer lasts as long as the run.
+    // The transfer takes as long as the run.
     await client.query('SET statement_timeout = 0');
     return tableSink(client, settings, target, options);
   } catch (error) {
@@ -112,7 +113,7 @@ interface Made {
   rows: number;
 }
 
-/** false: this very run was appended before. */
+/** Returns false if the identical run was appended before. */
 async function publish(
   client: Database,
   mode: TableSinkSettings['mode'],
@@ -127,7 +128,7 @@ async function publish(
     return false;
   }
   if (!target.exists) await client.query(createTarget(target));
-  // Two replacing runs are serialised; readers see the earlier rows meanwhile.
+  // The lock serializes runs that replace the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
   if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
   await client.query(insertFrom(target));
@@ -135,7 +136,7 @@ async function publish(
   return true;
 }
 
-/** @throws SluiceError database_failed: with the remedy if the outcome of the commit is unknown */
+/** @throws SluiceError database_failed, which explains what to do if the outcome of the commit is unknown */
 async function commit(client: Database, table: string): Promise<void> {
   try {
     await client.query('COMMIT');
@@ -148,7 +149,7 @@ async function commit(client: Database, table: string): Promise<void> {
   }
 }
 
-/** false: this very run was appended before. */
+/** Returns false if the identical run was appended before. */
 async function enterRun(client: Database, name: TableName, { run, rows }: Made): Promise<boolean> {
   const entered = await client.query(
     `INSERT INTO ${beside(name, RUNS)} (target, run, rows) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
@@ -157,7 +158,10 @@ async function enterRun(client: Database, name: TableName, { run, rows }: Made):
   return entered.rowCount === 1;
 }
 
-/** A NULL key matches nothing, so each repetition would add it again; a duplicate key is ambiguous. */
+/**
+ * Rejects NULL keys, which match no row and would be added again by each repetition, and duplicate keys, which are
+ * ambiguous.
+ */
 async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Promise<void> {
   const columns = key.map(sqlIdentifier);
   const none = columns.map((c) => `${c} IS NULL`).join(' OR ');

@@ -1,12 +1,15 @@
-// Rows of a topic into a table, each micro-batch with its offset in one transaction, exactly once.
+// Writes rows from a topic to a table exactly once: each micro-batch and its offset in one transaction.
 //
 // The protocol:
-//  1. `sluice_offsets` alone holds the next offset of a partition. It is read when the partition is assigned, and after every failure.
-//  2. A transaction first moves the row of the partition from where this member believes it to be (compare and set). That holds the
-//     row, so another member waits; and a member that was overtaken while it was stalled changes nothing and rolls back. No clock and no
-//     session of the group has a part in it.
-//  3. Rows and dead letters follow by COPY, then COMMIT. A lost connection leaves either all or nothing; step 1 finds out which.
-//  4. A member that stops in the middle holds the row no longer than `transactionTimeoutMs`: the server ends its session then.
+// 1. Only `sluice_offsets` stores the next offset of a partition. It is read when the partition is assigned, and after
+//    every failure.
+// 2. A transaction first advances the partition's offset from the value that this member knows (compare and set). This
+//    locks the row, so another member waits. A member that stalled and was overtaken changes nothing and rolls back.
+//    The protocol depends on no clock and no group session.
+// 3. COPY writes rows and dead letters, then the transaction commits. After a lost connection either all or nothing is
+//    stored; step 1 determines which.
+// 4. A member that stops in the middle holds the row lock for at most `transactionTimeoutMs`; then the server ends its
+//    session.
 import { SluiceError } from '../../core/errors.ts';
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
@@ -22,28 +25,28 @@ interface TableWriterOptions {
   table: string;
   mode: 'append' | 'merge';
   key: readonly string[];
-  /** Table of dead letters; null: there is none. */
+  /** Table of dead letters; null: none. */
   letters: string | null;
   group: string;
   topic: string;
-  /** The server ends a transaction that is idle for longer, ms. */
+  /** The server ends the session of a transaction that is idle for longer than this, ms. */
   transactionTimeoutMs: number;
 }
 
 interface TableBatch {
   partition: number;
-  /** The offset in `sluice_offsets` as known to this member. */
+  /** The partition's offset in `sluice_offsets` as known to this member. */
   from: bigint | null;
   /** Offset behind the last record. */
   to: bigint;
   columns: readonly StoredColumn[];
-  /** Lines of CSV in the order of the columns. */
+  /** CSV lines in the order of `columns`. */
   rows: string;
-  /** Lines of `LETTER_LAYOUT`. */
+  /** CSV lines in `LETTER_LAYOUT`. */
   letters: string;
 }
 
-/** One connection, made again after each failure. One call at a time. */
+/** Writes over one connection, which is reopened after each failure. Supports one call at a time. */
 export class TableWriter {
   readonly #options: TableWriterOptions;
   readonly #name: TableName;
@@ -53,7 +56,7 @@ export class TableWriter {
   #target: Target | null = null;
   #lettersTarget: Target | null = null;
 
-  /** @throws SluiceError usage: a name that is none */
+  /** @throws SluiceError usage if a table name is invalid */
   constructor(options: TableWriterOptions) {
     this.#options = options;
     this.#name = tableName(options.table);
@@ -61,20 +64,27 @@ export class TableWriter {
     this.#offsets = new OffsetTable({ target: this.#name, group: options.group, topic: options.topic });
   }
 
-  /** The next offset of the partition; null: nothing was written. @throws SluiceError database_* */
+  /** The next offset of the partition; null: nothing was written yet. @throws SluiceError database_* */
   committed(partition: number): Promise<bigint | null> {
     return this.#attempt((client) => this.#offsets.read(client, partition));
   }
 
-  /** Enters where a partition begins, instead of `stored`, before anything is written. @throws SluiceError database_* | Overtaken */
+  /**
+   * Stores the start offset of a partition in place of `stored`, before anything is written. @throws SluiceError
+   * database_* | Overtaken
+   */
   begin(partition: number, stored: bigint | null, at: bigint): Promise<void> {
     return this.#attempt((client) => this.#offsets.advance(client, partition, stored, at));
   }
 
-  /** @throws SluiceError database_* | Overtaken; then nothing or all of the batch is written, as `committed` returns */
+  /**
+   * @throws SluiceError database_* | Overtaken. The batch is then written completely or not at all; `committed` shows
+   * which
+   */
   write(batch: TableBatch): Promise<void> {
     return this.#attempt(async (client) => {
-      // Outside of the transaction, because two members may make the same table, and a refusal would end it.
+      // Outside the transaction: two members may create the same table concurrently, and the resulting error would end
+      // the transaction.
       const target = await this.#targetOf(client, batch.columns);
       const letters = batch.letters === '' ? null : await this.#lettersOf(client);
       await client.query('BEGIN');
@@ -91,7 +101,7 @@ export class TableWriter {
     await disconnect(client);
   }
 
-  /** Whatever fails, the session goes, and all that was open in it. */
+  /** Runs `work`. Any failure closes the session and thereby ends an open transaction. */
   async #attempt<T>(work: (client: Database) => Promise<T>): Promise<T> {
     try {
       return await work(await this.#connected());
@@ -116,7 +126,7 @@ export class TableWriter {
     this.#lettersTarget = null;
   }
 
-  /** The table, created if missing; checked again if another version of the model has other columns. */
+  /** The table, created if missing. Checked again if a new model version has other columns. */
   async #targetOf(client: Database, columns: readonly StoredColumn[]): Promise<Target> {
     const known = this.#target;
     if (known && known.columns.map((c) => c.name).join('\0') === columns.map((c) => c.name).join('\0')) return known;
@@ -150,7 +160,7 @@ export class TableWriter {
   async #put(client: Database, target: Target, rows: string): Promise<void> {
     if (this.#options.mode === 'append') return put(client, sqlName(this.#name), target, rows);
     await put(client, STAGING, target, rows);
-    // Of several records with one key the last one of the partition counts.
+    // Among records with the same key, the last one of the partition counts.
     const names = listOf(target.columns.map((c) => c.name));
     const last = `SELECT DISTINCT ON (${listOf(target.key)}) ${names} FROM ${STAGING} ORDER BY ${listOf(target.key)}, ${sqlIdentifier('offset')} DESC`;
     await client.query(insertFrom(target, last));

@@ -1,4 +1,4 @@
-// Standard input and standard output.
+// Connector for standard input and standard output.
 import type { Connector } from '../contract/connector.ts';
 import { STDIO_ENDS, type StdioSink, type StdioSource } from './stdio-options.ts';
 

@@ -1,4 +1,4 @@
-// Contradictions of standard input and standard output in a pipeline.
+// Checks a pipeline's standard input and output for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import { lintParquet } from '../file/file-lint.ts';
 import type { StdioSink } from './stdio-options.ts';

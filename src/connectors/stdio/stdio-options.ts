@@ -1,4 +1,4 @@
-// Options of standard input and standard output in a pipeline.
+// Pipeline options of standard input and standard output.
 import type { Static } from 'typebox';
 import { choice, closed, literal } from '../../config/options/describe-option.ts';
 import { declaredOfBytes, totalsOfStreams } from '../../config/options/input-declarations.ts';
@@ -30,7 +30,6 @@ const sink = Type.Object(
   closed,
 );
 
-/** Imported on demand by `stdio-connector.ts`. */
 export const STDIO_ENDS = { source, sink };
 
 export type StdioSource = Static<typeof source>;

@@ -1,4 +1,4 @@
-// Uploads to the service: a pipeline whose source they are is an operation of `sluice serve`.
+// Connector for uploads to the service: a pipeline with this source becomes an operation of `sluice serve`.
 import type { Connector } from '../contract/connector.ts';
 import { UPLOAD_ENDS, type UploadSource } from './upload-options.ts';
 

@@ -1,4 +1,4 @@
-// Options of uploads to the service in a pipeline.
+// Pipeline options of uploads to the service.
 import type { Static } from 'typebox';
 import { choice, closed, literal } from '../../config/options/describe-option.ts';
 import { declaredOfBytes, totalsOfUploads } from '../../config/options/input-declarations.ts';
@@ -19,7 +19,6 @@ const source = Type.Object(
   closed,
 );
 
-/** Imported on demand by `upload-connector.ts`. */
 export const UPLOAD_ENDS = { source };
 
 export type UploadSource = Static<typeof source>;

@@ -1,4 +1,4 @@
-// Decodes the messages of an Arrow stream, each one once: dictionary columns are decoded as their codes, dictionaries as plain columns.
+// Decodes each message of an Arrow stream: dictionary columns as their codes, dictionaries as plain columns.
 import { promisify } from 'node:util';
 import { type Batch, type DataType, type Field, Type } from '@uwdata/flechette';
 // @ts-expect-error The package publishes no types for its inner modules.
@@ -11,14 +11,14 @@ import { checkScale } from '../columns/json-text.ts';
 import type { TableBudget } from '../columns/table-limits.ts';
 import { MOST_BODY, tooLarge } from './arrow-messages.ts';
 
-// Bodies compressed as LZ4 frames, as pandas writes Feather. Sources: lz4_Frame_format.md and lz4_Block_format.md.
+// Decodes LZ4 frames, which pandas writes in Feather files. Sources: lz4_Frame_format.md and lz4_Block_format.md.
 
 const MAGIC = 0x184d2204;
 const UNPACKED = 0x80000000;
 const SHORTEST_MATCH = 4;
 const MORE = 15;
 
-/** Decodes a frame that has as many bytes as `out`; lets others work between its blocks. @throws Error */
+/** Decodes a frame of exactly `out.length` bytes. Yields to the event loop between blocks. @throws Error */
 async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> {
   const turns = new EventLoopTurns();
   const view = new DataView(from.buffer, from.byteOffset, from.byteLength);
@@ -44,7 +44,7 @@ async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> 
   if (filled !== out.length) throw new Error('an LZ4 frame has another size than its header');
 }
 
-/** Matches may lie in the blocks before. */
+/** Matches may refer to earlier blocks. */
 function decodeBlock(from: Uint8Array, start: number, end: number, out: Uint8Array, filled: number): number {
   let [at, o] = [start, filled];
   while (at < end) {
@@ -69,14 +69,17 @@ interface Region {
   length: number;
 }
 
-/** The columns of a message as the library describes them: the lengths of the columns, and where their buffers are in the body. */
+/**
+ * The columns of a message as the library describes them: lengths of the columns, and positions of their buffers in the
+ * body.
+ */
 interface Columns {
   length: number;
   nodes: readonly object[];
   regions: readonly Region[];
-  /** codec: 0 LZ4, 1 zstd. method: 0 each buffer by itself. */
+  /** codec: 0 LZ4, 1 zstd. method: 0 each buffer separately. */
   compression: { codec: number; method: number } | null;
-  /** Per column of views, how many buffers its texts are in. */
+  /** Number of text buffers of each column of views. */
   variadic: readonly number[] | null;
   body: Uint8Array;
 }
@@ -95,25 +98,25 @@ const createTable = untypedCreateTable as (
 const EXACT = { useBigInt: true, useBigIntTimestamp: true, useDecimalInt: true };
 const LZ4 = 0;
 const ZSTD = 1;
-/** Bytes in front of a compressed buffer: its uncompressed length, or -1 if it is not compressed. */
+/** Bytes before a compressed buffer that contain its uncompressed length, or -1 if it is not compressed. */
 const LENGTH_BYTES = 8;
 const UNCOMPRESSED = -1n;
-/** Typed arrays begin at multiples of it. */
+/** Rounds up to the alignment of buffers, 64 bytes. */
 const aligned = (bytes: number): number => (bytes + 63) & ~63;
-/** Larger buffers are decompressed by another thread. */
+/** Larger buffers are decompressed in another thread. */
 const LARGE = 64 * 1024;
-/** Most bytes of a message of a file after decompression, unless that is at most `MOST_RATIO` times its size. */
+/** Maximum decompressed bytes of a message, unless they are at most `MOST_RATIO` times its size. */
 const MOST_EXPANDED = 256 * 1024 * 1024;
 const MOST_RATIO = 16;
 
-/** @throws Error: also for a type that the library would take long to prepare for */
+/** @throws Error, also for a type that would cost the library much time */
 export function schemaFields(message: Uint8Array): Field[] {
   const { fields } = decodeMessage(message, 0).content;
   for (const { type } of fields) checkType(type);
   return fields;
 }
 
-/** The library computes a power of ten for each decimal column. */
+/** Checks the scale of decimals, because the library computes a power of ten for each decimal column. */
 function checkType(type: DataType): void {
   if (type.typeId === Type.Decimal) checkScale(type.scale);
   else if (type.typeId === Type.Dictionary) checkType(type.dictionary);
@@ -121,7 +124,7 @@ function checkType(type: DataType): void {
 }
 
 interface ArrowBatchLimits {
-  /** Of a message, compressed or not. */
+  /** Maximum bytes of a message, both compressed and decompressed. */
   batchBytes: number;
   budget: TableBudget;
 }
@@ -131,20 +134,23 @@ export class ArrowBatches {
   readonly #fields: readonly Field[];
   #memory = new Uint8Array(0);
 
-  /** `types`: of all columns of the stream. */
+  /** `types`: types of all columns of the stream. */
   constructor(types: readonly DataType[], limits: ArrowBatchLimits) {
     this.#fields = fieldsOf(types.map(withCodes));
     this.#limits = limits;
   }
 
-  /** The columns of a record batch; valid until the next one is decoded. @throws SluiceError limit_exceeded; Error */
+  /**
+   * Decodes a record batch; its columns are valid until the next one is decoded. @throws SluiceError limit_exceeded;
+   * Error
+   */
   async records(message: Uint8Array): Promise<{ rows: number; columns: Batch<unknown>[] }> {
     const { version, content } = decodeMessage(message, 0);
     const rows = content.length;
     if (!(Number.isSafeInteger(rows) && rows >= 0)) throw new Error('a record batch has no length');
     const { budget } = this.#limits;
     budget.addRows(rows);
-    // A cell has a byte at least: nulls and runs may have none.
+    // Each cell counts at least one byte, because nulls and runs may have none.
     budget.addBytes(rows * this.#fields.length);
     if (rows === 0) return { rows, columns: [] };
     const columns = columnsOf(version, this.#fields, await this.#decompressed(content, true));
@@ -152,18 +158,21 @@ export class ArrowBatches {
     return { rows, columns };
   }
 
-  /** The words of a dictionary, and their bytes. @throws as `records` */
+  /** Decodes the words of a dictionary; also returns their size in bytes. @throws as `records` */
   async words(message: Uint8Array, type: DataType): Promise<{ words: Batch<unknown>; bytes: number }> {
     const { version, content } = decodeMessage(message, 0);
     const columns = await this.#decompressed({ ...content.data, body: content.body }, false);
     const [words] = columnsOf(version, fieldsOf([type]), columns);
     const { length } = columns.body;
-    // A column of nulls has no bytes.
+    // A column of nulls has no bytes, so the limit allows one element.
     if (!(words!.length >= 0 && words!.length <= length * 8 + 1)) throw new Error('a dictionary has no length');
     return { words: words!, bytes: length };
   }
 
-  /** `reuse`: the memory of the record batch before is used again; as garbage it would have V8 mark its whole heap over and over. */
+  /**
+   * `reuse`: reuse the memory of the previous record batch. As garbage, it would make V8 mark its entire heap
+   * repeatedly.
+   */
   async #decompressed(columns: Columns, reuse: boolean): Promise<Columns> {
     const { regions, compression, variadic, body } = columns;
     const inViews = (variadic ?? []).reduce((sum, count) => sum + count, 0);
@@ -223,7 +232,7 @@ function uncompressedBytes(body: Uint8Array, { offset, length }: Region): number
   return Number(size);
 }
 
-/** Fills `out`. @throws Error: there are fewer or more bytes */
+/** Fills `out` completely. @throws Error if the data has fewer or more bytes */
 async function decompress(codec: number, stored: Uint8Array, out: Uint8Array): Promise<void> {
   if (codec === LZ4) return decodeLz4Frame(stored, out);
   if (codec !== ZSTD) throw new Error('an unknown codec');
@@ -246,7 +255,7 @@ function columnsOf(version: number, fields: readonly Field[], columns: Columns):
   return fields.map((_, i) => table.getChildAt(i).data[0]!);
 }
 
-/** The type with the integer type of its codes in place of every dictionary. */
+/** The type with every dictionary replaced by the integer type of its codes. */
 function withCodes(type: DataType): DataType {
   if (type.typeId === Type.Dictionary) return type.indices;
   const { children } = type as { children?: Field[] };

@@ -1,4 +1,4 @@
-// One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
+// Converts a column of an Arrow table from its buffers into batch columns, without creating an object per cell.
 import { type Batch, type DataType, Type } from '@uwdata/flechette';
 import type { EventLoopTurns } from '../../core/async.ts';
 import type { ValueKind } from '../../core/block.ts';
@@ -23,21 +23,21 @@ import {
 import type { BatchColumn, RowMarks, SizedColumn } from '../columns/line-batch.ts';
 import { ArrowDictionary, dataViewOf, InternedWords, outside, type PlainTexts } from './arrow-dictionary.ts';
 
-// Numbers of a column as doubles; NaN marks a cell without a value.
+// Reads numbers of a column as doubles; NaN marks a cell without a value.
 
-/** A bit a row; null: all are valid. @throws Error: there are fewer bits */
+/** Validity bits, one per row; null: all rows are valid. @throws Error if there are fewer bits than rows */
 function validityOf({ nullCount, validity, length }: Batch<unknown>): Uint8Array | null {
   if (!nullCount || !validity) return null;
   checkBits(validity as Uint8Array, length);
   return validity as Uint8Array;
 }
 
-/** @throws Error: there are fewer bits than rows */
+/** @throws Error if there are fewer bits than rows */
 function checkBits(bits: Uint8Array, rows: number): void {
   if (bits.length * 8 < rows) throw new Error('a column ends before its rows');
 }
 
-/** The next numbers of a column: `rows` from row `from` on. */
+/** The target of the next numbers of a column: `rows` rows starting at row `from`. */
 interface Span {
   values: Float64Array;
   validity: Uint8Array | null;
@@ -47,8 +47,8 @@ interface Span {
 }
 
 /**
- * false: doubles do not hold them. `forModel`: the model reads the column, so that decimals become the nearest doubles and NaN is a
- * missing value; otherwise they are left to their exact text.
+ * Returns false if doubles cannot represent the values. `forModel`: the model reads the column, so decimals become the
+ * nearest doubles and NaN is a missing value. Otherwise such values keep their exact text.
  */
 function takeNumbers(
   out: BatchColumn,
@@ -79,7 +79,7 @@ function fill(span: Span, batch: Batch<unknown>, type: DataType): boolean {
   }
 }
 
-/** false: a value that is there is not finite, and is not for the model. */
+/** Returns false if a value is not finite and the model does not read the column. */
 function fillDoubles(span: Span, source: Float64Array | Float32Array): boolean {
   const { values, validity, from, rows, forModel } = span;
   checkRows(source, from, rows);
@@ -105,7 +105,10 @@ function checkRows(source: { length: number }, from: number, rows: number): void
 
 const HIGH = 2 ** 32;
 
-/** 64 bits as two halves: a BigInt a cell would be garbage. false: one is beyond what doubles hold. */
+/**
+ * Reads 64-bit integers as two halves, because a BigInt per cell would be garbage. Returns false if a value exceeds the
+ * exact range of doubles.
+ */
 function fillWide({ values, validity, from, rows }: Span, source: BigInt64Array | BigUint64Array): boolean {
   checkRows(source, from, rows);
   const halves = new Int32Array(source.buffer, source.byteOffset, source.length * 2);
@@ -131,10 +134,10 @@ function fillBy(span: Span, read: (row: number) => number): boolean {
   return forModel || areFinite(span);
 }
 
-/** Powers of ten that are exact. */
+/** Exponent of the largest power of ten that a double represents exactly. */
 const EXACT_POWERS = 22;
 
-/** Of a decimal the nearest number: an unscaled integer comes in. */
+/** The double nearest to a decimal with this unscaled integer. */
 function decimalNumber(value: unknown, scale: number): number {
   const unscaled = BigInt(value as bigint | number);
   const exact = Number(unscaled);
@@ -154,23 +157,23 @@ const NESTED = new Set<number>([
   Type.Interval,
 ]);
 
-/** Whether a column has one value a row. */
+/** Whether a column has a single value per row. */
 export function isFlat(type: DataType): boolean {
   if (type.typeId === Type.Dictionary) return isFlat(type.dictionary);
   return !NESTED.has(type.typeId) && !(type.typeId === Type.RunEndEncoded && !isFlat(type.children[1]!.type));
 }
 
 const DAY_MS = 86_400_000;
-/** Units of Arrow: second, millisecond, microsecond, nanosecond. */
+/** Units per second, by Arrow time unit: second, millisecond, microsecond, nanosecond. */
 const PER_SECOND: readonly PerSecond[] = [1, 1_000, 1_000_000, 1_000_000_000];
 
-/** The type of the values, whatever they are encoded by. */
+/** The type of the values, without dictionary or run-end encoding. */
 function valueType(type: DataType): DataType {
   if (type.typeId === Type.Dictionary) return valueType(type.dictionary);
   return type.typeId === Type.RunEndEncoded ? valueType(type.children[1]!.type) : type;
 }
 
-/** What a flat column holds. */
+/** The kind of values in a flat column. */
 export function kindOfField(type: DataType): ValueKind {
   switch (valueType(type).typeId) {
     case Type.Int:
@@ -199,46 +202,49 @@ export function kindOfField(type: DataType): ValueKind {
   }
 }
 
-/** Writes the value of a row as a token. */
+/** Writes the value of a row as a JSON token. */
 type WriteToken = (to: TokenArena, row: number) => void;
 
-/** Dictionaries up to here are sent to the workers as lists of words, and their columns as codes; of others each cell is written. */
+/**
+ * Limits for sending a dictionary to the workers as a word list and its columns as codes. With larger dictionaries,
+ * each cell is written.
+ */
 const MOST_LISTED_BYTES = 4 * 1024 * 1024;
 const MOST_LISTED_WORDS = 1024 * 1024;
-/** Bytes of words per row, up to which listing the words of an extended dictionary again costs nothing. */
+/** Bytes of words per row up to which listing an extended dictionary again is cheap. */
 const LISTED_BYTES_PER_ROW = 64;
-/** Words that are written at once. */
+/** Number of words written between yields to the event loop. */
 const STEP_WORDS = 1024;
 
 export class ArrowColumn implements SizedColumn {
-  /** The model reads it: see `TypedTable.readForModel`. */
+  /** Whether the model reads the column; see `TypedTable.readForModel`. */
   forModel = false;
   readonly #key: Uint8Array;
   readonly #type: DataType;
   readonly #recordBytes: number;
   #batch: Batch<unknown> | null = null;
   #row = 0;
-  /** Of a column with codes; of one with runs the values of the runs. */
+  /** The dictionary of a column with codes, or the run values of a run-end encoded column. */
   #dictionary: ArrowDictionary | null = null;
   #list: Fragments | null = null;
-  /** Of which dictionary it lists the first words. */
+  /** The dictionary whose first words `#list` contains. */
   #listOf: ArrowDictionary | null = null;
   #booleans: Fragments | null = null;
   #nulls: Fragments | null = null;
   #token: WriteToken = () => {};
-  /** By piece of the dictionary. */
+  /** Token writers by piece of the dictionary. */
   #wordWriters: WriteToken[] = [];
-  /** Of plain texts; made with the first one. null: there are too many different ones. */
+  /** Interned plain texts, created with the first text. null: there are too many distinct texts. */
   #words: InternedWords | null | undefined;
 
-  /** `recordBytes`: longer texts are not copied. */
+  /** `recordBytes`: texts longer than this are not copied. */
   constructor(key: Uint8Array, type: DataType, recordBytes: number) {
     this.#key = key;
     this.#type = type;
     this.#recordBytes = recordBytes;
   }
 
-  /** A record batch begins; `dictionary`: of a column with codes. */
+  /** Starts a record batch. `dictionary`: for a column with codes. */
   begin(batch: Batch<unknown>, dictionary: ArrowDictionary | null): void {
     const before = this.#dictionary;
     this.#batch = batch;
@@ -253,7 +259,7 @@ export class ArrowColumn implements SizedColumn {
     if (this.#dictionary === null) this.#token = this.#writerOf(batch, this.#type);
   }
 
-  /** Whether `list` must be called before rows of a batch are taken; `rows`: of the batch. */
+  /** Whether `list` must be called before rows of the batch are taken. `rows`: number of rows in the batch. */
   mustList(rows: number): boolean {
     const dictionary = this.#dictionary;
     if (dictionary === null || dictionary.bytes > MOST_LISTED_BYTES || dictionary.count > MOST_LISTED_WORDS)
@@ -261,7 +267,8 @@ export class ArrowColumn implements SizedColumn {
     if (this.#listOf !== dictionary) return true;
     const listed = this.#list!.count - 1;
     if (listed === dictionary.count) return false;
-    // An extended dictionary is listed again once it has doubled: a message a word would cost the square of the words otherwise.
+    // An extended dictionary is listed again once it has doubled. If each message added one word, listing every time
+    // would take quadratic time.
     const isCheap = dictionary.count <= rows && dictionary.bytes <= LISTED_BYTES_PER_ROW * rows;
     return isCheap || dictionary.count >= 2 * listed;
   }
@@ -285,7 +292,7 @@ export class ArrowColumn implements SizedColumn {
     this.#listOf = dictionary;
   }
 
-  /** Bytes of the texts that taking the next rows would copy. */
+  /** Number of text bytes that taking the next rows would copy. */
   textBytes(rows: number): number {
     const [batch, from] = [this.#batch!, this.#row];
     const dictionary = this.#dictionary;
@@ -320,7 +327,7 @@ export class ArrowColumn implements SizedColumn {
     return this.#type.typeId === Type.RunEndEncoded;
   }
 
-  /** Words of the dictionary that are listed. */
+  /** Number of dictionary words that are listed. */
   get #listed(): number {
     return this.#list !== null && this.#listOf === this.#dictionary ? this.#list.count - 1 : 0;
   }
@@ -329,7 +336,7 @@ export class ArrowColumn implements SizedColumn {
     return tokenWriter(batch, type, this.forModel);
   }
 
-  /** The code of a row, -1 where it has no value. @throws Error: it is not in the dictionary */
+  /** The code of a row; -1: no value. @throws Error if the code is not in the dictionary */
   #codeAt(row: number): number {
     const batch = this.#batch!;
     let code: number;
@@ -361,7 +368,7 @@ export class ArrowColumn implements SizedColumn {
     return rangeBytes(words, dictionary.type, code - first, 1);
   }
 
-  /** false: they are not plain texts, or there are too many different ones to be coded. */
+  /** Returns false if the cells are not plain texts, or there are too many distinct texts to code. */
   #takeWords(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
     if (this.#words === null || (type.typeId !== Type.Utf8 && type.typeId !== Type.LargeUtf8)) return false;
     this.#words ??= new InternedWords(this.#key);
@@ -369,7 +376,7 @@ export class ArrowColumn implements SizedColumn {
     const text = dataViewOf(batch.values as Uint8Array);
     const place = placeOfTexts(batch.offsets as Int32Array | BigInt64Array);
     if (!words.fill(out.codes, rows, { text, ...place, validity: validityOf(batch), from })) {
-      // Usually they are keys, and remain all different.
+      // Such texts are usually unique keys, so interning is not tried again.
       this.#words = null;
       return false;
     }
@@ -390,7 +397,7 @@ export class ArrowColumn implements SizedColumn {
     out.fragments = list;
   }
 
-  /** false: one is not listed. */
+  /** Returns false if a word is not listed. */
   #fillCodes(codes: Int32Array, from: number, rows: number): boolean {
     const listed = this.#listed;
     if (this.#hasRuns || listed < this.#dictionary!.count) {
@@ -449,7 +456,7 @@ export class ArrowColumn implements SizedColumn {
 
   #takeTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
     const batch = this.#batch!;
-    // Views share their texts.
+    // Views can share texts.
     out.repeats = this.#type.typeId === Type.Utf8View || this.#type.typeId === Type.BinaryView;
     const type = this.#type;
     const validity = validityOf(batch);
@@ -467,13 +474,13 @@ export class ArrowColumn implements SizedColumn {
   }
 }
 
-/** The run ends and the values of a column with runs. */
+/** The run ends and values of a run-end encoded column. */
 function runsOf(batch: Batch<unknown>): readonly [Batch<unknown>, Batch<unknown> & { type: DataType }] {
   const [ends, values] = (batch as unknown as { children: Batch<unknown>[] }).children;
   return [ends!, values as Batch<unknown> & { type: DataType }];
 }
 
-/** The number of the run that a row is in. */
+/** The index of the run that contains a row. */
 function runAt(ends: ArrayLike<number | bigint>, row: number): number {
   let [low, high] = [0, ends.length];
   while (low < high) {
@@ -484,13 +491,13 @@ function runAt(ends: ArrayLike<number | bigint>, row: number): number {
   return low;
 }
 
-/** Whether the values of a column, or of its runs, are codes of a dictionary. */
+/** Whether the values of a column or of its runs are dictionary codes. */
 const hasCodes = (type: DataType): boolean =>
   type.typeId === Type.Dictionary || (type.typeId === Type.RunEndEncoded && hasCodes(type.children[1]!.type));
 
-/** Numbers of a view of a text: its length, and the text itself or its beginning, its buffer and its place there. */
+/** Integers per text view: length, then either the text itself, or its beginning, buffer index and offset. */
 const VIEW_INTS = 4;
-/** Texts up to here are in their view. */
+/** Maximum length of texts stored inside their view, bytes. */
 const INLINE_BYTES = 12;
 
 const viewsOf = ({ values }: Batch<unknown>): Int32Array => {
@@ -498,7 +505,7 @@ const viewsOf = ({ values }: Batch<unknown>): Int32Array => {
   return new Int32Array(buffer, byteOffset, length >> 2);
 };
 
-/** Bytes of the texts of some rows; 0 of values that are not texts. */
+/** Bytes of the texts in some rows; 0 for other types. */
 function rangeBytes(batch: Batch<unknown>, type: DataType, from: number, rows: number): number {
   switch (type.typeId) {
     case Type.Utf8:
@@ -507,7 +514,7 @@ function rangeBytes(batch: Batch<unknown>, type: DataType, from: number, rows: n
     case Type.LargeBinary: {
       const offsets = batch.offsets as ArrayLike<number | bigint>;
       const bytes = Number(offsets[from + rows]) - Number(offsets[from]);
-      // Offsets that are none are found when the texts are taken.
+      // Invalid offsets are detected when the texts are taken.
       return bytes > 0 ? bytes : 0;
     }
     case Type.Utf8View:
@@ -542,7 +549,7 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
       return (to, row) => writeText(to, bytes, Number(offsets[row]), Number(offsets[row + 1]));
     }
     case Type.Utf8View: {
-      // Its bytes: as a string, a text that is not UTF-8 would be another one.
+      // Copies the bytes: decoding to a string would change text that is not UTF-8.
       const inline = batch.values as Uint8Array;
       const views = viewsOf(batch);
       const { data } = batch as unknown as { data: readonly Uint8Array[] };
@@ -554,7 +561,7 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
       };
     }
     case Type.Date: {
-      // Days, or milliseconds; raw, because the library makes milliseconds of both.
+      // Raw days or milliseconds, because the library converts both to milliseconds.
       const values = batch.values as ArrayLike<number | bigint>;
       const perDay = type.unit === 0 ? 1 : DAY_MS;
       return (to, row) => to.ascii(`"${dateText(Math.floor(Number(values[row]) / perDay))}"`);
@@ -570,7 +577,7 @@ function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number
   to.length = writeTextToken(room, to.length, bytes, start, end);
 }
 
-/** A value as flechette gives it: units of times as whole numbers, decimals unscaled, days of dates in milliseconds. */
+/** Writes a value returned by flechette: times as whole units, decimals unscaled, dates in milliseconds. */
 function writeValue(to: TokenArena, value: unknown, type: DataType, forModel: boolean): void {
   if (value === null || value === undefined) to.ascii('null');
   else if (value instanceof Uint8Array) to.ascii(`"${base64(value)}"`);
@@ -597,7 +604,7 @@ function writeUnits(to: TokenArena, value: number | bigint, type: DataType, forM
       to.ascii(`"${durationText(BigInt(value), PER_SECOND[type.unit]!)}"`);
       break;
     default:
-      // Whole numbers beyond 2^53 keep their digits; a NaN that the model reads is a missing value.
+      // Whole numbers beyond 2^53 keep their digits. NaN in a column that the model reads is a missing value.
       if (typeof value === 'bigint') to.ascii(String(value));
       else if (Number.isFinite(value) || (forModel && Number.isNaN(value))) writeNumberToken(to, value);
       else to.ascii(nonFiniteToken(value));

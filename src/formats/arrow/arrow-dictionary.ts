@@ -1,4 +1,4 @@
-// Dictionaries of Arrow columns: the words of the file (writers extend them by deltas), and our own codes for columns of few plain texts.
+// Dictionaries of Arrow columns: those of the file, which deltas may extend, and our own codes for columns with few distinct texts.
 import type { Batch, DataType } from '@uwdata/flechette';
 import { ESCAPED_BYTES, Fragments, QUOTE_BYTES, TokenArena, writeTextToken } from '../columns/json-text.ts';
 
@@ -11,7 +11,7 @@ interface Piece {
 export class ArrowDictionary {
   readonly type: DataType;
   readonly pieces: Piece[] = [];
-  /** Words. */
+  /** Number of words. */
   count = 0;
   /** Bytes of all pieces. */
   bytes = 0;
@@ -26,7 +26,7 @@ export class ArrowDictionary {
     this.bytes += bytes;
   }
 
-  /** The number of the piece that has the word of a code. */
+  /** The index of the piece that contains the word of a code. */
   pieceOf(code: number): number {
     let [low, high] = [0, this.pieces.length - 1];
     while (low < high) {
@@ -38,35 +38,39 @@ export class ArrowDictionary {
   }
 }
 
-// Plain texts of a column become codes while there are few of them: a coded text is formatted and decoded once.
+// Interns the plain texts of a column as codes while there are few distinct ones, so that each is formatted and decoded
+// once.
 
-/** More different words, or longer ones in total, are not categories. */
+/** Columns with more distinct words, or more bytes of words, are not categories. */
 const MOST_WORDS = 2048;
 const MOST_BYTES = 64 * 1024;
-/** Powers of two; tables may have thousands of columns. */
+/** Initial size of the hash table, a power of two. Small, because tables may have thousands of columns. */
 const FIRST_PLACES = 64;
 
-/** Texts of a column as Arrow has them: bytes, where each begins, and whether there is one. */
+/** Texts of a column in Arrow's layout: bytes, offsets, and validity. */
 export interface PlainTexts {
   text: DataView;
-  /** One more than there are texts, `step` apart: of 64 bits the lower halves, because no message has more bytes than 32 bits can say. */
+  /**
+   * Offsets, one more than there are texts, `step` apart. For 64-bit offsets these are the lower halves, because no
+   * message exceeds 32-bit offsets.
+   */
   offsets: Int32Array;
   step: 1 | 2;
-  /** A bit a row; null: all are there. */
+  /** Validity bits, one per row; null: all rows have a text. */
   validity: Uint8Array | null;
-  /** The first row. */
+  /** First row to read. */
   from: number;
 }
 
 export const outside = (): Error => new Error('a text is outside its column');
 
 export class InternedWords {
-  /** Of nulls. */
+  /** Code of nulls. */
   static readonly NULL = 0;
   readonly #key: Uint8Array;
-  /** By hash, open addressing, at most half full: a word's code, 0 where there is none. */
+  /** Hash table with open addressing, at most half full: codes of words, 0 for an empty place. */
   #places = new Int16Array(FIRST_PLACES);
-  /** Bytes of the words one behind the other; one past each, by code. */
+  /** Bytes of all words, concatenated. `#ends`: one past the last byte of each word, by code. */
   readonly #bytes = new TokenArena();
   #view = dataViewOf(this.#bytes.bytes);
   readonly #ends = new Int32Array(MOST_WORDS);
@@ -82,8 +86,8 @@ export class InternedWords {
   }
 
   /**
-   * The codes of the texts of rows `from`..; false: there are too many different ones.
-   * @throws Error: a text lies outside its column
+   * Writes the codes of the texts from row `from`. Returns false if there are too many distinct texts.
+   * @throws Error if a text is outside its column
    */
   fill(codes: Int32Array, rows: number, { text, offsets, step, validity, from }: PlainTexts): boolean {
     const most = text.byteLength;
@@ -102,7 +106,7 @@ export class InternedWords {
     return true;
   }
 
-  /** -1: it is one too many. */
+  /** Returns -1 if another word does not fit. */
   #codeOf(from: DataView, start: number, end: number): number {
     const places = this.#places;
     const last = places.length - 1;
@@ -153,24 +157,24 @@ export class InternedWords {
     this.#places = places;
   }
 
-  /** The texts of the codes: all words so far. */
+  /** The words of all codes so far. */
   get fragments(): Fragments {
     this.#fragments ??= new Fragments(this.#key, this.#tokens.copy(), Int32Array.from(this.#tokenEnds));
     return this.#fragments;
   }
 }
 
-/** The same bytes, to be read more than one at a time. */
+/** A view of the same bytes for reading several at a time. */
 export const dataViewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
 
-/** Four bytes a step. */
+/** Hashes four bytes per step. */
 function hashOf(from: DataView, start: number, end: number): number {
   let hash = end - start;
   let p = start;
   for (; p <= end - 4; p += 4) {
     hash = Math.imul(hash ^ from.getInt32(p, true), 0x9e3779b1);
-    // A product carries upwards alone.
+    // Multiplication carries only upwards, so the upper bits are mixed down.
     hash ^= hash >>> 15;
   }
   for (; p < end; p++) hash = Math.imul(hash ^ from.getUint8(p), 0x01000193);

@@ -1,4 +1,4 @@
-// Arrow as a format of inputs and outputs: a stream, or a file with a table of contents at its end.
+// Arrow as an input and output format: a stream, or a file with a table of contents at its end.
 import path from 'node:path';
 import type { Chunks } from '../../io/source/byte-source.ts';
 import { rowsOf, tableChunks } from '../columns/table-chunks.ts';
@@ -14,7 +14,7 @@ interface ArrowChunksOptions extends Omit<ArrowOptions, 'budget'> {
 }
 
 /**
- * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` as in `tableChunks`.
+ * Opens an Arrow stream or file from a file or a request, and reads its schema at once. `near` as in `tableChunks`.
  * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
  */
 export async function arrowChunks(
@@ -27,10 +27,10 @@ export async function arrowChunks(
   return tableChunks(await rowsOf(table, onlyRow), { near, budget });
 }
 
-/** Endings of files that have a table of contents at their end; others are streams. */
+/** Extensions of files with a table of contents at the end. Others are streams. */
 const FILE_ENDINGS = new Set(['.arrow', '.feather']);
 
-/** Whether an output of this name is a file, which can be read from anywhere, and no stream. */
+/** Whether an output of this name is a file, which supports random access, and not a stream. */
 const isArrowFile = (name: string): boolean =>
   FILE_ENDINGS.has(path.extname(name.replace(/\.(?:gz|zst)$/i, '')).toLowerCase());
 

@@ -1,21 +1,22 @@
-// The messages of an Arrow IPC stream, one at a time; a file is a stream with a name in front and a table of contents behind.
+// Reads the messages of an Arrow IPC stream one at a time. A file is a stream between a magic number and a table of contents.
 import { SluiceError } from '../../core/errors.ts';
 
-// Checks the description of a message (a flatbuffer) before a library decodes it: lists of a flatbuffer can be longer than its bytes, its
-// tables can contain each other, and many can share a long text, so its size does not bound the decoding work.
+// Checks a message's description (a flatbuffer) before a library decodes it. The size of a flatbuffer does not bound
+// the decoding work: its lists can claim to be longer than its bytes, its tables can contain each other, and many
+// tables can share a long text.
 
-/** Arrow allows deeper nesting; no writer uses it. */
+/** Maximum nesting depth. Arrow allows more, but no writer uses it. */
 const MOST_DEPTH = 32;
 
 const SCHEMA = 1;
 const DICTIONARY = 2;
 const BATCH = 3;
 
-/** Types whose tables hold a text or a list: a time zone, the ids of a union. */
+/** Types whose tables contain a text or a list: a time zone, and the IDs of a union. */
 const TIMESTAMP = 10;
 const UNION = 14;
 
-/** Bytes of a table and its field offsets, of a field of a record batch, and of a region of one. */
+/** Bytes of a table with its field offsets, of a column node in a record batch, and of a buffer region. */
 const TABLE_BYTES = 16;
 const NODE_BYTES = 16;
 const REGION_BYTES = 16;
@@ -23,18 +24,18 @@ const REGION_BYTES = 16;
 type MessageKind = 'schema' | 'dictionary' | 'batch';
 
 interface MessageHead {
-  /** null: a kind that is not read (tensors). */
+  /** null: an unsupported kind (tensors). */
   kind: MessageKind | null;
-  /** Bytes of the columns that follow. */
+  /** Bytes of the column data that follows. */
   body: number;
-  /** Of a dictionary: which one, and whether it extends the words sent before. */
+  /** For a dictionary: its ID, and whether it extends previously sent words. */
   id: bigint;
   isDelta: boolean;
 }
 
 /**
  * `head`: the description without its length prefix.
- * @throws SluiceError truncated_input: it is not a description, a list is longer than it, or its parts overlap
+ * @throws SluiceError truncated_input if it is not a description, a list is longer than its bytes, or its parts overlap
  */
 export function readHead(head: Buffer): MessageHead {
   try {
@@ -46,7 +47,7 @@ export function readHead(head: Buffer): MessageHead {
 
 class HeadReader {
   readonly #bytes: Buffer;
-  /** Bytes that may still be read. Every byte is read once, or twice where writers share texts. */
+  /** Budget of bytes to read. Each byte is read once, or twice where writers share texts. */
   #left: number;
 
   constructor(bytes: Buffer) {
@@ -106,7 +107,7 @@ class HeadReader {
     batch.at(4, (at) => this.#list(at, 8));
   }
 
-  /** The table that the offset at `at` points to. */
+  /** The table to which the offset at `at` points. */
   #table(at: number): FlatTable {
     this.#use(TABLE_BYTES);
     return new FlatTable(this.#bytes, at + this.#bytes.readInt32LE(at));
@@ -136,7 +137,7 @@ class HeadReader {
   }
 }
 
-/** A table of a flatbuffer: its fields by number. */
+/** A flatbuffer table; fields are accessed by number. */
 class FlatTable {
   readonly #bytes: Buffer;
   readonly #at: number;
@@ -150,7 +151,7 @@ class FlatTable {
     this.#size = bytes.readUInt16LE(this.#fields);
   }
 
-  /** undefined: the field is absent. */
+  /** Returns undefined if the field is absent. */
   at<T>(field: number, read: (at: number) => T): T | undefined {
     const entry = 4 + 2 * field;
     const offset = entry < this.#size ? this.#bytes.readUInt16LE(this.#fields + entry) : 0;
@@ -158,27 +159,27 @@ class FlatTable {
   }
 }
 
-/** A whole message, as decoders want it: behind its last byte its memory ends, so that what points beyond it fails. */
+/** A whole message, as decoders need it. Its memory ends after its last byte, so that access beyond it fails. */
 export interface ArrowMessage {
   kind: MessageKind;
-  /** Of a batch valid until the next message is asked for, else for good. */
+  /** The bytes of a batch are valid until the next message is requested; others remain valid. */
   bytes: Uint8Array;
-  /** Of a dictionary: its id, and whether it extends the previous one. */
+  /** For a dictionary: its ID, and whether it extends the previous one. */
   id: bigint;
   isDelta: boolean;
 }
 
 const MAGIC = Buffer.from('ARROW1\0\0');
 const CONTINUATION = -1;
-/** Most bytes of the description of a message: some 200,000 columns. */
+/** Maximum bytes of a message's description, enough for some 200,000 columns. */
 const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
 
 /**
- * `mostBody`: maximum bytes of the columns of one message. `onBytes` receives all bytes, those of a message before it
- * is yielded.
- * @throws SluiceError truncated_input: it ends inside a message, or is not an Arrow stream | limit_exceeded; errors of
- * the chunks
+ * Yields the messages of a stream. `mostBody`: maximum bytes of the columns of one message. `onBytes` receives all
+ * bytes; those of a message before it is yielded.
+ * @throws SluiceError truncated_input (the input ends inside a message or is not an Arrow stream) | empty_input |
+ * limit_exceeded; errors of the chunks
  */
 export async function* arrowMessages(
   chunks: AsyncIterable<Uint8Array>,
@@ -215,7 +216,7 @@ export async function* arrowMessages(
   if (bytes.length > 0) throw cut();
 }
 
-/** Data in use at the same time must fit into memory. */
+/** Error for a record batch that does not fit into memory. */
 export const tooLarge = (bytes: number): SluiceError =>
   new SluiceError('limit_exceeded', `a record batch takes more than ${bytes} bytes: send smaller ones`);
 
@@ -223,23 +224,23 @@ const cut = (): SluiceError => new SluiceError('truncated_input', 'the input end
 
 const memoryOf = (bytes: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 
-/** Decoders align what they read by it. */
+/** Alignment that decoders require, bytes. */
 const ALIGNED = 8;
 
-/** Memory of one record batch after the other: as garbage they would have V8 mark its whole heap again and again. */
+/** Memory reused by consecutive record batches. As garbage, they would make V8 mark its entire heap repeatedly. */
 class BatchMemory {
   #bytes = memoryOf(0);
 
-  /** This many bytes at its end. */
+  /** The last `count` bytes of the memory. */
   last(count: number): Uint8Array {
     if (count % ALIGNED !== 0) return memoryOf(count);
-    // A little more: batches differ by the lengths of their texts.
+    // Allocates a little more, because batches differ in the lengths of their texts.
     if (count > this.#bytes.length) this.#bytes = memoryOf(count + ((count >> 4) & -ALIGNED));
     return this.#bytes.subarray(this.#bytes.length - count);
   }
 }
 
-/** Bytes that came and were not taken. */
+/** Bytes that were received but not taken yet. */
 class ByteQueue {
   length = 0;
   #bytes = Buffer.alloc(64 * 1024);
@@ -250,7 +251,7 @@ class ByteQueue {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** Whether there are this many bytes; reads until there are. */
+  /** Reads until `count` bytes are available; false: the input ends before. */
   async has(count: number): Promise<boolean> {
     while (this.length < count) {
       const { value, done } = await this.#chunks.next();
@@ -271,7 +272,7 @@ class ByteQueue {
     return taken;
   }
 
-  /** Reads the rest without decoding it, so that the source counts all bytes of the input. */
+  /** Reads the rest without decoding, so that the source counts all bytes of the input. */
   async drain(onBytes?: (bytes: Uint8Array) => void): Promise<void> {
     onBytes?.(this.take(this.length));
     for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next()) onBytes?.(next.value);

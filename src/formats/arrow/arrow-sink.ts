@@ -1,4 +1,4 @@
-// Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
+// Writes predictions as an Arrow IPC stream, or as a file: the same messages, followed by a table of contents.
 import {
   batchType,
   bool,
@@ -24,11 +24,11 @@ const TYPES: Record<OutputColumn['kind'], DataType> = {
 
 const MAGIC = Buffer.from('ARROW1');
 const END_OF_STREAM = Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]);
-/** The mark of a message and the length of what describes it. */
+/** Bytes of a message's continuation marker and the length of its description. */
 const PREFIX = 8;
 const PADDED_MAGIC = 8;
 
-/** As `columnarSink`; `file`: with a table of contents. */
+/** Like `columnarSink`. `file`: also write a table of contents. */
 export function arrowSink(inner: ByteSink, options: ColumnarSinkOptions, file: boolean): ByteSink {
   return columnarSink(inner, options, (columns) => arrowWriter(columns, file));
 }
@@ -39,7 +39,7 @@ interface Place {
   body: number;
 }
 
-/** Takes a stream from flechette into the same memory again and again, behind room for the name of a file. */
+/** Receives streams from flechette in reused memory, after space for the magic number of a file. */
 class StreamBuffer {
   #bytes = Buffer.alloc(PADDED_MAGIC);
   #length = PADDED_MAGIC;
@@ -60,7 +60,7 @@ class StreamBuffer {
     return null;
   }
 
-  /** The bytes so far; the next are written over them. */
+  /** Returns the bytes so far. The next bytes overwrite them. */
   take(): Buffer {
     const taken = this.#bytes.subarray(0, this.#length);
     this.#length = PADDED_MAGIC;
@@ -82,7 +82,7 @@ function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWri
   const made = columns.map(() => new ArrowColumn());
   let written = 0;
   let schema: Buffer | null = null;
-  /** The rows as a stream; `from`: start of the unwritten part in it. */
+  /** Encodes the rows as a stream. `from`: start of the part that was not written before. */
   const streamOf = (held: readonly HeldColumn[]): { stream: Buffer; from: number; batch: number } => {
     const own = held.map((column, i): [string, Column<unknown>] => [column.column.name, made[i]!.of(column)]);
     tableToIPC(tableFromColumns(own), { format: 'stream', sink: buffer });
@@ -121,7 +121,7 @@ function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWri
   };
 }
 
-/** A column in Arrow's layout, in memory that is used again for the next group. */
+/** A column in Arrow's layout, in memory that is reused for the next group. */
 class ArrowColumn {
   #validity = new Uint8Array(0);
   #values = new Uint8Array(0);
@@ -166,26 +166,27 @@ class ArrowColumn {
   }
 }
 
-/** Bytes of the message at `at` in front of its body. */
+/** Bytes of the message at `at` before its body. */
 const headOf = (bytes: Buffer, at: number): number => PREFIX + bytes.readInt32LE(at + 4);
 
 const VTABLE = 4;
 const TABLE = 16;
 const BLOCKS = 36;
 const BLOCK_BYTES = 24;
-/** Of the format: 1.0 and later. */
+/** Version of the Arrow format: 1.0 and later. */
 const VERSION = 4;
 
 /**
- * The table of contents: a flatbuffer of version, schema and the places of the batches. The schema is that of the first message, which
- * is taken as it is, because what lies in a flatbuffer is found from where it is pointed to. Source: File.fbs, Message.fbs of Arrow.
+ * Builds the table of contents: a flatbuffer with version, schema and positions of the batches. It embeds the first
+ * message unchanged for the schema, because references inside a flatbuffer are relative. Source: File.fbs, Message.fbs
+ * of Arrow.
  */
 function footerOf(schema: Buffer, places: readonly Place[]): Buffer {
   const message = schema.subarray(PREFIX);
   const embedded = BLOCKS + 4 + places.length * BLOCK_BYTES;
   const out = Buffer.alloc(embedded + message.length);
   out.writeUInt32LE(TABLE, 0);
-  // Bytes of this list and of the table; then where its fields are: version, schema, dictionaries, batches.
+  // Sizes of this vtable and of the table, then the field offsets: version, schema, dictionaries, batches.
   for (const [i, value] of [12, 16, 12, 4, 0, 8].entries()) out.writeUInt16LE(value, VTABLE + 2 * i);
   out.writeInt32LE(TABLE - VTABLE, TABLE);
   out.writeUInt32LE(embedded + schemaIn(message) - (TABLE + 4), TABLE + 4);
@@ -202,7 +203,7 @@ function footerOf(schema: Buffer, places: readonly Place[]): Buffer {
   return out;
 }
 
-/** Where the schema lies in the flatbuffer of its message. */
+/** Position of the schema in its message's flatbuffer. */
 function schemaIn(message: Buffer): number {
   const table = message.readInt32LE(0);
   const field = table + message.readUInt16LE(table - message.readInt32LE(table) + 4 + 2 * 2);

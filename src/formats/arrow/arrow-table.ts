@@ -1,4 +1,4 @@
-// An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
+// Reads an Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by ID.
 import { type DataType, type Field, Type } from '@uwdata/flechette';
 import { EventLoopTurns } from '../../core/async.ts';
 import type { ValueKind } from '../../core/block.ts';
@@ -11,17 +11,20 @@ import { ArrowDictionary } from './arrow-dictionary.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 
 export interface ArrowOptions {
-  /** Columns to ignore: they may be nested. */
+  /** Selects columns to ignore, which may be nested. */
   ignored?: (name: string) => boolean;
-  /** Most bytes of a record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
+  /** Maximum bytes of a record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
   batchBytes?: number;
-  /** Default: no limit but that of the text of a row. */
+  /** Default: no limits except on the text of a row. */
   budget?: TableBudget;
-  /** Receives all bytes in order, and behind those of a record batch how many rows it has. */
+  /** Receives all bytes in order. After the bytes of a record batch, it receives the batch's number of rows. */
   onRows?: (bytes: Uint8Array, rows: number) => void;
 }
 
-/** Reads the schema. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch: a column is nested */
+/**
+ * Opens a table and reads its schema. @throws SluiceError truncated_input | empty_input | limit_exceeded |
+ * header_mismatch (a nested column)
+ */
 export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
   const { onRows } = options;
   const messages = arrowMessages(chunks, options.batchBytes, onRows && ((bytes) => onRows(bytes, 0)));
@@ -38,11 +41,11 @@ class ArrowTable implements ColumnSource {
   readonly recordBytes: number;
   readonly #messages: AsyncIterator<ArrowMessage>;
   readonly #batches: ArrowBatches;
-  /** Per column that is read: its type, and its place among all columns. */
+  /** Types of the columns that are read, and their indexes among all columns. */
   readonly #types: readonly DataType[];
   readonly #places: readonly number[];
   readonly #columns: readonly ArrowColumn[];
-  /** By id: the type of the words of the dictionaries of columns that are read, and the words. */
+  /** Word types of the dictionaries of these columns by ID, and the dictionaries. */
   readonly #wordTypes: ReadonlyMap<number, DataType>;
   readonly #dictionaries = new Map<number, ArrowDictionary>();
   #left = 0;
@@ -90,7 +93,7 @@ class ArrowTable implements ColumnSource {
     return true;
   }
 
-  /** Reads the next message; false: there is none. */
+  /** Reads the next message; false: the stream has ended. */
   async #load(): Promise<boolean> {
     const { value: message, done } = await this.#messages.next();
     if (done) return false;
@@ -108,7 +111,7 @@ class ArrowTable implements ColumnSource {
   async #takeDictionary({ id, isDelta, bytes }: ArrowMessage): Promise<void> {
     const key = Number(id);
     const type = this.#wordTypes.get(key);
-    // Of a column that is ignored.
+    // The dictionary of an ignored column.
     if (!type) return;
     const part = await this.#batches.words(bytes, type);
     if (!isDelta) this.#dictionaries.set(key, new ArrowDictionary(type));
@@ -142,13 +145,13 @@ class ArrowTable implements ColumnSource {
 
 type DictionaryType = DataType & { id: number; dictionary: DataType };
 
-/** The dictionary type of a column, also of one whose runs have codes; null: it has none. */
+/** The dictionary type of a column, including one whose runs have codes; null: it has none. */
 function codedType(type: DataType): DictionaryType | null {
   if (type.typeId === Type.Dictionary) return type as DictionaryType;
   return type.typeId === Type.RunEndEncoded ? codedType(type.children[1]!.type) : null;
 }
 
-/** @throws Error: columns of one dictionary do not agree on its words */
+/** @throws Error if columns that share a dictionary disagree on the type of its words */
 function wordTypesOf(fields: readonly Field[]): Map<number, DataType> {
   const types = new Map<number, DataType>();
   for (const { type } of fields) {
@@ -176,7 +179,7 @@ function broken(cause: unknown): SluiceError {
   return new SluiceError('truncated_input', 'an Arrow message is damaged or of an unsupported kind', { cause });
 }
 
-/** Its name comes from outside and must not be repeated unless it looks like a column name. */
+/** The name is untrusted input, so the message includes it only if it looks like a column name. */
 const nestedColumn = (at: number, name: string): SluiceError =>
   new SluiceError(
     'header_mismatch',

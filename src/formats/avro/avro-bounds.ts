@@ -1,13 +1,14 @@
-// Checks an Avro value before it is decoded: a list can claim any number of elements, and those of some types have no bytes, so that a
-// record of twenty bytes can become a list of billions.
+// Checks an Avro value before it is decoded, to bound the size of its lists.
+// A list can claim any number of elements, and elements of some types have no bytes, so a record of twenty bytes could
+// become a list of billions.
 import avro from 'avsc';
 
-/** Elements without bytes that a value may have, all its lists together. */
+/** Maximum elements without bytes in all lists of a value. */
 const MOST_EMPTY = 1000;
-/** Bytes of a number of 64 bits. */
+/** Maximum bytes of an encoded 64-bit number. */
 const MOST_NUMBER_BYTES = 10;
 
-/** Moves behind one value. */
+/** Moves the cursor past one value. */
 type Skip = (at: Cursor) => void;
 
 class Cursor {
@@ -24,7 +25,7 @@ class Cursor {
     if (!(count >= 0 && this.position <= this.bytes.length)) throw new Error('a value is incomplete');
   }
 
-  /** A number, as far as doubles are exact. */
+  /** Reads a number; exact within the safe range of doubles. */
   number(): number {
     let value = 0;
     for (let i = 0; i < MOST_NUMBER_BYTES; i++) {
@@ -37,7 +38,7 @@ class Cursor {
   }
 }
 
-/** What checks the values of a type; null: it has no lists, so that its values need no check. */
+/** Creates the check of a type's values; null: the type has no lists, so no check is needed. */
 export function boundsOf(type: avro.Type): ((bytes: Buffer) => void) | null {
   if (!hasLists(type, new Set())) return null;
   const skip = skipper(new Map())(type);
@@ -64,7 +65,7 @@ function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
   const of = (type: avro.Type): Skip => {
     const known = made.get(type);
     if (known) return known;
-    // Until it is made: what a type that holds itself calls.
+    // Placeholder for types that contain themselves.
     made.set(type, (at) => made.get(type)!(at));
     const skip = make(type);
     made.set(type, skip);
@@ -118,7 +119,10 @@ const unknownType: Skip = () => {
   throw new Error('a type that is not known');
 };
 
-/** Blocks of elements, each with their number in front; a negative one is followed by the bytes of the block. */
+/**
+ * Skips the blocks of a list, each preceded by its number of elements. After a negative number, the block's size in
+ * bytes follows.
+ */
 function listOf(element: Skip): Skip {
   return (at) => {
     for (;;) {

@@ -1,4 +1,4 @@
-// Predictions as Avro records; the schema follows the list of the fields of a prediction.
+// Encodes predictions as Avro records, whose schema is derived from the list of prediction fields.
 import avro from 'avsc';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import { headOf } from '../schemas/framing.ts';
@@ -20,16 +20,16 @@ import type { SchemaRegistry } from '../schemas/schema-registry.ts';
 import type { ValueEncoder } from '../schemas/value-codec.ts';
 import { exactLong } from './avro-values.ts';
 
-/** Types of a passed-through value that JSON distinguishes. */
+/** JSON types of a passed-through value. */
 const PASSED = ['null', 'boolean', 'long', 'double', 'string'];
 const [NULL, BOOLEAN, LONG, DOUBLE, STRING] = [0, 1, 2, 3, 4] as const;
 
-/** The Avro form of each kind of field (unions wrapped), and the conversion of its JSON value. */
+/** The Avro types of each kind of field (as wrapped unions), and the conversion of its JSON value. */
 const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; of: (value: unknown) => unknown }>> = {
   integer: { types: ['long'], of: (v) => ({ long: v }) },
   number: { types: ['double'], of: (v) => ({ double: asDouble(v) }) },
   text: { types: ['string'], of: (v) => ({ string: v }) },
-  // true or false, a number, or the name of a class.
+  // A boolean, a number, or the name of a class.
   class: { types: PASSED.slice(1), of: passed },
   numbers: { types: [{ type: 'map', values: 'double' }], of: (v) => ({ map: asDoubles(v) }) },
   json: { types: ['string'], of: (v) => ({ string: JSON.stringify(v) }) },
@@ -54,7 +54,10 @@ const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; o
 
 const maybe = (types: readonly unknown[], doc: string) => ({ type: ['null', ...types], default: null, doc });
 
-/** The same for every model, so that a new version of one needs no new schema; fields of their own for columns that are named. */
+/**
+ * The Avro schema of predictions. It is the same for all models, so that a new model version needs no new schema.
+ * Passthrough columns listed by name get their own fields.
+ */
 export function avroSchemaOfPredictions(options: PredictionSchemaOptions): string {
   return JSON.stringify({
     type: 'record',
@@ -76,7 +79,7 @@ export function avroSchemaOfPredictions(options: PredictionSchemaOptions): strin
   });
 }
 
-/** By avsc: the reference, and for values that are not what their fields say. */
+/** Encodes with avsc. Reference implementation, and fallback for values that do not match their fields. */
 export class AvscEncoder {
   readonly #type: avro.Type;
   readonly #parts: PredictionParts;
@@ -87,7 +90,7 @@ export class AvscEncoder {
     this.#parts = parts;
   }
 
-  /** @throws Error a value does not fit its field */
+  /** @throws Error if a value does not fit its field */
   encode(p: ExactObject): Buffer {
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
@@ -117,7 +120,10 @@ class AvroEncoder implements ValueEncoder {
     return Buffer.concat([this.#head, this.#reference.encode(p)]);
   }
 
-  /** The record in the order of the schema; false: a value does not match its field, and the written bytes are invalid. */
+  /**
+   * Writes the record in the order of the schema. Returns false if a value does not match its field; the written bytes
+   * are then invalid.
+   */
   #written(p: ExactObject): boolean {
     const to = this.#writer;
     for (const key of MODEL_KEYS) {
@@ -146,7 +152,7 @@ class AvroEncoder implements ValueEncoder {
   }
 }
 
-/** Writes a value that is there, as the branch of its field's union that it is; false: it is of another type. */
+/** Writes a present value as a branch of its field's union; false: the value has another type. */
 const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unknown) => boolean>> = {
   integer: (to, value) => {
     if (!Number.isSafeInteger(value)) return false;
@@ -200,7 +206,7 @@ const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unkn
   },
 };
 
-/** A value as a branch of the union of PASSED. */
+/** Writes a value as a branch of the union of PASSED. */
 function writePassed(to: AvroWriter, value: unknown): void {
   const found = passed(value);
   if (found === null) to.branch(NULL);
@@ -231,17 +237,17 @@ export async function openAvroEncoder(
 const FIRST_BYTES = 1024;
 /** The largest encoding of a long. */
 const LONG_BYTES = 10;
-/** Whole numbers of smaller size are twice themselves as doubles, exactly and with room for the sign. */
+/** Doubling an integer below this magnitude is exact for doubles and leaves room for the sign bit. */
 const EXACT_TWICE = 2 ** 51;
-/** Texts up to here are tried as ASCII first. */
+/** Texts up to this length are tried as ASCII first. */
 const SHORT_TEXT = 64;
 
-/** Writes values in Avro's binary encoding, one after the other. Source: Avro specification 1.12, "Binary Encoding". */
+/** Appends values in Avro's binary encoding. Source: Avro specification 1.12, "Binary Encoding". */
 class AvroWriter {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
 
-  /** Starts again after these bytes. */
+  /** Restarts with these bytes. */
   begin(head: Uint8Array): void {
     this.#length = 0;
     this.#reserve(head.length);
@@ -254,13 +260,13 @@ class AvroWriter {
     return Buffer.from(this.#bytes.subarray(0, this.#length));
   }
 
-  /** Which type of a union follows; also anything that is an int and small. */
+  /** Writes the index of a union branch, or another small non-negative integer. */
   branch(index: number): void {
     this.#reserve(1);
     this.#bytes[this.#length++] = index * 2;
   }
 
-  /** A whole number of 64 bits. */
+  /** Writes a 64-bit integer. */
   long(value: number | bigint): void {
     this.#reserve(LONG_BYTES);
     if (typeof value === 'bigint' || Math.abs(value) >= EXACT_TWICE) this.#large(BigInt(value));
@@ -285,7 +291,7 @@ class AvroWriter {
     this.#length += this.#bytes.write(text, this.#length, 'utf8');
   }
 
-  /** false: it is none, and nothing was written. */
+  /** Returns false if the text is not ASCII; nothing is then written. */
   #ascii(text: string): boolean {
     const from = this.#length;
     this.#varint(2 * text.length);
@@ -303,7 +309,7 @@ class AvroWriter {
     return true;
   }
 
-  /** Zigzag is done: 7 bits a byte, the lowest first. */
+  /** Writes a number after zigzag encoding: 7 bits per byte, lowest first. */
   #varint(bits: number): void {
     let rest = bits;
     while (rest >= 0x80) {

@@ -1,4 +1,4 @@
-// Avro values as JSON: logical types as people write them, whole numbers exactly, unions without their wrappers.
+// Converts Avro values to JSON: logical types in readable form, whole numbers exactly, unions without wrappers.
 import avro from 'avsc';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
 import type { ReadValue } from '../schemas/value-codec.ts';
@@ -10,7 +10,10 @@ const MS_PER_DAY = 86_400_000;
 const MICROS_PER_MS = 1000n;
 const NANOS_PER_MS = 1_000_000n;
 
-/** Longs of any size: a number where a double is exact, else the text of its digits, which `plainer` writes as a number of JSON. */
+/**
+ * Longs of any size: a number if a double represents it exactly, else the text of its digits, which `plainer` writes as
+ * a JSON number.
+ */
 export const exactLong = LongType.__with({
   fromBuffer: (bytes: Buffer): number | string => {
     const value = bytes.readBigInt64LE();
@@ -27,7 +30,7 @@ export const exactLong = LongType.__with({
   compare: (a: number | string, b: number | string) => Number(a) - Number(b),
 } as unknown as Parameters<typeof LongType.__with>[0]);
 
-/** A logical type by what becomes of its value; other readers of the same schema see the type below it. */
+/** Creates a logical type that converts its value. Other readers of the schema see the underlying type. */
 function readAs(convert: (value: never, attributes: { scale?: number }) => unknown) {
   return class extends LogicalType {
     readonly #attributes: { scale?: number };
@@ -42,7 +45,7 @@ function readAs(convert: (value: never, attributes: { scale?: number }) => unkno
       return undefined;
     }
     protected override _resolve(type: avro.Type): ((value: unknown) => unknown) | undefined {
-      // A value of the same logical type comes converted; one written as the type below does not.
+      // A value of the same logical type is already converted; a value of the underlying type is not.
       if (type.typeName === this.typeName) return (value) => value;
       return (value) => convert(value as never, this.#attributes);
     }
@@ -53,14 +56,14 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 const local = (ms: number): string => iso(ms).slice(0, -1);
 const time = (ms: number): string => iso(ms).slice(11, -1);
 
-/** ISO 8601 of a moment in parts of a millisecond, all of its digits, without a zone. */
+/** ISO 8601 text of a time in fractions of a millisecond, with all digits and without a zone. */
 function fine(value: number | string, perMs: bigint): string {
   const units = BigInt(value);
   const rest = ((units % perMs) + perMs) % perMs;
   return `${local(Number((units - rest) / perMs))}${String(rest).padStart(String(perMs).length - 1, '0')}`;
 }
 
-/** The digits of an unscaled value (two's complement, big-endian) with `scale` of them behind the point. */
+/** Decimal text of an unscaled value (two's complement, big-endian) with `scale` digits after the point. */
 function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
   const unscaled = BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex') || '0'}`));
   const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
@@ -68,7 +71,7 @@ function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
   return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** Specification 1.12, "Logical Types". Decimals are texts: a JSON number would lose digits on its way. */
+/** Avro specification 1.12, "Logical Types". Decimals become texts, because a JSON number would lose digits. */
 const LOGICAL_TYPES = {
   decimal: readAs(decimalText as never),
   'big-decimal': readAs((bytes: Buffer) => bytes.toString('base64')),
@@ -88,7 +91,10 @@ const LOGICAL_TYPES = {
   }),
 };
 
-/** Longs given as an object in a schema do not come from the registry; those of a logical type are requested a second time. */
+/**
+ * Creates a type hook for longs whose schema is an object, which avsc does not take from its registry. For a logical
+ * type the hook is called twice; the second call returns the underlying type.
+ */
 function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   const wrapped = new Set<avro.Schema>();
   return (schema) => {
@@ -100,7 +106,10 @@ function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   };
 }
 
-/** A type for a schema and all its references. Unions are wrapped, so that their branches can be distinguished. @throws Error */
+/**
+ * Creates the type of a schema with all its references. Unions are wrapped so that their branches can be distinguished.
+ * @throws Error
+ */
 export function avroType(schema: RegisteredSchema): avro.Type {
   const registry: Record<string, avro.Type> = { long: exactLong };
   const options = {
@@ -120,19 +129,19 @@ export function avroType(schema: RegisteredSchema): avro.Type {
   return define(schema);
 }
 
-/** Represents an unmodified token in JSON.stringify (ES2026, `JSON.rawJSON`). */
+/** Inserts a token unmodified into JSON.stringify output (ES2026, `JSON.rawJSON`). */
 const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 
 type Plain = (value: unknown) => unknown;
 const asItIs: Plain = (value) => value;
 
-/** What JSON says for a value of a type, by type; each is made once, because types may hold themselves. */
+/** Creates converters from values to JSON-compatible values, one per type, because types may contain themselves. */
 function plainer(): (type: avro.Type) => Plain {
   const made = new Map<avro.Type, Plain>();
   const of = (type: avro.Type): Plain => {
     const known = made.get(type);
     if (known) return known;
-    // Until it is made: what a type that holds itself calls.
+    // Placeholder for types that contain themselves.
     made.set(type, (value) => made.get(type)!(value));
     const plain = make(type);
     made.set(type, plain);
@@ -164,7 +173,7 @@ function plainer(): (type: avro.Type) => Plain {
       return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
     }
     if (type === exactLong) return (value) => (typeof value === 'string' ? rawJson(value) : value);
-    // As in other typed formats: NaN is a missing value, and an infinity is none that a column takes.
+    // As in other typed formats, NaN is a missing value, and no column accepts an infinity.
     if (type.typeName === 'double' || type.typeName === 'float') {
       return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
     }
@@ -176,7 +185,10 @@ function plainer(): (type: avro.Type) => Plain {
   return of;
 }
 
-/** Reads values written with `schema`, as `reader` where one is given (its names, its defaults). @throws Error they do not fit */
+/**
+ * Creates a reader of values written with `schema`. If `reader` is given, its field names and defaults apply. @throws
+ * Error if the schemas are incompatible
+ */
 export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | null): ReadValue {
   const written = avroType(schema);
   const type = reader ? avroType(reader) : written;

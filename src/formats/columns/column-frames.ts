@@ -1,13 +1,14 @@
-// Predictions as columns on their way from a worker to a sink that writes columns: frames of typed arrays, one a micro-batch.
+// Frames of typed arrays that carry predictions from a worker to a columnar sink, one frame per micro-batch.
 //
-// A frame: Int32 bytes of all of it, Int32 rows, Int32 `layoutOf` its columns, Int32 0, then each column of `outputColumns` in turn: Int32 form, Int32 bytes of what follows,
-// then per row a byte of validity where the form is SOME, then the cells: an Int32 of an integer, a Float64 of a number, a byte of a
-// boolean, an Int32 (which of its words) of a text that has words. Of another text an Int32 (length in UTF-8, -1 for none), and behind
-// all lengths the texts. Every part is filled up to a multiple of 8 bytes; the byte order is that of the machine.
+// A frame starts with four Int32: its size in bytes, number of rows, `layoutOf` its columns, and 0. Then follow the
+// columns of `outputColumns` in order. Each has an Int32 form and an Int32 size of the rest. With the form SOME, a
+// validity byte per row follows. Cells are an Int32 for an integer, a Float64 for a number, a byte for a boolean, and
+// an Int32 word index for a text with words. Other texts have an Int32 length in UTF-8 bytes (-1: none) per row, then
+// all texts. Every part is padded to a multiple of 8 bytes; the byte order is the machine's.
 import type { ByteWriter } from '../write/byte-writer.ts';
 import type { PredictionColumn } from '../write/prediction-fields.ts';
 
-/** No row has a value / every row / those marked by a byte of validity. */
+/** Forms of a column: no row has a value, every row has one, or validity bytes mark the rows that have one. */
 const NONE = 0;
 const ALL = 1;
 const SOME = 2;
@@ -20,8 +21,8 @@ export const NO_TEXT = -1;
 const padded = (bytes: number): number => (bytes + 7) & ~7;
 
 /**
- * A checksum of the column names in their order (FNV-1a). The writer of a frame and its reader lay out columns
- * independently: without the check, a disagreement would put values under the names of other columns.
+ * A checksum of the column names in order (FNV-1a). Writer and reader of a frame compute the columns independently:
+ * without the check, a disagreement would put values under the names of other columns.
  */
 export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
   let hash = 0x811c9dc5;
@@ -33,14 +34,17 @@ export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): nu
 
 export type Cells = Int32Array | Float64Array | Uint8Array;
 
-/** Writes one frame, column after column. */
+/** Writes one frame, column by column. */
 export class FrameWriter {
   readonly #out: ByteWriter;
   readonly #rows: number;
   readonly #at: number;
   readonly #lengths: Int32Array;
 
-  /** `layout`: of the columns; `lengths`: room for as many numbers as there are rows; frames begin at multiples of 8 bytes. */
+  /**
+   * `layout`: checksum of the columns; `lengths`: scratch space for one number per row. Frames start at multiples of 8
+   * bytes.
+   */
   constructor(out: ByteWriter, rows: number, layout: number, lengths: Int32Array) {
     this.#out = out;
     this.#rows = rows;
@@ -54,7 +58,7 @@ export class FrameWriter {
     this.#head(NONE, 0);
   }
 
-  /** `valid`: 1 where there is a value (cells of other rows are 0); null: every row has one. */
+  /** `valid`: 1 for rows with a value; the cells of other rows are 0. null: every row has a value. */
   cells(cells: Cells, valid: Uint8Array | null): void {
     const rows = this.#rows;
     const size = cells.BYTES_PER_ELEMENT * rows;
@@ -63,7 +67,7 @@ export class FrameWriter {
     this.#bytes(new Uint8Array(cells.buffer, cells.byteOffset, size));
   }
 
-  /** null: the row has no text. */
+  /** `textOf` returns null for a row without a text. */
   texts(textOf: (row: number) => string | null): void {
     const out = this.#out;
     const rows = this.#rows;
@@ -122,11 +126,11 @@ export class FrameWriter {
 
 /** The cells of a column in a frame. */
 export interface FrameColumn {
-  /** Per row 1 for a value; null: everywhere, or as the lengths of texts define. */
+  /** 1 for each row with a value; null: all rows have one, or text lengths define it. */
   readonly valid: Uint8Array | null;
-  /** null: no row has a value. Of texts without words: their lengths. */
+  /** null: no row has a value. For texts without words: their lengths. */
   readonly cells: Cells | null;
-  /** Texts without words, one behind the other. */
+  /** Texts without words, concatenated. */
   readonly text: Uint8Array | null;
 }
 
@@ -137,7 +141,10 @@ export interface ColumnFrame {
 
 const NOTHING: FrameColumn = { valid: null, cells: null, text: null };
 
-/** The frames in the bytes of a part: views of them. Whole frames at a time. @throws Error: they are of other columns */
+/**
+ * Yields the frames in the bytes of a block result, as views. The bytes must be whole frames. @throws Error if the
+ * columns differ
+ */
 export function* columnFrames(
   bytes: Uint8Array,
   columns: readonly Pick<PredictionColumn, 'name' | 'kind' | 'words'>[],

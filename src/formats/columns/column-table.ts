@@ -1,27 +1,27 @@
-// A table of columns for the engine (batches of rows), and the same table as lines of JSON for readers of text.
+// A table of columns for the engine (batches of rows), and the same table as JSON lines for text readers.
 import type { CellRun, TableFeed, TableRows } from '../../core/block.ts';
 import { type FragmentLayout, NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
 import { TableBudget } from './table-limits.ts';
 
-// Lines of JSON from columns, byte for byte as JSON.stringify formats an object per row.
+// Writes JSON lines from columns, byte-identical to JSON.stringify of one object per row.
 
 const OPEN = 123;
 const CLOSE = 125;
 const NEWLINE = 10;
 const SPACE = 32;
-/** Bytes that copying words of eight may write behind a line. */
+/** Bytes that copying in words of 8 bytes may write beyond a line. */
 const SLACK = 8;
-/** Bytes of a line in addition to its cells: two braces and a line break. */
+/** Bytes of a line in addition to its cells: two braces and a line feed. */
 const AROUND = 3;
 
-/** What the loop over cells looks at instead of an object a column. */
+/** Compact codes that the loop over cells reads instead of an object per column. */
 const BY_CODE = 0;
 const BY_CELL = 1;
 
 const textOf = ({ fragments }: BatchColumn): number => (fragments ? BY_CODE : BY_CELL);
 
-/** Most bytes a line of the batch can have. */
+/** Upper bound of the length of the batch's lines, bytes. */
 function longestLine({ columns, rows }: LineBatch): number {
   let bytes = AROUND;
   for (const { kind, fragments, key, ends } of columns) {
@@ -37,7 +37,7 @@ function longestLine({ columns, rows }: LineBatch): number {
 
 const scratch = new Uint8Array(NUMBER_BYTES);
 
-/** Bytes of the line of a row, its line break included. */
+/** Length of a row's line including its line feed, bytes. */
 function lineBytes({ columns }: LineBatch, row: number): number {
   let bytes = AROUND - (columns.length > 0 ? 1 : 0);
   for (const { kind, fragments, key, ends, codes, values } of columns) {
@@ -50,25 +50,25 @@ function lineBytes({ columns }: LineBatch, row: number): number {
 }
 
 /**
- * Writes the lines of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is written as more spaces than
- * that, so that every reader finds it too long.
+ * Writes the lines of a batch. A row whose text exceeds `recordBytes`, or was too long to copy, becomes more than
+ * `recordBytes` spaces. Every reader then rejects the row as too long.
  */
 export class LineWriter {
-  /** Most bytes a line has, with what may be written behind it. */
+  /** Upper bound of a line's length, including bytes that may be written beyond it. */
   readonly longest: number;
-  /** Rows whose line is longer than `recordBytes`; null: none is. */
+  /** Rows whose line is longer than `recordBytes`; null: none. */
   readonly #tooLong: ReadonlySet<number> | null;
   #row = 0;
-  /** Spaces of a row that is too long. */
+  /** Number of spaces written for a row that is too long. */
   readonly #omitted: number;
   readonly #batch: LineBatch;
   readonly #texts: Uint8Array;
   readonly #codes: readonly Int32Array[];
   readonly #fragments: readonly (FragmentLayout | null)[];
-  /** Of columns without words: their keys, as those have them. */
+  /** Keys of columns without words, as Float64 words. */
   readonly #keys: readonly Float64Array[];
 
-  /** `recordBytes`: longest text of a row. */
+  /** `recordBytes`: maximum text length of a row. */
   constructor(batch: LineBatch, recordBytes: number) {
     const { columns, rows } = batch;
     this.#batch = batch;
@@ -84,12 +84,12 @@ export class LineWriter {
     this.#keys = columns.map((column) => column.keyWords);
   }
 
-  /** Rows that are not written yet. */
+  /** Number of rows that are not written yet. */
   get left(): number {
     return this.#batch.rows - this.#row;
   }
 
-  /** Writes lines as long as the longest one fits; gives their bytes. */
+  /** Writes lines while the longest one would still fit. Returns the number of bytes. */
   write(to: Buffer): number {
     const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
     const most = to.length - this.longest;
@@ -134,7 +134,7 @@ export class LineWriter {
   }
 }
 
-/** Rows of a batch whose text, without its line break, is longer than `bytes`, or was too long to be copied. */
+/** Rows whose text without its line feed is longer than `bytes`, or was too long to copy. */
 function longRows(batch: LineBatch, bytes: number, from: number, to: number): Set<number> {
   const isLong = (row: number) => batch.marks.has(row) || lineBytes(batch, row) - 1 > bytes;
   const rows = new Set<number>();
@@ -142,7 +142,7 @@ function longRows(batch: LineBatch, bytes: number, from: number, to: number): Se
   return rows;
 }
 
-/** Whether a row of a batch may be longer than `bytes`. */
+/** Whether any row of a batch may be longer than `bytes`. */
 const mayBeLong = (batch: LineBatch, bytes: number): boolean => batch.marks.any || longestLine(batch) - 1 > bytes;
 
 function writeCell(column: BatchColumn, row: number, to: Buffer, at: number): number {
@@ -157,19 +157,19 @@ function copyToken({ tokens, ends }: BatchColumn, row: number, to: Buffer, at: n
   return at;
 }
 
-/** Most bytes of text of the rows that are handed over at once; a single row may have more. */
+/** Maximum text bytes per returned group of rows, unless a single row has more. */
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
-/** Words up to here take no more than a number does. Longer ones count as often as rows refer to them. */
+/** Words up to this length, bytes, count no more than a number. Longer ones count once per row that refers to them. */
 const SHORT_WORD = 64;
 
 export class ColumnTable implements TableFeed {
   readonly #source: ColumnSource;
   readonly #budget: TableBudget;
   readonly #free: LineBatch[] = [];
-  /** Rows of the last batch that were not handed over. */
+  /** Rows of the last batch that were not returned yet. */
   readonly #waiting: TableRows[] = [];
 
-  /** `budget` is charged with words that rows refer to again and again. Default: no limit. */
+  /** `budget` is charged for long words each time that a row refers to them. Default: no limit. */
   constructor(source: ColumnSource, budget = new TableBudget()) {
     this.#source = source;
     this.#budget = budget;
@@ -206,7 +206,10 @@ export class ColumnTable implements TableFeed {
   }
 }
 
-/** `all`: most bytes the text of some rows has. `words`: bytes of long words in it, each as often as rows refer to it. */
+/**
+ * `all`: upper bound of the text bytes of some rows. `words`: bytes of long words in these rows, counted once per
+ * reference.
+ */
 function textBytes({ columns }: LineBatch, from: number, to: number): { all: number; words: number } {
   const rows = to - from;
   let [all, words] = [0, 0];
@@ -227,7 +230,7 @@ function textBytes({ columns }: LineBatch, from: number, to: number): { all: num
   return { all, words };
 }
 
-/** Rows `from`..`to - 1` of a batch. */
+/** Rows `from` to `to - 1` of a batch. */
 function rowsOf(
   batch: LineBatch,
   { from, to, textBytes, release }: { from: number; to: number; textBytes: number; release: () => void },
@@ -260,11 +263,11 @@ const CHUNK_BYTES = 256 * 1024;
 const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
   Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
 
-/** Chunks are valid until the next one is asked for. */
+/** A table as JSON lines. Each chunk is valid until the next one is requested. */
 export class ColumnLines implements AsyncIterable<Uint8Array> {
   readonly #source: ColumnSource;
   readonly #batch: LineBatch;
-  /** What of the batch is left, and of a line that did not fit. */
+  /** Unwritten lines of the batch, and the rest of a line that did not fit. */
   #lines: LineWriter | null = null;
   #apart: Buffer = Buffer.alloc(0);
   #rest: Buffer = Buffer.alloc(0);
@@ -279,7 +282,7 @@ export class ColumnLines implements AsyncIterable<Uint8Array> {
     for (let n = await this.readInto(chunk); n > 0; n = await this.readInto(chunk)) yield chunk.subarray(0, n);
   }
 
-  /** Reads the next bytes to where they are wanted; gives how many, 0 at the end. */
+  /** Reads the next bytes into `target`. Returns their number, 0 at the end. */
   async readInto(target: Uint8Array): Promise<number> {
     if (this.#rest.length === 0) {
       if (!this.#lines?.left && !(await this.#next())) return 0;
@@ -294,7 +297,7 @@ export class ColumnLines implements AsyncIterable<Uint8Array> {
     return n;
   }
 
-  /** Continues with the next batch; false: there is none. */
+  /** Loads the next batch; false: there is none. */
   async #next(): Promise<boolean> {
     if (!(await this.#source.next(this.#batch))) return false;
     this.#lines = new LineWriter(this.#batch, this.#source.recordBytes);

@@ -1,4 +1,4 @@
-// The text of a block that came as columns, for what reads records: the same lines that a LineWriter gives.
+// Writes the text of a columnar block for readers of records: the same lines that a LineWriter writes.
 import { type Block, type BlockColumns, type CellRun, type ColumnRun, RECORD_OK, runsOf } from '../../core/block.ts';
 import { NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { keysOf } from './line-batch.ts';
@@ -8,15 +8,17 @@ const OPEN = 123;
 
 type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: BlockColumns };
 
-/** How a reader that needs little of a block has its text written. */
+/** Options for a reader that needs only part of a block's text. */
 interface TextOptions {
-  /** Memory that the text may overwrite. New memory is allocated where it is too small. */
+  /** Memory that the text may overwrite. If it is too small, new memory is allocated. */
   into?: ArrayBufferLike | undefined;
-  /** Whether the values of a column of a run may be null. */
+  /** Whether the values of a column in a run may be written as null. */
   unread?: (name: string, cells: CellRun) => boolean;
 }
 
-/** The block with its records as bytes, in shared memory, and without columns; one that has bytes as it is. */
+/**
+ * The block with its records as bytes in shared memory instead of columns. A block that already has bytes is unchanged.
+ */
 export function asText<T extends Records>(block: T, { into, unread }: TextOptions = {}): Omit<T, 'columns'> {
   const { columns, ...rest } = block;
   if (!columns) return rest;
@@ -38,7 +40,7 @@ export function asText<T extends Records>(block: T, { into, unread }: TextOption
     for (let row = 0; row < rows; row++) {
       spans[record * 2] = at;
       if (block.faults[record] !== RECORD_OK) {
-        // Rejected already, and it may be too long to be written.
+        // The record was already rejected, and may be too long to write.
         spans[record * 2 + 1] = at;
         record++;
         continue;
@@ -56,7 +58,7 @@ export function asText<T extends Records>(block: T, { into, unread }: TextOption
   return { ...rest, slab: shared, spans };
 }
 
-/** A number that is none is written as null. */
+/** NaN is written as null. */
 const nulls = (rows: number): CellRun => ({ kind: 'numbers', values: new Float64Array(rows).fill(NaN) });
 
 function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
@@ -68,7 +70,7 @@ function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
   return at + ends[word]! - from;
 }
 
-/** Most bytes the records of a run have, of which the first one is record `first`. */
+/** Upper bound of the bytes of a run's records. `first`: index of its first record. */
 function mostBytes(keys: readonly Uint8Array[], { rows, cells }: ColumnRun, faults: Uint8Array, first: number): number {
   let bytes = rows * 2;
   for (const [c, cell] of cells.entries()) {

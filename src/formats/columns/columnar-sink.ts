@@ -1,4 +1,4 @@
-// Predictions as a table of columns, written some rows at a time from the frames that workers make, or from lines of JSON.
+// Writes predictions as a columnar table, in groups of rows, from the frames of workers or from JSON lines.
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -6,32 +6,35 @@ import { outputColumns, type PredictionColumn, type PredictionJson, refuseHidden
 import { columnFrames } from './column-frames.ts';
 import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from './held-table.ts';
 
-/** Rows that are written together. */
+/** Maximum number of rows per group. */
 const GROUP_ROWS = 50_000;
 
 export interface ColumnarSinkOptions {
   manifest: Manifest;
-  /** Columns to echo; their values become texts. */
+  /** Passthrough columns; their values become texts. */
   passthrough: readonly string[];
   interpretation: InterpretationSpec | null;
-  /** Rows of one `write` are written together. Default: GROUP_ROWS. */
+  /** Writes the rows of each `write` as one group. Default: groups of GROUP_ROWS. */
   eachWrite?: boolean;
-  /** Receives the written bytes and their number of rows: 0 at the end. */
+  /** Receives the written bytes and their number of rows, which is 0 for the end of the file. */
   onRows?: ((bytes: Uint8Array, rows: number) => void) | undefined;
-  /** It is given lines of NDJSON (`OutputSpec.cells`), not frames: the reference, which knows nothing of how a worker makes columns. */
+  /**
+   * Whether the input is lines of NDJSON (`OutputSpec.cells`) instead of frames. This is the reference, independent of
+   * the columns that workers produce.
+   */
   lines?: boolean;
 }
 
-/** Writes the bytes of a format; each array is valid until the next call. */
+/** Encodes groups of rows in a format. Each returned array is valid until the next call. */
 export interface FormatWriter {
-  /** At least one row; the columns are those that the writer was made for. */
+  /** Encodes at least one row. The columns are those that the writer was created for. */
   rows(columns: readonly HeldColumn[]): Uint8Array;
   end(): Promise<Uint8Array>;
 }
 
 /**
- * A sink of predictions that writes a table into `inner`: the columns of CSV, with types. Whole frames or lines at a time; memory is
- * that of as many rows as are written together. The sink takes over: `commit` and `abort` end `inner` as well.
+ * A sink that writes predictions to `inner` as a table with the same columns as CSV, but typed. Accepts whole frames or
+ * lines. Memory is bounded by the rows of one group. `commit` and `abort` also end `inner`.
  */
 export function columnarSink(
   inner: ByteSink,
@@ -87,7 +90,7 @@ export function columnarSink(
   };
 }
 
-/** The values of each line in the order of the columns. */
+/** Yields the values of each line in the order of the columns. */
 function* valuesOf(lines: Uint8Array, columns: readonly PredictionColumn[]): Generator<unknown[]> {
   for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
     if (line === '') continue;

@@ -1,4 +1,4 @@
-// Reads the cells of a block that came as columns, a dictionary once; where columns are not those of the model, their text is read.
+// Decodes a columnar block, each dictionary once. If its columns do not match the model, its text is decoded instead.
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
@@ -13,23 +13,23 @@ import { JsonDecoder, type JsonLayout } from '../json/json-decoder.ts';
 import { asText } from './column-text.ts';
 import { isBrokenText, numberToken } from './json-text.ts';
 
-/** Which of the columns of a block are read: per column of the model, and per passthrough column (-1: the block has none). */
+/** Indexes of the block's columns for each model column and each passthrough column (-1: missing). */
 interface Places {
   model: readonly number[];
   echoed: readonly number[];
 }
 
-/** Decodes like a JsonDecoder for the records that the columns represent. */
+/** Gives the same results as a JsonDecoder for the records that the columns represent. */
 export class ColumnsDecoder implements Decoder {
-  /** Reads batches without columns, or with other columns than those of the model. */
+  /** Decodes blocks without columns, or whose columns do not match the model. */
   readonly records: Decoder;
   readonly #readers: readonly ColumnReader[];
   readonly #layout: JsonLayout;
   readonly #columns: readonly ColumnCells[];
   readonly #echoes: readonly EchoedCells[];
-  /** What the input calls the columns of the model and those that are passed through by name. */
+  /** Input names of the model columns and of passthrough columns listed by name. */
   readonly #readNames: ReadonlySet<string>;
-  /** For which names `#places` is. */
+  /** Column names for which `#places` was computed. */
   #names: readonly string[] = [];
   #places: Places | null = null;
   readonly #broken = new BrokenTexts();
@@ -78,12 +78,12 @@ export class ColumnsDecoder implements Decoder {
     }
   }
 
-  /** Every record has a fault, or more is echoed than the columns of the model. */
+  /** Used if every record has a fault, or if columns outside the model are passed through. */
   #asText(block: RecordSlice): RecordSlice {
     const known = this.#text;
     if (known !== null && known.of === block.columns) return known.records;
     const records = asText(block, {
-      // The block before is done: shared memory is freed late, so that its text is overwritten.
+      // The previous block is finished, so its text is overwritten: shared memory is freed late.
       into: known?.records.slab,
       unread: (name, cells) => !this.#isRead(name) && !this.#broken.has(cells),
     });
@@ -91,19 +91,19 @@ export class ColumnsDecoder implements Decoder {
     return records;
   }
 
-  /** Whether a value of this column decides anything but whether its record is UTF-8. */
+  /** Whether a column's values matter beyond being valid UTF-8. */
   #isRead(name: string): boolean {
     const { passthrough } = this.#layout;
     return passthrough === '*' || this.#readNames.has(name);
   }
 
-  /** A block is read in several micro-batches. */
+  /** Cached, because a block is read in several micro-batches. */
   #runsOf(columns: BlockColumns): readonly ColumnRun[] {
     if (this.#last !== columns) [this.#last, this.#runs] = [columns, runsOf(columns)];
     return this.#runs;
   }
 
-  /** null: the names are not those of the model, so that every record has a fault, or more to echo. */
+  /** null: the names do not match the model, so every record has a fault or more columns are passed through. */
   #placesOf({ names }: BlockColumns): Places | null {
     if (sameNames(names, this.#names)) return this.#places;
     this.#names = names;
@@ -120,10 +120,10 @@ export class ColumnsDecoder implements Decoder {
   }
 }
 
-/** Lists of words whose answer is remembered; a stream has one or two for each column. */
+/** Maximum number of word lists with a cached result. A stream has one or two per column. */
 const MOST_LISTS = 10_000;
 
-/** Finds cells whose text is not UTF-8, looking at a list of words and at the tokens of a run once. */
+/** Finds cells whose text is not UTF-8. Examines each word list and each run of tokens once. */
 class BrokenTexts {
   readonly #lists = new Map<number, boolean>();
   readonly #runs = new WeakMap<CellRun, boolean>();
@@ -158,13 +158,13 @@ function rejectBroken(cells: CellRun, { first, from, to, row }: CellSlice, batch
   }
 }
 
-/** What a number of a column is to the readers of values: NaN is a cell without one, an infinity the word for it. */
+/** A number as column readers see it: NaN is a missing value, an infinity becomes its text. */
 function valueOfNumber(value: number): unknown {
   if (Number.isNaN(value)) return null;
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** There is nothing but the columns of the model, in records that were read. */
+/** Sets empty passthrough values, because valid records have only model columns. */
 function echoNothing({ faults }: RecordSlice, first: number, from: number, to: number, batch: ColumnBatch): void {
   for (let i = from; i < to; i++) if (faults[i] === RECORD_OK) batch.passthrough[0]![i - first] = '';
 }
@@ -172,7 +172,10 @@ function echoNothing({ faults }: RecordSlice, first: number, from: number, to: n
 const sameNames = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((name, i) => name === b[i]);
 
-/** Records `from`..`to - 1` of a block, of which record `first` has the first cell; they become rows `row`.. of a batch. */
+/**
+ * Records `from` to `to - 1` of a block, which become rows from `row` of a batch. `first`: the record of the first
+ * cell.
+ */
 interface CellSlice {
   block: RecordSlice;
   first: number;
@@ -181,13 +184,13 @@ interface CellSlice {
   row: number;
 }
 
-/** What the words of a list mean in a column. */
+/** The decoded words of a word list for one column. */
 class WordMeanings {
   readonly id: number;
   readonly faults: (CellFault | null)[] = [];
-  /** As the batch would have them, a word a row. */
+  /** The decoded words, in the layout of a batch with one word per row. */
   readonly cells: ColumnData;
-  /** 1: the reader is called again for every row, because it notes which rows have such a word. */
+  /** 1: the reader must be called for every row with this word, because it records these rows. */
   readonly asked: Uint8Array;
   readonly texts: unknown[];
   readonly plain: boolean;
@@ -211,7 +214,7 @@ function copyMeant(to: ColumnData['codes'], row: number, words: Int32Array, mean
   for (let i = 0; i < words.length; i++) to[row + i] = meant[words[i]!]!;
 }
 
-/** The tokens of a list. */
+/** The tokens of a word list. */
 function wordTexts({ bytes, ends }: WordList): string[] {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Array.from(ends, (end, i) => all.toString('utf8', i === 0 ? 0 : ends[i - 1]!, end));
@@ -257,7 +260,7 @@ class ColumnCells {
     const { first, from, to, row } = slice;
     const kind = this.#reader.kind;
     const found = codes.subarray(from - first, to - first);
-    // A loop a kind: most cells of a table pass here.
+    // A separate loop per kind, because most cells of a table pass through here.
     if (kind === 'number') for (let i = 0; i < found.length; i++) out.numbers[row + i] = cells.numbers[found[i]!]!;
     else if (kind === 'text') for (let i = 0; i < found.length; i++) out.texts[row + i] = cells.texts[found[i]!]!;
     else copyMeant(out.codes, row, found, cells.codes);
@@ -290,13 +293,13 @@ class ColumnCells {
   }
 }
 
-/** Words that are unescaped in their token and are not missing values; none if they are too many. */
+/** The known words without escapes that are not missing values; empty if there are too many. */
 function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
   if (codes.size > MOST_WORDS) return new Dictionary([]);
   return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));
 }
 
-/** How a text that is not UTF-8 reads as one; its row was rejected. */
+/** Decoded form of a text that is not UTF-8; its row was rejected. */
 const BROKEN_TOKEN = '"\u{fffd}"';
 
 /** Reads the tokens of one passthrough column. */
@@ -326,6 +329,6 @@ function tokenAt({ bytes, ends }: CellRun & { kind: 'tokens' }, at: number): str
   return Buffer.from(bytes.buffer, bytes.byteOffset + start, ends[at]! - start).toString('utf8');
 }
 
-/** The value of a token of JSON. */
+/** The value of a JSON token. */
 const valueOfToken = (token: string): unknown =>
   token.startsWith('"') && !token.includes('\\') ? token.slice(1, -1) : JSON.parse(token);

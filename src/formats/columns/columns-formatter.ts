@@ -1,4 +1,4 @@
-// Predictions as the columns of a table: what JSON and its reader would make of them, without a text between.
+// Writes predictions as columns, with the same values that a reader of the JSON output would get, without text in between.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -27,17 +27,17 @@ export class ColumnsFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #manifest: Manifest;
   readonly #layout: number;
-  /** Which of the words of its column a class or decision is. */
+  /** Word indexes of classes and decisions in their columns. */
   readonly #classWords: readonly number[];
   readonly #decisionWords: ReadonlyMap<string, number>;
   #rows = new Int32Array(0);
   #lengths = new Int32Array(0);
   #scored = new Uint8Array(0);
-  /** In the order of `answerColumns`. */
+  /** Answer cells, in the order of `answerColumns`. */
   #answers: Answers[] = [];
   #base = new Float64Array(0);
   #explained = new Uint8Array(0);
-  /** Per effect of a row, row by row, whether it is reported. */
+  /** Whether each effect is reported, row by row. */
   #told = new Uint8Array(0);
   #effect = new Float64Array(0);
   #outputs = new Int32Array(0);
@@ -95,7 +95,7 @@ export class ColumnsFormatter implements Formatter {
     this.#told = new Uint8Array(capacity * this.#manifest.columns.length);
   }
 
-  /** The columns between `row` and the error columns. */
+  /** Writes the columns between `row` and the error columns. */
   #answered(frame: FrameWriter, { rows, rejected, rejections }: ColumnBatch, scores: Scores | null): void {
     const answers = this.#answers;
     if (!scores) {
@@ -171,7 +171,7 @@ export class ColumnsFormatter implements Formatter {
     }
   }
 
-  /** Of several classes, the interpretation of the predicted one. */
+  /** Writes the interpretation; with several classes, that of the predicted class. */
   #interpreted(frame: FrameWriter, { rows }: ColumnBatch, scores: Scores | null, x: BatchInterpretation | null): void {
     const { effects, reasons, interactions } = this.#spec.interpretation!;
     const { columns } = this.#manifest;
@@ -187,7 +187,7 @@ export class ColumnsFormatter implements Formatter {
       });
     }
     if (x.pairs) this.#interactions(frame, rows, scores, x, x.pairs);
-    // No row of the batch is interpreted.
+    // The batch has no interpreted row.
     else for (let c = 0; c < 3 * pairsTold(interactions, columns.length); c++) frame.nothing();
   }
 
@@ -243,6 +243,6 @@ export class ColumnsFormatter implements Formatter {
   }
 }
 
-/** A score as a reader of its decimal has it; no negative zero. */
+/** A score as a reader of its decimal text gets it, without negative zero. */
 const numberOf = ({ values }: Scores): ((value: number) => number) =>
   values instanceof Float32Array ? decimalOfFloat32 : (value) => value + 0;

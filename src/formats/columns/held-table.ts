@@ -1,9 +1,9 @@
-// Rows of a table that are written together, column by column in typed arrays.
+// Collects a group of table rows, column by column in typed arrays.
 
 import type { PredictionColumn } from '../write/prediction-fields.ts';
 import { type Cells, type ColumnFrame, type FrameColumn, NO_TEXT } from './column-frames.ts';
 
-/** Bytes of text from which on a group is written, however few rows it has. */
+/** Bytes of text at which a group is written, even if it has few rows. */
 const MOST_TEXT_BYTES = 16 * 1024 * 1024;
 const FIRST_ROWS = 512;
 const FIRST_TEXT_BYTES = 4096;
@@ -13,16 +13,18 @@ export type OutputColumn = Pick<PredictionColumn, 'name' | 'kind' | 'words'>;
 const cellsOf = ({ kind }: OutputColumn, rows: number): Cells =>
   kind === 'number' ? new Float64Array(rows) : kind === 'boolean' ? new Uint8Array(rows) : new Int32Array(rows);
 
-/** One column. A row without a value has the cell 0, or a text of no bytes. */
+/** One column of the group. A row without a value has the cell 0, or an empty text. */
 export class HeldColumn {
   readonly column: OutputColumn;
   rows = 0;
   nulls = 0;
-  /** Per row: 1 where there is a value. */
+  /** 1 for each row with a value. */
   valid = new Uint8Array(FIRST_ROWS);
-  /** An integer, a number, a boolean (0 or 1), which of the words, or one past the last byte of a text without words. */
+  /**
+   * Cells: an integer, a number, a boolean (0 or 1), a word index, or one past the last byte of a text without words.
+   */
   cells: Cells;
-  /** Texts without words, in UTF-8. */
+  /** Texts without words, concatenated in UTF-8. */
   text: Buffer = Buffer.alloc(0);
   textBytes = 0;
   readonly #wordAt: ReadonlyMap<string, number> | null;
@@ -33,12 +35,15 @@ export class HeldColumn {
     this.#wordAt = column.words ? new Map(column.words.map((word, i) => [word, i])) : null;
   }
 
-  /** Whether its cells are places in `text`. */
+  /** Whether its cells are end positions in `text`. */
   get isPlainText(): boolean {
     return this.column.kind === 'text' && !this.column.words;
   }
 
-  /** Rows `from`..`to - 1` of a frame. `textFrom`: where the text of the first begins; gives where that of the next does. */
+  /**
+   * Appends rows `from` to `to - 1` of a frame. `textFrom`: start of the first row's text; returns the start of the
+   * next one.
+   */
   take({ valid, cells, text }: FrameColumn, from: number, to: number, textFrom: number): number {
     const at = this.rows;
     this.#reserve(to - from);
@@ -82,7 +87,7 @@ export class HeldColumn {
     return textFrom + bytes;
   }
 
-  /** One more row. null or undefined: without a value. */
+  /** Appends a row; null or undefined: without a value. */
   push(value: unknown): void {
     this.#reserve(1);
     const at = this.rows++;
@@ -127,7 +132,7 @@ export class HeldColumn {
   }
 }
 
-/** The rows of a group. Where it ends depends on the rows and on nothing else: not on how they came. */
+/** The rows of a group. The end of a group depends only on the rows, not on how they are divided into frames. */
 export class HeldTable {
   readonly columns: readonly HeldColumn[];
   readonly #mostRows: number;
@@ -139,12 +144,15 @@ export class HeldTable {
     this.#mostRows = mostRows;
   }
 
-  /** Whether it is to be written. */
+  /** Whether the group must be written. */
   get full(): boolean {
     return this.rows >= this.#mostRows || this.#text >= MOST_TEXT_BYTES;
   }
 
-  /** Takes rows of a frame from a cursor (`beginningOf` at first) on, until it is full or they end; gives where it stopped. */
+  /**
+   * Appends rows of a frame from a cursor (`beginningOf` initially) until the group is full or the frame ends. Returns
+   * the next cursor.
+   */
   take(frame: ColumnFrame, { row, texts }: FrameCursor): FrameCursor {
     const to = this.#fitting(frame, row);
     const next = this.columns.map((column, i) => column.take(frame.columns[i]!, row, to, texts[i]!));
@@ -153,7 +161,7 @@ export class HeldTable {
     return { row: to, texts: next };
   }
 
-  /** One more row: its values in the order of the columns. */
+  /** Appends a row, with its values in column order. */
   push(values: readonly unknown[]): void {
     this.#text = 0;
     this.columns.forEach((column, i) => {
@@ -169,7 +177,7 @@ export class HeldTable {
     for (const column of this.columns) column.clear();
   }
 
-  /** One past the last row that still fits. */
+  /** One past the last row of the frame that still fits. */
   #fitting({ rows, columns }: ColumnFrame, from: number): number {
     const to = Math.min(rows, from + this.#mostRows - this.rows);
     const all = columns.reduce((sum, column) => sum + (column.text?.length ?? 0), 0);
@@ -184,7 +192,7 @@ export class HeldTable {
   }
 }
 
-/** A row of a frame, and where its texts begin. */
+/** A row of a frame, and the start positions of its texts. */
 interface FrameCursor {
   readonly row: number;
   readonly texts: readonly number[];
@@ -192,9 +200,9 @@ interface FrameCursor {
 
 export const beginningOf = ({ columns }: ColumnFrame): FrameCursor => ({ row: 0, texts: columns.map(() => 0) });
 
-// Values as files hold them: rows without a value are left out, flags are bits.
+// Values as stored in files: rows without a value are omitted, and flags are bits.
 
-/** Of integers, numbers, booleans and words: a view where no row is without one. */
+/** The present integers, numbers, booleans or word indexes; a view if every row has a value. */
 export function presentCells({ cells, valid, rows, nulls }: HeldColumn): Cells {
   if (nulls === 0) return cells.subarray(0, rows);
   const present = cells.slice(0, rows - nulls);
@@ -202,7 +210,7 @@ export function presentCells({ cells, valid, rows, nulls }: HeldColumn): Cells {
   return present;
 }
 
-/** Where each text begins and ends in `bytes`. */
+/** Start and end of each text in `bytes`. */
 export interface PresentTexts {
   readonly bytes: Buffer;
   readonly starts: Int32Array;
@@ -223,7 +231,7 @@ export function presentTexts({ cells, valid, rows, nulls, text }: HeldColumn): P
   return { bytes: text, starts, ends };
 }
 
-/** Bytes of 0 or 1 as bits, the first row lowest; into `bits` where they fit. */
+/** Packs bytes of 0 or 1 into bits, the first row lowest; into `bits` if it is large enough. */
 export function bitsOf(flags: Cells, rows: number, bits = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
   const length = (rows + 7) >> 3;
   const to = bits.length < length ? new Uint8Array(length) : bits.fill(0, 0, length);
@@ -231,7 +239,7 @@ export function bitsOf(flags: Cells, rows: number, bits = new Uint8Array(0)): Ui
   return to;
 }
 
-/** Below 0: the first piece of `bytes` sorts before the second, byte by byte. */
+/** Compares two ranges of `bytes` byte by byte; negative if the first sorts before the second. */
 export function compareBytes(bytes: Uint8Array, from: number, to: number, from2: number, to2: number): number {
   const common = Math.min(to - from, to2 - from2);
   for (let i = 0; i < common; i++) {

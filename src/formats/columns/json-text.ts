@@ -1,5 +1,5 @@
-// Values of columns as JSON text: strings, numbers as JSON.stringify formats them, lossless text for dates, times, decimals and bytes, and
-// fragments of dictionaries.
+// Writes values of columns as JSON text, with lossless text for dates, times, decimals and bytes.
+// Strings and numbers are formatted as by JSON.stringify. Also lays out dictionary words as fragments of JSON lines.
 import { digitsOf, writeDigits } from '../../core/ascii.ts';
 import type { WordList } from '../../core/block.ts';
 
@@ -10,13 +10,13 @@ const BACKSLASH = 92;
 const SPACE = 32;
 const ASCII = 127;
 
-/** Most bytes of a token for each byte of its text, and those around it. */
+/** Maximum bytes of a token per byte of its text, and bytes of its quotes. */
 export const ESCAPED_BYTES = 6;
 export const QUOTE_BYTES = 2;
 
 /**
- * Token of a text that is not UTF-8: one byte that no UTF-8 has, between quotes. A row that has it is rejected as `invalid_utf8`, as
- * such a row of a text format is; a replacement character would be another value.
+ * Marker for a text that is not UTF-8: this byte, which never occurs in UTF-8, between quotes. The row is rejected as
+ * `invalid_utf8`, as in text formats; a replacement character would change the value.
  */
 const NOT_UTF8 = 0xff;
 
@@ -24,7 +24,10 @@ const NOT_UTF8 = 0xff;
 export const isBrokenText = (bytes: Uint8Array, start: number, end: number): boolean =>
   end - start === 3 && bytes[start + 1] === NOT_UTF8;
 
-/** Writes `from[start..end)` as a token; one past its last byte. There has to be room for every byte to be escaped. */
+/**
+ * Writes `from[start..end)` as a token and returns one past its last byte. `to` needs space for every byte to be
+ * escaped.
+ */
 export function writeTextToken(to: Buffer, at: number, from: Uint8Array, start: number, end: number): number {
   let o = at;
   to[o++] = QUOTE;
@@ -51,21 +54,22 @@ function writeEscaped(to: Buffer, at: number, bytes: Uint8Array): number {
   return at + to.write(JSON.stringify(text), at);
 }
 
-// ISO 8601 and plain digits, the same for Parquet and Arrow.
+// ISO 8601 text and plain digits, the same for Parquet and Arrow.
 
-/** Units of a second that a time or timestamp counts. */
+/** Units per second of a time or timestamp. */
 export type PerSecond = 1 | 1_000 | 1_000_000 | 1_000_000_000;
 
 const DAY_SECONDS = 86_400n;
-/** Days from 0000-03-01 to 1970-01-01, and days of 400 years (proleptic Gregorian calendar). */
+/** Days from 0000-03-01 to 1970-01-01, and days in 400 years (proleptic Gregorian calendar). */
 const EPOCH_DAYS = 719_468;
 const ERA_DAYS = 146_097;
 
 const two = (n: number): string => String(n).padStart(2, '0');
 
 /**
- * A day counted from 1970-01-01 as `2024-02-29`. Works for every 32-bit day, which a JavaScript Date does not; years beyond 9999 have
- * a sign and six digits, as in ISO 8601. Algorithm: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", civil_from_days.
+ * A day counted from 1970-01-01, as `2024-02-29`. Supports every 32-bit day, unlike a JavaScript Date. Years outside 0
+ * to 9999 have a sign and six digits, as in ISO 8601. Algorithm: H. Hinnant, "chrono-Compatible Low-Level Date
+ * Algorithms", civil_from_days.
  */
 export function dateText(day: number): string {
   const shifted = day + EPOCH_DAYS;
@@ -86,19 +90,24 @@ export function dateText(day: number): string {
   return `${digits}-${two(month)}-${two(date)}`;
 }
 
-/** Seconds of a day and the fraction of a second in `perSecond` units: `12:34:56.123000`, as many decimals as the unit has. */
+/**
+ * Formats seconds of a day and a fraction in `perSecond` units, with as many decimals as the unit: `12:34:56.123000`.
+ */
 function clockText(seconds: number, fraction: bigint, perSecond: PerSecond): string {
   const time = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   return perSecond === 1 ? time : `${time}.${String(fraction).padStart(String(perSecond).length - 1, '0')}`;
 }
 
-/** A time of day in units since midnight. */
+/** Formats a time of day, in units since midnight. */
 export function timeText(units: bigint, perSecond: PerSecond): string {
   const per = BigInt(perSecond);
   return clockText(Number(units / per), units % per, perSecond);
 }
 
-/** A timestamp in units since 1970-01-01T00:00. `utc`: it is an instant, which ends with Z; otherwise a local time, which does not. */
+/**
+ * Formats a timestamp, in units since 1970-01-01T00:00. `utc`: an instant, which ends with Z; otherwise a local time
+ * without Z.
+ */
 export function timestampText(units: bigint, perSecond: PerSecond, utc: boolean): string {
   const per = BigInt(perSecond);
   const perDay = DAY_SECONDS * per;
@@ -107,7 +116,7 @@ export function timestampText(units: bigint, perSecond: PerSecond, utc: boolean)
   return `${dateText(day)}T${timeText(ofDay, perSecond)}${utc ? 'Z' : ''}`;
 }
 
-/** A span of time as `PT1.5S` (ISO 8601). */
+/** Formats a duration as `PT1.5S` (ISO 8601). */
 export function durationText(units: bigint, perSecond: PerSecond): string {
   const size = units < 0n ? -units : units;
   const per = BigInt(perSecond);
@@ -116,7 +125,7 @@ export function durationText(units: bigint, perSecond: PerSecond): string {
   return `${units < 0n ? '-' : ''}PT${size / per}${fraction}S`;
 }
 
-/** Digits behind the point, or zeros in front of it, that a decimal may have: formats allow 76. */
+/** Maximum absolute scale of a decimal. Formats allow 76. */
 const MOST_SCALE = 1000;
 
 /** @throws Error */
@@ -124,7 +133,7 @@ export function checkScale(scale: number): void {
   if (!(Math.abs(scale) <= MOST_SCALE)) throw new Error('a decimal has an impossible scale');
 }
 
-/** The digits of an unscaled value with `scale` of them behind the point; a negative scale adds zeros. */
+/** Formats an unscaled value with `scale` digits after the point; a negative scale appends zeros. */
 export function decimalText(unscaled: bigint, scale: number): string {
   checkScale(scale);
   if (scale <= 0) return String(unscaled * 10n ** BigInt(-scale));
@@ -132,7 +141,7 @@ export function decimalText(unscaled: bigint, scale: number): string {
   return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** Twelve bytes of months, days and milliseconds (Parquet's INTERVAL), as Avro's duration is written. */
+/** Formats twelve bytes of months, days and milliseconds (Parquet's INTERVAL) like Avro's duration. */
 export function intervalText(view: DataView, at: number): string {
   const [months, days, ms] = [0, 4, 8].map((by) => view.getUint32(at + by, true)) as [number, number, number];
   return `P${months}M${days}DT${ms / 1000}S`;
@@ -141,20 +150,25 @@ export function intervalText(view: DataView, at: number): string {
 export const base64 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 
-/** A floating-point number that JSON has no number for, as ProtoJSON writes it: `"NaN"`, `"Infinity"`, `"-Infinity"`. */
+/**
+ * Token for a floating-point number that JSON cannot represent, as in ProtoJSON: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+ */
 export const nonFiniteToken = (value: number): string => `"${value}"`;
 
-// Numbers that are whole or have few decimals are formatted without a string.
+// Whole numbers and numbers with up to two decimals are formatted without creating a string.
 
-/** Numbers of up to this many digits have a unique shortest decimal. */
+/** Numbers below this limit, of up to 15 digits, have a unique shortest decimal. */
 const MOST = 1e15;
 const CENTS = 100;
 const HALF = 1e8;
 
-/** Longest text of a number. */
+/** Maximum length of a number's text, bytes. */
 export const NUMBER_BYTES = 26;
 
-/** Writes a number, null for NaN and an infinity as a text; one past the last byte. There has to be room for NUMBER_BYTES. */
+/**
+ * Writes a number, null for NaN, and an infinity as text. Returns one past the last byte. `to` needs space for
+ * NUMBER_BYTES.
+ */
 export function writeNumber(to: Uint8Array, at: number, value: number): number {
   if (Number.isInteger(value) && value < MOST && value > -MOST) return writeSigned(to, at, value);
   const cents = Math.round(value * CENTS);
@@ -164,7 +178,7 @@ export function writeNumber(to: Uint8Array, at: number, value: number): number {
   return at;
 }
 
-/** A number of a column as a token of JSON: NaN is a cell without a value. */
+/** A number of a column as a JSON token; NaN is a cell without a value. */
 export function numberToken(value: number): string {
   if (Number.isNaN(value)) return 'null';
   if (!Number.isFinite(value)) return nonFiniteToken(value);
@@ -177,7 +191,7 @@ function writeSigned(to: Uint8Array, at: number, value: number): number {
   return writeWhole(to, at + 1, -value);
 }
 
-/** A number that is not whole, times a hundred. */
+/** Writes a non-integer, given in hundredths. */
 function writeCents(to: Uint8Array, at: number, cents: number): number {
   const size = Math.abs(cents);
   if (cents < 0) to[at++] = 45;
@@ -192,7 +206,7 @@ function writeCents(to: Uint8Array, at: number, cents: number): number {
   return end + 3;
 }
 
-/** A whole number from 0 to below MOST. */
+/** Writes an integer from 0 to below MOST. */
 function writeWhole(to: Uint8Array, at: number, value: number): number {
   if (value >= HALF) {
     const high = Math.floor(value / HALF);
@@ -202,11 +216,11 @@ function writeWhole(to: Uint8Array, at: number, value: number): number {
   return writeDigits(to, at, value, digitsOf(value));
 }
 
-// Words of a dictionary as fragments of JSON lines, each after its key, laid out to be copied.
+// Words of a dictionary as fragments of JSON lines, each preceded by its key, laid out for copying.
 
 let lists = 0;
 
-/** Tokens of JSON, one behind the other, of which more may come. */
+/** A growable buffer of concatenated JSON tokens. */
 export class TokenArena {
   bytes: Buffer;
   length = 0;
@@ -215,7 +229,7 @@ export class TokenArena {
     this.bytes = Buffer.allocUnsafeSlow(capacity);
   }
 
-  /** Makes room for this many more bytes. */
+  /** Ensures space for this many more bytes. */
   room(bytes: number): Buffer {
     if (this.length + bytes > this.bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(this.bytes.length * 2, this.length + bytes));
@@ -245,13 +259,13 @@ export class TokenArena {
 
 const NONE_TOO_LONG: ReadonlySet<number> = new Set();
 
-/** A list of tokens, with `null` behind them. */
+/** A list of tokens, followed by `null`. */
 export class Fragments {
-  /** Tokens, `null` included. */
+  /** Number of tokens, including `null`. */
   readonly count: number;
   /** Longest fragment (key and token), bytes. */
   readonly longest: number;
-  /** Codes of words that were too long to be copied: their tokens are `null`. */
+  /** Codes of words that were too long to copy. Their tokens are `null`. */
   readonly tooLong: ReadonlySet<number>;
   readonly #key: Uint8Array;
   readonly #tokens: Uint8Array;
@@ -259,7 +273,7 @@ export class Fragments {
   #list: WordList | null = null;
   #layout: FragmentLayout | null = null;
 
-  /** `ends`: one past each token of the arena, which belongs to the list from now on. */
+  /** `ends`: one past each token of the arena. The list takes ownership of the arena. */
   constructor(key: Uint8Array, arena: TokenArena, ends: Int32Array, tooLong = NONE_TOO_LONG) {
     const count = ends.length + 1;
     const { length } = arena;
@@ -277,29 +291,29 @@ export class Fragments {
     this.longest = key.length + longest;
   }
 
-  /** Bytes of a token. */
+  /** Length of a token, bytes. */
   tokenBytes(code: number): number {
     return this.#ends[code]! - (code === 0 ? 0 : this.#ends[code - 1]!);
   }
 
-  /** The tokens for others to read. */
+  /** The tokens as a word list for readers. */
   get list(): WordList {
     this.#list ??= { id: ++lists, bytes: this.#tokens, ends: this.#ends };
     return this.#list;
   }
 
-  /** The fragments, laid out to be copied. */
+  /** The fragments, laid out for copying. */
   get layout(): FragmentLayout {
     this.#layout ??= layoutOf(this.#key, this.#tokens, this.#ends);
     return this.#layout;
   }
 }
 
-/** Fragments in words of eight bytes. */
+/** Fragments as 8-byte words. */
 export interface FragmentLayout {
-  /** No text in UTF-8 is a NaN, whose bits could change. */
+  /** Safe as doubles: no UTF-8 text has the bits of a NaN, which could change in a copy. */
   readonly words: Float64Array;
-  /** For each fragment where it begins among the words, and how long it is, bytes. */
+  /** For each fragment: the index of its first word, and its length in bytes. */
   readonly starts: Int32Array;
   readonly lengths: Int32Array;
 }

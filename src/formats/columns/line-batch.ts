@@ -1,33 +1,33 @@
-// A few thousand rows as columns, on their way to lines of JSON and to the workers.
+// A batch of up to a few thousand rows as columns, from which JSON lines and worker input are made.
 import type { TypedTable } from '../../core/block.ts';
 import { type Fragments, TokenArena } from './json-text.ts';
 
-/** Most rows of a batch, and most cells: tables may have thousands of columns. */
+/** Maximum rows and maximum cells of a batch. Tables may have thousands of columns. */
 const MOST_ROWS = 2048;
 const MOST_CELLS = 128 * 1024;
 
-/** Rows that a batch of this many columns can have. */
+/** Maximum rows of a batch with this many columns. */
 export const batchRows = (columns: number): number =>
   Math.max(16, Math.min(MOST_ROWS, Math.floor(MOST_CELLS / Math.max(1, columns))));
 
 /**
- * The cells of a column. How they are read: `numbers`, or words by their `codes`, or tokens of JSON of their own. Numbers of a
- * dictionary have codes as well, because their text is known.
+ * The cells of a column. `kind` selects their representation: `numbers`, words by their `codes`, or individual JSON
+ * tokens. Numbers of a dictionary also have codes, because their text is known.
  */
 export class BatchColumn {
-  /** `,"name":`, in the first column with the brace before it. */
+  /** `,"name":`; the first column has `{` in place of the comma. */
   readonly key: Uint8Array;
-  /** The same, eight bytes each, to be copied. */
+  /** The key as 8-byte words, for copying. */
   readonly keyWords: Float64Array;
   kind: 'numbers' | 'coded' | 'tokens' = 'numbers';
   readonly values: Float64Array;
   readonly codes: Int32Array;
-  /** The texts of codes; null: there are none. */
+  /** The texts of the codes; null: the column has no codes. */
   fragments: Fragments | null = null;
   readonly tokens = new TokenArena();
-  /** One past each token. */
+  /** One past the last byte of each token. */
   readonly ends: Int32Array;
-  /** Rows share texts, so that the tokens are longer together than the bytes that were read. */
+  /** Whether rows can share texts, so that the tokens can have more bytes than were read. */
   repeats = false;
 
   constructor(key: Uint8Array, rows: number) {
@@ -40,12 +40,12 @@ export class BatchColumn {
   }
 }
 
-/** Which rows of a batch have texts that are too long to be copied. */
+/** Marks rows of a batch whose texts are too long to copy. */
 export class RowMarks {
   readonly #flags: Uint8Array;
   #count = 0;
   #recordBytes = Infinity;
-  /** Of a batch of one row: bytes that its texts may still have. */
+  /** In a batch of one row: remaining bytes for its texts. */
   #left = Infinity;
 
   constructor(rows: number) {
@@ -56,7 +56,7 @@ export class RowMarks {
     return this.#count > 0;
   }
 
-  /** The next rows are taken; `recordBytes`: longest text of a row. */
+  /** Resets the marks for the next rows. `recordBytes`: maximum text length of a row. */
   begin(rows: number, recordBytes: number): void {
     if (this.#count > 0) this.#flags.fill(0);
     this.#count = 0;
@@ -64,7 +64,7 @@ export class RowMarks {
     this.#left = rows === 1 ? recordBytes : Infinity;
   }
 
-  /** Whether a text of this length may be copied; marks the row if not. */
+  /** Whether a text of this length may be copied. Marks the row if not. */
   admits(row: number, bytes: number): boolean {
     if (bytes <= this.#recordBytes && bytes <= this.#left) {
       this.#left -= bytes;
@@ -84,15 +84,15 @@ export class RowMarks {
   }
 }
 
-/** A column that limits how much its next rows copy at most. */
+/** A column that reports how many bytes its next rows copy at most. */
 export interface SizedColumn {
   textBytes(rows: number): number;
 }
 
-/** Bytes of texts that a batch copies; one row may have more. */
+/** Maximum bytes of text that a batch copies, unless a single row has more. */
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
-/** How many of the next rows a batch takes. */
+/** Number of the next rows that fit into a batch. */
 export function fitRows(columns: readonly SizedColumn[], most: number): number {
   for (let rows = most; ; rows = rows >> 1) {
     if (rows <= 1) return rows;
@@ -105,7 +105,7 @@ export function fitRows(columns: readonly SizedColumn[], most: number): number {
 export class LineBatch {
   rows = 0;
   readonly marks: RowMarks;
-  /** Most rows it can have. */
+  /** Maximum number of rows. */
   readonly capacity: number;
   readonly columns: readonly BatchColumn[];
 
@@ -116,14 +116,14 @@ export class LineBatch {
   }
 }
 
-/** The text before the value of each column in a line. */
+/** The text before each column's value in a line. */
 export const keysOf = (names: readonly string[]): Uint8Array[] =>
   names.map((name, i) => new Uint8Array(Buffer.from(`${i === 0 ? '{' : ','}${JSON.stringify(name)}:`)));
 
-/** A table that comes batch by batch. */
+/** A table that is read batch by batch. */
 export interface ColumnSource extends TypedTable {
-  /** Most bytes of the text of a row; a row with a longer text is marked in its batch, and its text is not copied. */
+  /** Maximum text length of a row, bytes. A row with longer text is marked in its batch, and the text is not copied. */
   readonly recordBytes: number;
-  /** Fills a batch with the next rows; false: there are none. @throws SluiceError */
+  /** Fills a batch with the next rows; false: there are no more. @throws SluiceError */
   next(batch: LineBatch): Promise<boolean>;
 }

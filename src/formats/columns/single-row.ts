@@ -1,4 +1,4 @@
-// One row of a table of columns, as a table of its own: read and scored again it takes the same path as in the whole table.
+// A table that consists of one row of another. Reading and scoring it again takes the same code path as in the whole table.
 import { SluiceError } from '../../core/errors.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
 
@@ -7,7 +7,7 @@ export class SingleRow implements ColumnSource {
   readonly #row: number;
   #read = false;
 
-  /** `row`: from 1. */
+  /** `row` counts from 1. */
   constructor(table: ColumnSource, row: number) {
     this.#table = table;
     this.#row = row;
@@ -29,7 +29,7 @@ export class SingleRow implements ColumnSource {
     this.#table.readForModel(names);
   }
 
-  /** @throws SluiceError usage: the table has fewer rows */
+  /** @throws SluiceError usage if the table has fewer rows */
   async next(target: LineBatch): Promise<boolean> {
     if (this.#read) return false;
     this.#read = true;

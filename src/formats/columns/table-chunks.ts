@@ -1,17 +1,17 @@
-// Columnar tables as chunks for the engine, or as lines of text.
+// Provides columnar tables as chunks for the engine, or as lines of text.
 
 import type { Chunks } from '../../io/source/byte-source.ts';
 import type { ColumnSource } from './line-batch.ts';
 import type { TableBudget } from './table-limits.ts';
 
 interface TableChunksOptions {
-  /** The bytes of the table need not be waited for, so that lines can be written to where they are wanted. */
+  /** Whether reading the table never waits, so that lines can be written directly into a given buffer. */
   near: boolean;
-  /** The one the table was opened with. */
+  /** The budget with which the table was opened. */
   budget?: TableBudget | undefined;
 }
 
-/** A table as chunks of lines, and itself. */
+/** A table as chunks of lines; `table` is the table itself. */
 export async function tableChunks(table: ColumnSource, { near, budget }: TableChunksOptions): Promise<Chunks> {
   const { ColumnLines, ColumnTable } = await import('./column-table.ts');
   const lines = new ColumnLines(table);

@@ -1,21 +1,24 @@
-// Limits of a table of columns, and their use so far.
+// Limits of a columnar table, and their current use.
 import { tooMany } from '../../core/errors.ts';
 
 export interface TableLimits {
-  /** Most rows of the table. Default: no limit. */
+  /** Maximum rows of the table. Default: no limit. */
   rows?: number;
-  /** Most columns that are read. Default: no limit. */
+  /** Maximum number of columns that are read. Default: no limit. */
   columns?: number;
-  /** Most bytes of the text of a row. Longer texts are not copied, and their rows are rejected. Default: 1 MiB. */
+  /** Maximum text length of a row, bytes. Longer texts are not copied, and their rows are rejected. Default: 1 MiB. */
   recordBytes?: number;
-  /** Most bytes of the whole table after decompression; a long word of a dictionary counts as often as rows refer to it. Default: no limit. */
+  /**
+   * Maximum bytes of the decompressed table. A long word of a dictionary counts once per row that refers to it.
+   * Default: no limit.
+   */
   expandedBytes?: number;
 }
 
-/** Of one record, in every format. */
+/** Maximum bytes of one record, in all formats. */
 export const DEFAULT_RECORD_BYTES = 1024 * 1024;
 
-/** Counts the rows and bytes of a table, and ends it at its limits. */
+/** Counts rows and bytes of a table, and throws when they exceed the limits. */
 export class TableBudget {
   readonly recordBytes: number;
   readonly #columns: number;

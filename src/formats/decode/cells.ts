@@ -1,4 +1,4 @@
-// Cells that were found but not yet read: where they lie in the bytes, and how a column of the model reads them.
+// Cells whose positions are known but whose values are not decoded yet, and decoding them for a model column.
 import { type ColumnData, MISSING } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import { type NumberNotation, withoutBlanks } from '../../core/input-declaration.ts';
@@ -7,14 +7,14 @@ import type { RecordBytes, RecordSlice } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
 import { numberAt } from './number-bytes.ts';
 
-// Cells of an input with declarations: surrounding blanks, and numbers in a local notation.
+// Cells of an input with declarations: surrounding spaces, and numbers in a local notation.
 
 const BLANK = 32;
 const TAB = 9;
-/** The two bytes of the space that does not break lines. */
+/** UTF-8 bytes of the no-break space. */
 const [NO_BREAK_1, NO_BREAK_2] = [0xc2, 0xa0];
 
-/** The first byte of `bytes[start..end)` that is not a space; `end` if there is none. */
+/** Position of the first byte of `bytes[start..end)` that is not a space; `end` if there is none. */
 function skipBlanks(bytes: Uint8Array, start: number, end: number): number {
   for (;;) {
     if (start < end && (bytes[start] === BLANK || bytes[start] === TAB)) start++;
@@ -34,14 +34,14 @@ function endWithoutBlanks(bytes: Uint8Array, start: number, end: number): number
 
 const CODES = { point: 46, comma: 44, space: 32, apostrophe: 39 } as const;
 const POINT = CODES.point;
-/** Longer numbers are left to the reader. */
+/** Longer numbers are left to the ColumnReader. */
 const LONGEST = 40;
 const GROUP = 3;
 
-/** Numbers of one notation. It reads some of those that `plainNumber` does, and gives NaN for all else. */
+/** Reads numbers in one notation: a subset of those that `plainNumber` reads, and NaN for all other text. */
 class LocalNumbers {
   readonly #decimal: number;
-  /** -1: none. */
+  /** The mark between thousands; -1: none. */
   readonly #thousands: number;
   readonly #plain = new Uint8Array(LONGEST);
 
@@ -50,12 +50,12 @@ class LocalNumbers {
     this.#thousands = thousands === null ? -1 : CODES[thousands];
   }
 
-  /** The number in `bytes[start..end)`, or NaN: not a number, or one that only the reader can decide. */
+  /** The number in `bytes[start..end)`; NaN if it is not a number or only the ColumnReader can decide. */
   at(bytes: Uint8Array, start: number, end: number): number {
     if (end - start > LONGEST) return Number.NaN;
     const plain = this.#plain;
     let n = 0;
-    /** Digits since the last mark between thousands; -1: behind the whole part, where there is none. */
+    /** Digits since the last mark between thousands; -1 after the whole part, where no mark may occur. */
     let group = 0;
     let groups = 0;
     for (let p = start; p < end; p++) {
@@ -70,7 +70,7 @@ class LocalNumbers {
       } else {
         if (groups > 0 && group !== GROUP) return Number.NaN;
         if (c === POINT && this.#decimal !== POINT) return Number.NaN;
-        // Behind the point, or in an exponent: no mark can follow. A sign in front changes nothing.
+        // After the point or in an exponent, no mark may follow. A leading sign has no effect.
         if (n > 0 || c === this.#decimal) {
           group = -1;
           groups = 0;
@@ -82,26 +82,26 @@ class LocalNumbers {
   }
 }
 
-/** The content of a cell: a text, or one of the other JSON types. */
+/** Types of cells: a text, or one of the other JSON types. */
 export const TEXT = 0;
 export const NUMBER = 1;
 export const NULL = 2;
 export const TRUE = 3;
 export const FALSE = 4;
 
-/** What becomes of a row: read without a fault, rejected, or declined. */
+/** State of a row: read without an error, rejected, or declined. */
 export const VALID = 0;
 const REJECTED = 1;
-/** Left to the reference decoder. */
+/** The reference decoder must read the row. */
 export const DECLINED = 2;
 
-/** Rows of a table: few enough for it to stay in the cache. */
+/** Rows per table, few enough to stay in the CPU cache. */
 export const TABLE_ROWS = 128;
 
 /** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
 export class CellTable {
   readonly width: number;
-  /** Set before cells are read, by `fill`. */
+  /** Bytes of the cells, set by `fill`. */
   bytes: Buffer = Buffer.alloc(0);
   view: DataView = new DataView(this.bytes.buffer);
   /** First byte and one past the last byte of a cell. */
@@ -109,9 +109,9 @@ export class CellTable {
   readonly ends: Int32Array;
   /** TEXT … FALSE. */
   readonly types: Uint8Array;
-  /** VALID, REJECTED or DECLINED, a row. */
+  /** VALID, REJECTED or DECLINED, per row. */
   readonly states = new Uint8Array(TABLE_ROWS);
-  /** Of a REJECTED row: its first fault and the column at fault. */
+  /** For a REJECTED row: its first error and the column concerned. */
   readonly faults = new Array<CellFault | null>(TABLE_ROWS).fill(null);
   readonly columns = new Array<string | null>(TABLE_ROWS).fill(null);
 
@@ -123,8 +123,8 @@ export class CellTable {
   }
 
   /**
-   * Takes records `from`..`to - 1` of a block into `run` and as rows 0.. of the table. `find` notes the cells of the record
-   * `bytes[start..end)` of the run as row `row`: VALID or DECLINED.
+   * Copies records `from` to `to - 1` of a block into `run` and makes them rows 0 and following of the table. `find`
+   * stores the cells of the record `bytes[start..end)` of the run as row `row`, and returns VALID or DECLINED.
    */
   fill(
     run: RecordBytes,
@@ -152,35 +152,38 @@ export class CellTable {
     this.columns[row] = column;
   }
 
-  /** The text of cell `at`: the only place where a cell becomes a string. */
+  /** The text of cell `at`. The only place where a cell becomes a string. */
   text(at: number): string {
     return this.bytes.toString('utf8', this.starts[at]!, this.ends[at]!);
   }
 }
 
-/** Categories up to which they are looked up by their bytes: the table for it takes longer to make than most runs would gain. */
+/**
+ * Maximum number of categories that are looked up by their bytes. Building a larger table takes longer than most runs
+ * would save.
+ */
 export const MOST_WORDS = 5_000;
 
 /**
- * Reads one column of a table into a batch. Numbers, known words and missing values are read from their bytes; whatever
- * else is there goes to the ColumnReader, whose rules decide.
+ * Decodes one column of a table into a batch. Numbers, known words and missing values are read from bytes. Anything
+ * else goes to the ColumnReader, whose rules decide.
  */
 export class CellColumn {
   readonly #reader: ColumnReader;
   readonly #field: number;
-  /** Words for missing values (MISSING) and, of columns with codes, the known words, unless they are too many. */
+  /** Words for missing values (MISSING) and, in columns with codes, the known words, unless there are too many. */
   readonly #words: Dictionary;
-  /** Whether all known words are there; otherwise the reader has to be asked. */
+  /** Whether the dictionary has all known words; otherwise the ColumnReader decides. */
   readonly #complete: boolean;
   readonly #emptyIsMissing: boolean;
-  /** 1 for the types of cells whose bytes are a number and nothing else, if they are one. */
+  /** 1 for each cell type that can be parsed directly as a number. */
   readonly #plain: Uint8Array;
-  /** Blanks are taken off all cells at once: no word is known with blanks around it. */
+  /** Whether spaces can be trimmed from all cells at once, because no known word has surrounding spaces. */
   readonly #trimsAll: boolean;
-  /** How texts write numbers; null: with a point. */
+  /** The local number notation of texts; null: decimal point. */
   readonly #local: LocalNumbers | null;
 
-  /** `field`: position of the column in the table. */
+  /** `field`: index of the column in the table. */
   constructor(reader: ColumnReader, field: number) {
     this.#reader = reader;
     this.#field = field;
@@ -197,7 +200,7 @@ export class CellColumn {
     this.#plain[NUMBER] = Number(reader.nullNumbers.size === 0);
   }
 
-  /** Reads the cells of the table's first `rows` rows into rows `first`.. of `out`; a row with a fault becomes REJECTED. */
+  /** Reads the table's first `rows` rows into `out`, starting at row `first`. A row with an error becomes REJECTED. */
   read(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { kind } = this.#reader;
     if (this.#trimsAll) this.#trimAll(table, rows);
@@ -228,7 +231,7 @@ export class CellColumn {
   #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { view, starts, ends, types, states, width } = table;
     const { codes } = out;
-    // The bytes of cells that are not texts may be anything, but belong to the run.
+    // Cells of other types may have any bytes, but they are inside the run, so they can be looked up too.
     this.#words.findAll(view, starts, ends, this.#field, width, rows, states, codes, first);
     const boolean = this.#reader.kind === 'boolean';
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
@@ -263,7 +266,7 @@ export class CellColumn {
     }
   }
 
-  /** Trims spaces of a cell that is not a known word with them; false: there are none. */
+  /** Trims the spaces of a cell, unless it is a known word with them. Returns false if nothing was trimmed. */
   #trimmed({ bytes, view, starts, ends }: CellTable, at: number): boolean {
     const [from, to] = [starts[at]!, ends[at]!];
     const start = skipBlanks(bytes, from, to);
@@ -274,7 +277,7 @@ export class CellColumn {
     return true;
   }
 
-  /** What the fast loops above do not read: missing values, other types, and all that may be a fault. */
+  /** Decodes everything that the fast loops decline: missing values, other types, and possible errors. */
   #fallback(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
     const reader = this.#reader;
     const start = table.starts[at]!;
@@ -299,7 +302,7 @@ export class CellColumn {
         return reader.readText(table.text(at), out, row);
       case NUMBER:
         if (reader.kind !== 'number' && reader.takesNumbers && isShortWhole(table.bytes, start, end)) {
-          // Such a number is written unchanged.
+          // The text of such a number is the same in JSON and JavaScript.
           const code = this.#words.find(table.view, start, end);
           if (code === MISSING) return reader.readMissing(out, row);
           if (code !== UNKNOWN_WORD) {
@@ -316,10 +319,10 @@ export class CellColumn {
   }
 }
 
-/** Numbers that are written with a point. */
+/** Numbers with a decimal point. */
 const PLAIN_NUMBERS: Pick<LocalNumbers, 'at'> = { at: numberAt };
 
-/** true for a whole JSON number that JavaScript writes unchanged: at most 15 digits, no exponent, not -0. */
+/** Whether a JSON integer has the same text in JavaScript: at most 15 digits, no exponent, not -0. */
 function isShortWhole(bytes: Uint8Array, start: number, end: number): boolean {
   const first = bytes[start] === 45 ? start + 1 : start;
   if (end - first > 15 || (bytes[first] === 48 && end - start > 1)) return false;

@@ -1,4 +1,4 @@
-// Columns that no application has: the decoder behind this one reads the others, and these get their declared value in every row.
+// Fills declared constant columns, which the input lacks, with the same value in every row. An inner decoder reads the other columns.
 import { type ColumnBatch, type ColumnData, newColumns, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
@@ -6,7 +6,7 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { type Decoder, type RecordSlice, rejectEmptyRows } from './decoder.ts';
 
-/** A column of the model and the cell it has in every row. */
+/** A model column and its cell, which is the same in every row. */
 interface Constant {
   column: number;
   cell: ColumnData;
@@ -15,14 +15,14 @@ interface Constant {
 interface ConstantColumnsOptions {
   /** All columns of the model. */
   readers: readonly ColumnReader[];
-  /** By the name of the column: its value. */
+  /** Values by column name. */
   constants: DeclaredColumns['constants'];
   direct: DirectEncoding | null;
-  /** Makes the decoder of the other columns. */
+  /** Creates the decoder of the other columns. */
   open: (readers: readonly ColumnReader[], direct: DirectEncoding | null) => Decoder;
 }
 
-/** The cells of the constants. @throws SluiceError usage for a value that its column does not take */
+/** Decodes the constants. @throws SluiceError usage if a column does not accept its value */
 export function readConstants(readers: readonly ColumnReader[], values: DeclaredColumns['constants']): Constant[] {
   return readers.flatMap((reader, column) => {
     if (!Object.hasOwn(values, reader.name)) return [];
@@ -41,7 +41,7 @@ export class ConstantColumns implements Decoder {
   readonly #constants: readonly Constant[];
   readonly #given: readonly number[];
   readonly #direct: DirectEncoding | null;
-  /** The batch at hand, and what of it the decoder behind this one sees. */
+  /** The current batch, and a view of it with only the columns of the inner decoder. */
   #batch: ColumnBatch | null = null;
   #seen: ColumnBatch | null = null;
 
@@ -57,7 +57,7 @@ export class ConstantColumns implements Decoder {
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     const seen = this.#view(batch);
     this.inner.decode(block, from, to, seen);
-    // Judged by what the application has: a constant makes no empty row a full one.
+    // Only the columns of the input count: constants do not make an empty row non-empty.
     rejectEmptyRows(seen);
     batch.rows = seen.rows;
     batch.rejections = seen.rejections;
@@ -81,7 +81,7 @@ export class ConstantColumns implements Decoder {
     out.unseenRows.length = 0;
     const encoding = this.#direct?.columns[column];
     if (!encoding) return;
-    // Rows that were encoded directly have nothing in these places.
+    // In rows that were encoded directly, these places are still unset.
     const [number, code] = [cell.numbers[0] ?? 0, cell.codes[0] ?? 0];
     const value = encoding.values?.[code - UNSEEN] ?? (Number.isNaN(number) ? encoding.missing : number);
     for (const place of encoding.places) {

@@ -1,4 +1,4 @@
-// The narrow interface of every decoder: records of a block in, a columnar batch out.
+// The minimal interface of all decoders: records of a block in, a columnar batch out.
 import { isUtf8 } from 'node:buffer';
 import { type ColumnBatch, type ColumnData, MISSING, type Rejection } from '../../core/batch.ts';
 import {
@@ -13,18 +13,18 @@ import {
 } from '../../core/block.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 
-/** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
+/** The parts of a block that a decoder needs. A sub-block shares the slab of its block. */
 export type RecordSlice = Pick<Block, 'slab' | 'spans' | 'faults' | 'columns'>;
 
 export interface Decoder {
   /**
-   * Decodes records `from`..`to - 1` of a block into `batch` (to - from ≤ batch.capacity): sets `rows`, the cells, the
-   * passthrough texts, `rejected` and `rejections`. Never throws for what the records hold.
+   * Decodes records `from` to `to - 1` of a block into `batch` (at most `batch.capacity`). Sets `rows`, cells,
+   * passthrough texts, `rejected` and `rejections`. Never throws because of the content of records.
    */
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void;
 }
 
-/** Marks row `index` of the batch as rejected; the first fault of a row counts. */
+/** Marks row `index` of the batch as rejected. Only the first error of a row counts. */
 export function reject(
   batch: ColumnBatch,
   index: number,
@@ -44,8 +44,8 @@ export function reject(
 }
 
 /**
- * Rejects rows without a value in any column of the model: decoded as they are, a model that takes missing values would
- * score rows of nothing but delimiters. Rows that a decoder has encoded directly have a value; the row kernel declines others.
+ * Rejects rows without a value in any model column. Otherwise a model that accepts missing values would score rows of
+ * only delimiters. Rows that a decoder encoded directly have a value, because the row kernel declines empty ones.
  */
 export function rejectEmptyRows(batch: ColumnBatch): void {
   const { rows, rejected, encoded, columns } = batch;
@@ -62,7 +62,7 @@ function isMissing({ kind, numbers, codes, texts }: ColumnData, row: number): bo
   return kind === 'text' ? texts[row] === null || texts[row] === '' : codes[row] === MISSING;
 }
 
-/** Empties a batch for `rows` new rows. */
+/** Resets a batch for `rows` new rows. */
 export function beginBatch(batch: ColumnBatch, rows: number): void {
   batch.rows = rows;
   batch.rejected.fill(0, 0, rows);
@@ -72,7 +72,7 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 
-/** The reason for rejecting bytes that are not text. `encoding`: the declared one; default: none. */
+/** The message for bytes that are not text. `encoding`: the declared encoding; default: none. */
 export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
   if (encoding === undefined) {
     return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these)`;
@@ -93,7 +93,7 @@ const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
   [RECORD_INTERNAL_ERROR]: { code: 'internal_error', message: 'Sluice failed on this application: please report it' },
 };
 
-/** Rejects the record when it is known to be bad before it is decoded; true if so. */
+/** Rejects a record whose error is known before decoding; returns whether it did. */
 export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): boolean {
   if (fault === RECORD_OK) return false;
   const known = FAULTS[fault] ?? FAULTS[RECORD_MALFORMED]!;
@@ -101,24 +101,24 @@ export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): 
   return true;
 }
 
-// Copies of record bytes outside of the shared slab, which a decoder may change in place.
+// Copies record bytes from the shared slab, so that a decoder may change them in place.
 
-/** Bytes behind the last record that a decoder may read and change. */
+/** Bytes after the last record that a decoder may read and change. */
 const SLACK = 8;
 
-/** V8 copies out of shared memory a word at a time, but only if both sides begin at a word: byte by byte is ten times slower. */
+/** V8 copies from shared memory in words only if both sides are aligned; copying single bytes is ten times slower. */
 const ALIGNMENT = 8;
 
 interface Run {
-  /** The copy; more may be read and changed behind it. */
+  /** The copy. A decoder may read and change bytes after it. */
   bytes: Uint8Array;
-  /** Byte of the slab at `bytes[0]`. */
+  /** Slab offset of `bytes[0]`. */
   base: number;
-  /** The bytes from the first record on are UTF-8. */
+  /** Whether the bytes from the first record are valid UTF-8. */
   valid: boolean;
 }
 
-/** Copies records `from`..`to - 1` (to > from) with everything between them. The copy costs about 0.07 ms per MB. */
+/** Copies records `from` to `to - 1` (to > from) and the bytes between them, at about 0.07 ms per MB. */
 export function copyRun(block: RecordSlice, from: number, to: number, room: (bytes: number) => Uint8Array): Run {
   const start = block.spans[from * 2]!;
   const base = start - (start % ALIGNMENT);
@@ -128,22 +128,22 @@ export function copyRun(block: RecordSlice, from: number, to: number, room: (byt
   return { bytes, base, valid: isUtf8(bytes.subarray(start - base, length)) };
 }
 
-/** true if a record of a valid run was cut inside a character. */
+/** Whether a record of a valid run starts or ends inside a character. */
 const isCut = (run: Uint8Array, start: number, end: number): boolean =>
   continues(run[start]!) || (end < run.length && continues(run[end]!));
 
-/** A run in memory of its own. */
+/** A run in its own memory. */
 export class RecordBytes {
   bytes: Buffer = Buffer.from(new ArrayBuffer(0));
-  /** The same bytes; SLACK more can be read behind the last record. */
+  /** The same bytes; SLACK more can be read after the last record. */
   view: DataView = new DataView(this.bytes.buffer);
-  /** Byte of the slab at `bytes[0]`. */
+  /** Slab offset of `bytes[0]`. */
   base = 0;
-  /** Without leftovers of earlier runs behind it. */
+  /** The bytes of this run, without remains of earlier runs. */
   used: Buffer = this.bytes;
   #run: Run = { bytes: this.bytes, base: 0, valid: true };
 
-  /** Copies records `from`..`to - 1` (to > from) with everything between them. */
+  /** Copies records `from` to `to - 1` (to > from) and the bytes between them. */
   load(block: RecordSlice, from: number, to: number): void {
     this.#run = copyRun(block, from, to, (length) => {
       if (this.bytes.length < length + SLACK) {
@@ -156,11 +156,14 @@ export class RecordBytes {
     this.used = this.bytes.subarray(0, this.#run.bytes.length);
   }
 
-  /** true if `bytes[start..end)` is valid UTF-8. A valid run is checked once; then only its cuts can be wrong. */
+  /**
+   * Whether `bytes[start..end)` is valid UTF-8. A run is validated once as a whole; then only the record boundaries
+   * need a check.
+   */
   isUtf8(start: number, end: number): boolean {
     return this.#run.valid ? !isCut(this.#run.bytes, start, end) : isUtf8(this.bytes.subarray(start, end));
   }
 }
 
-/** true for the second to fourth byte of a character. */
+/** Whether the byte continues a multi-byte character. */
 const continues = (byte: number): boolean => (byte & 0xc0) === 0x80;

@@ -1,22 +1,22 @@
-// Words looked up by their bytes: categories, words for true, false and missing, keys of JSON objects.
+// Looks words up by their bytes: categories, words for true, false and missing values, and JSON keys.
 
 /** The code of a word that is not in the dictionary. */
 export const UNKNOWN_WORD = -(2 ** 31);
 
-/** Bytes behind a word that a look-up may touch. */
+/** Bytes after a word that a lookup may read. */
 export const WORD_SLACK = 4;
 
-/** Factor of the part of a hash other than the first bytes. */
+/** Hash multiplier for everything but the first bytes. */
 const HASH_LAST = 0x85ebca6b;
-/** Numbers a slot takes: first four bytes, last four, length (-1: empty slot), code. */
+/** Numbers per slot: first four bytes, last four bytes, length (-1: empty), code. */
 const SLOT = 4;
-/** Words up to this length are distinguished by their first and last four bytes alone. */
+/** Words up to this length are identified by their length and their first and last four bytes. */
 const SHORT = 8;
 
-/** Most hash functions that are tried for one without collisions, which are what costs time; fewer for many words. */
+/** Maximum hash functions tried to avoid collisions, which dominate the lookup time; fewer for many words. */
 const MOST_TRIES = 256;
 const MOST_HASHES = 200_000;
-/** Most slots a word, as a power of two, that are spent on having no collisions. */
+/** How often the table may be doubled to avoid collisions. */
 const DOUBLINGS = 2;
 
 interface Word {
@@ -24,11 +24,11 @@ interface Word {
   readonly last: number;
   readonly length: number;
   readonly code: number;
-  /** Where it begins in `#words`. */
+  /** Start of the word in `#words`. */
   readonly at: number;
 }
 
-/** What can be looked up: words that are UTF-8, the first code of each. */
+/** The words that can be looked up: well-formed ones, each with its first code. */
 export function firstCodes(entries: Iterable<readonly [word: string, code: number]>): Map<string, number> {
   const codes = new Map<string, number>();
   for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
@@ -36,19 +36,20 @@ export function firstCodes(entries: Iterable<readonly [word: string, code: numbe
 }
 
 /**
- * A closed hash table over UTF-8 bytes, at most a third full and usually without collisions; made once, read for every cell. Bytes are taken four at a
- * time: a loop over single bytes costs a mispredicted branch a word.
+ * A closed hash table over UTF-8 bytes, at most a third full and usually without collisions. It is built once and read
+ * for every cell. Bytes are compared four at a time, because a loop over single bytes costs a mispredicted branch per
+ * word.
  */
 export class Dictionary {
   readonly #slots: Int32Array;
-  /** Per slot: where its word begins in `#words`. */
+  /** Start of each slot's word in `#words`. */
   readonly #starts: Int32Array;
   readonly #mask: number;
-  /** Of the hash function. */
+  /** Multiplier of the hash function. */
   readonly #factor: number;
   readonly #words: DataView;
 
-  /** The first code of a word is used. */
+  /** If a word occurs several times, its first code counts. */
   constructor(entries: Iterable<readonly [word: string, code: number]>) {
     const codes = firstCodes(entries);
     let capacity = 16;
@@ -82,7 +83,9 @@ export class Dictionary {
     }
   }
 
-  /** The code of the word in bytes `start`..`end - 1`, or UNKNOWN_WORD. The view must extend WORD_SLACK bytes further. */
+  /**
+   * The code of the word in bytes `start` to `end - 1`, or UNKNOWN_WORD. The view must extend WORD_SLACK bytes further.
+   */
   find(bytes: DataView, start: number, end: number): number {
     const slots = this.#slots;
     const length = end - start;
@@ -95,8 +98,8 @@ export class Dictionary {
   }
 
   /**
-   * Looks up cells `at`, `at + step`, … of `rows` rows, where `skip` is 0, into `codes` from `to` on. The same as `find` a
-   * cell, in a third of the time: what a look-up needs stays in registers.
+   * Looks up cells `at`, `at + step`, … of `rows` rows whose `skip` is 0, and writes codes starting at `to`. Same
+   * results as `find` per cell, in a third of the time, because the lookup state stays in registers.
    */
   findAll(
     bytes: DataView,
@@ -127,7 +130,7 @@ export class Dictionary {
     }
   }
 
-  /** Long words, and those that are not where their hash says. */
+  /** Searches for long words, and for words that are not in the slot of their hash. */
   #search(bytes: DataView, start: number, length: number, first: number, last: number, slot: number): number {
     const slots = this.#slots;
     for (; slots[slot * SLOT + 2] !== -1; slot = (slot + 1) & this.#mask) {
@@ -155,7 +158,7 @@ function bestFactor(words: readonly Word[], mask: number): number {
   return best;
 }
 
-/** true if `length` ≥ 4 bytes are the same in both. */
+/** Whether `length` bytes (at least 4) are equal. */
 function sameBytes(a: DataView, aStart: number, b: DataView, bStart: number, length: number): boolean {
   const last = length - 4;
   for (let i = 0; i < last; i += 4) {

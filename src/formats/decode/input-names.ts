@@ -1,4 +1,4 @@
-// From the names an input has to those of the model and back, as they were declared, and what of it is not looked at.
+// Maps declared input names to model names and back, and determines ignored columns.
 import { SluiceError } from '../../core/errors.ts';
 import { type DeclaredColumns, withoutBlanks } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -6,10 +6,10 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 const NOTHING: DeclaredColumns = { names: null, rename: {}, ignore: [], constants: {} };
 
 export class InputNames {
-  /** Columns of the model that no application has: the same in all. */
+  /** Model columns that the input lacks because they have a declared constant value. */
   readonly constants: DeclaredColumns['constants'];
   readonly #rename: Readonly<Record<string, string>>;
-  /** Name in the input → name from here on. */
+  /** Input name → model or output name. */
   readonly #meaning: ReadonlyMap<string, string>;
   readonly #ignored: ReadonlySet<string>;
   readonly #ignoresRest: boolean;
@@ -22,19 +22,19 @@ export class InputNames {
     this.#ignoresRest = ignore === '*';
   }
 
-  /** What the input calls a column. */
+  /** The input name of a column. */
   inInput(name: string): string {
     return Object.hasOwn(this.#rename, name) ? this.#rename[name]! : name;
   }
 
-  /** The model column of an input name; null: ignored. `used`: the names in use, of the model and of passthrough. */
+  /** The model or output name of an input name; null: ignored. `used`: names in use by the model and by passthrough. */
   meaning(name: string, used: ReadonlySet<string>): string | null {
     if (this.#ignored.has(name)) return null;
     const meant = this.#meaning.get(name) ?? name;
     return this.#ignoresRest && !used.has(meant) ? null : meant;
   }
 
-  /** Names that are ignored one by one. */
+  /** Names that are ignored individually. */
   get ignored(): readonly string[] {
     return [...this.#ignored];
   }
@@ -43,18 +43,18 @@ export class InputNames {
     return Object.hasOwn(this.constants, name);
   }
 
-  /** The names of a header row, or those declared instead of one, as they are from here on. */
+  /** The model or output names of a header row, or of declared names in place of one; null: ignored. */
   ofHeader(cells: readonly string[], used: ReadonlySet<string>, trim: boolean): (string | null)[] {
     return cells.map((cell) => this.meaning(trim ? withoutBlanks(cell) : cell, used));
   }
 }
 
-/** Columns whose readers have a text of their own to read are those of the input. */
+/** The columns that the input must provide, without constants. */
 export const columnsOfInput = <C extends { readonly name: string }>(columns: readonly C[], names: InputNames): C[] =>
   columns.filter(({ name }) => !names.isConstant(name));
 
 /**
- * Refuses declarations that contradict themselves or the model, all at once.
+ * Rejects declarations that contradict themselves or the model. Reports all problems at once.
  * @throws SluiceError usage
  */
 export function checkDeclared(

@@ -1,24 +1,24 @@
-// Records through a row kernel: what it takes is read in one pass, what it declines goes to the decoder that owns it.
+// Reads records with a row kernel in one pass, and passes declined records to the decoder that owns the kernel.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { type CellTable, DECLINED, VALID } from './cells.ts';
 import { copyRun, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import type { RowKernel } from './row-kernel.ts';
 
-/** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
+/** Rows after which a stream gets a kernel: creating one takes as long as reading some ten thousand rows. */
 export const ROW_KERNEL_AFTER = 2048;
-/** Rows the kernel takes at once, and the most bytes of them. */
+/** Maximum rows and bytes per call of the kernel. */
 export const KERNEL_ROWS = 512;
 const KERNEL_BYTES = 1024 * 1024;
 
-/** Where records `from`.. of a block end that are read at once. */
+/** One past the last record that is read in the same call as record `from`. */
 export function endOfRun({ spans }: RecordSlice, from: number, to: number): number {
   let end = Math.min(to, from + KERNEL_ROWS);
   while (end > from + 1 && spans[end * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) end = from + ((end - from) >> 1);
   return end;
 }
 
-/** Records `from`..`to - 1` of a block, which become rows `first`.. of a batch. */
+/** Records `from` to `to - 1` of a block, which become rows of a batch starting at `first`. */
 interface RunOfRecords {
   readonly block: RecordSlice;
   readonly from: number;
@@ -27,15 +27,15 @@ interface RunOfRecords {
   readonly first: number;
 }
 
-/** What a run was. */
+/** The result of a run. */
 interface KernelRun {
   readonly declined: number;
   readonly bytes: Uint8Array;
-  /** Per record: VALID if the kernel read it. Until the kernel runs again. */
+  /** VALID for each record that the kernel read. Valid until the kernel runs again. */
   readonly states: Uint8Array;
 }
 
-/** Reads the records; `fallback` reads those that the kernel declines. null: nothing was read. */
+/** Reads the records; `fallback` reads those that the kernel declines. Returns null if nothing was read. */
 export function readByKernel(
   kernel: RowKernel,
   readers: readonly ColumnReader[],
@@ -67,17 +67,17 @@ export function readByKernel(
   return { declined, bytes: run.bytes, states };
 }
 
-// The end of a batch: faults become rejections in row order, and declined rows go to the reference decoder.
+// Finishes a batch: errors become rejections in row order, and declined rows go to the reference decoder.
 
-/** A decoder that can take a single record; its answer is the one that counts. */
+/** A decoder for single records, whose result is authoritative. */
 interface ReferenceDecoder {
-  /** Decodes record `i` of a block into row `row` of a batch under way. */
+  /** Decodes record `i` of a block into row `row` of a batch that is being filled. */
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void;
 }
 
 /**
- * Rows `0..rows - 1` of the table are records `from`.. of the block and rows `first`.. of the batch.
- * Returns how many of them were declined.
+ * Rows 0 to `rows - 1` of the table are records of the block from `from` and rows of the batch from `first`. Returns
+ * the number of declined rows.
  */
 export function settle(
   table: CellTable,

@@ -1,4 +1,4 @@
-// Reads a decimal number from bytes as the double that JavaScript's Number() gives, without a string in between.
+// Parses a decimal number from bytes to the same double as JavaScript's Number(), without creating a string.
 import { POWERS } from '../../wasm/powers-of-ten.ts';
 
 export const POINT = 46;
@@ -6,22 +6,22 @@ export const MINUS = 45;
 export const PLUS = 43;
 
 const LARGEST_POWER = 22;
-/** Every mantissa of this many digits is below 2^53. */
+/** A mantissa of this many digits is always below 2^53. */
 export const EXACT_DIGITS = 15;
-/** A mantissa of this many digits is the sum of two doubles. */
+/** A mantissa of up to this many digits is an exact sum of two doubles. */
 const WIDE_DIGITS = 19;
-/** Exponents beyond this are all the same: zero or infinity. */
+/** Larger exponents all give zero or infinity. */
 const EXPONENT_CAP = 100_000;
-/** Share of a quotient within which its correction is certain: some 2^-46 of a unit in the last place. */
+/** Uncertainty of the correction, relative to the value: some 2^-46 of a unit in the last place. */
 const DOUBT = 2 ** -98;
 /** Splits a double into two halves of 26 bits. */
 const SPLITTER = 2 ** 27 + 1;
 
 /**
- * The number in `bytes[start..end)`: an optional sign, digits with at most one point, an optional exponent, nothing
- * else. NaN for any other text. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity.
- * Up to 15 digits and a small power of ten, one division of exact doubles suffices (Clinger, "How to read floating
- * point numbers accurately", PLDI 1990); the rest is `scaled`.
+ * The number in `bytes[start..end)`: an optional sign, digits with at most one point, and an optional exponent. NaN for
+ * any other text. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity. For up to 15
+ * digits and a small power of ten, one division of exact doubles suffices (Clinger, "How to read floating point numbers
+ * accurately", PLDI 1990); `scaled` handles the rest.
  */
 export function numberAt(bytes: Uint8Array, start: number, end: number): number {
   let p = start;
@@ -55,7 +55,7 @@ export function numberAt(bytes: Uint8Array, start: number, end: number): number 
   return negative ? -value : value;
 }
 
-/** A number with an exponent or with many digits. `at`: behind the mantissa, which has `digits` digits. */
+/** Parses a number with an exponent or many digits. `at`: position after the mantissa, which has `digits` digits. */
 function scaled(
   bytes: Uint8Array,
   start: number,
@@ -77,7 +77,7 @@ function scaled(
   return bytes[start] === MINUS ? -value : value;
 }
 
-/** The exponent that takes all of `bytes[at..end)`, or NaN. */
+/** The exponent in `bytes[at..end)`, or NaN if the bytes are not exactly an exponent. */
 function exponentAt(bytes: Uint8Array, at: number, end: number): number {
   if ((bytes[at]! | 32) !== 101) return NaN;
   let p = at + 1;
@@ -93,15 +93,16 @@ function exponentAt(bytes: Uint8Array, at: number, end: number): number {
   return negative ? -exponent : exponent;
 }
 
-/** What Number() says of bytes already known to be a number. */
+/** The result of Number() for bytes already known to be a number. */
 function throughText(bytes: Uint8Array, start: number, end: number): number {
   return Number(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1'));
 }
 
 /**
- * A mantissa of 16 to 19 significant digits times 10^scale, |scale| ≤ 22: the mantissa as an exact sum of two doubles, one
- * product or quotient, and its error as a second term (Dekker, "A floating-point technique for extending the available
- * precision", 1971). Where that error could tip the rounding, and beyond 19 digits, Number() decides.
+ * Parses a mantissa of 16 to 19 significant digits times 10^scale, |scale| ≤ 22. The mantissa becomes an exact sum of
+ * two doubles. One product or quotient is computed, and its error is added as a second term (Dekker, "A floating-point
+ * technique for extending the available precision", 1971). If the remaining error could change the rounding, or with
+ * more than 19 digits, Number() decides.
  */
 function wide(bytes: Uint8Array, start: number, end: number, at: number, scale: number): number {
   let high = 0;
@@ -138,7 +139,7 @@ function wide(bytes: Uint8Array, start: number, end: number, at: number, scale: 
   return bytes[start] === MINUS ? -result : result;
 }
 
-/** `a * b - product`, exactly, where `product` is `a * b` rounded. */
+/** `a * b - product` exactly, where `product` is the rounded `a * b`. */
 function productError(a: number, b: number, product: number): number {
   const ta = SPLITTER * a;
   const ah = ta - (ta - a);

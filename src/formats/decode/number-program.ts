@@ -1,4 +1,4 @@
-// The part of a row kernel that reads a number: all its digits at once, and one division of exact doubles.
+// Emits the part of a row kernel that reads a number: all digits at once, and one division of exact doubles.
 
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { Arena } from '../../wasm/arena.ts';
@@ -9,31 +9,32 @@ import { type RowLocals, VECTOR } from './row-locals.ts';
 
 const ZERO = 48;
 const COMMA = 44;
-/** 10 · 256 + 1 */
+/** 10 · 256 + 1: combines two digits in one multiplication. */
 const PAIR = 2561;
 /** Larger than any number of EXACT_DIGITS digits. */
 const LARGEST = 10 ** EXACT_DIGITS;
 
-/** What a number is divided by: entry i for one with its point at byte i - 1 of 16, entry 0 for one without. */
+/** Places the divisors: entry i for a number whose point is at byte i - 1 of 16, entry 0 without a point. */
 export const placeDivisors = (arena: Arena): number =>
   arena.take((VECTOR + 1) * 8, (memory, at) => {
     new Float64Array(memory, at, VECTOR + 1).set([1, ...POWERS.slice(0, VECTOR).reverse()]);
   });
 
 interface ReadNumber {
-  /** Of the column: its range, and how its numbers are written. */
+  /** The column's range and number notation. */
   reader: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'>;
-  /** Of `placeDivisors`. */
+  /** Address from `placeDivisors`. */
   divisors: number;
-  /** Target for text that is not a plain number. */
+  /** Jump target for text that is not a plain number. */
   none: Label;
-  /** Target for a number that is declined. */
+  /** Jump target for a declined number. */
   slow: Label;
 }
 
 /**
- * Emits: value = the number p..q-1. Its last 16 bytes are looked at at once: the bytes before the point move behind it, so that there
- * is one run of digits, whose pairs are added up, then pairs of those.
+ * Emits code that sets `value` to the number in p..q-1. It reads the last 16 bytes at once: the bytes before the point
+ * move over the point, so that one run of digits remains. Digits are then combined into pairs, and pairs into larger
+ * groups.
  */
 export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadNumber): void {
   const { f, p, q, length, c, digits, slot, at, negative, value } = x;
@@ -47,7 +48,7 @@ export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadN
     .bytes(reader.notation?.decimal === 'comma' ? COMMA : POINT)
     .op('i8x16.eq', 'i8x16.bitmask');
   f.i32(0xffff).i32(VECTOR).get(length).op('i32.sub', 'i32.shl', 'i32.and').tee(at);
-  // 1 + the place of the first point, 0 if there is none.
+  // 1 + the position of the first point; 0 without a point.
   f.i32(1).op('i32.shl', 'i32.ctz').i32(31).op('i32.and').set(slot);
   f.get(length, negative).get(c).i32(PLUS).op('i32.eq', 'i32.or', 'i32.sub');
   f.get(at).i32(0).op('i32.ne', 'i32.sub').tee(length);
@@ -59,14 +60,14 @@ export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadN
     .get(digits, slot);
   x.mask().op('v128.bitselect').bytes(ZERO).op('i8x16.sub').i32(VECTOR).get(length).op('i32.sub');
   x.mask().op('v128.andnot').tee(digits).bytes(9).op('i8x16.gt_u', 'v128.any_true').leaveIf(none);
-  // (10 a + b) 256 + a in each pair of bytes.
+  // Each pair of bytes becomes (10 a + b) · 256 + a.
   f.get(digits).shorts(PAIR, PAIR, PAIR, PAIR, PAIR, PAIR, PAIR, PAIR).op('i16x8.mul').i32(8).op('i16x8.shr_u');
   f.shorts(100, 1, 100, 1, 100, 1, 100, 1).op('i32x4.dot_i16x8_s').tee(digits).get(digits).op('i16x8.narrow_i32x4_s');
   f.shorts(10_000, 1, 10_000, 1, 0, 0, 0, 0).op('i32x4.dot_i16x8_s', 'f64x2.convert_low_i32x4_s').tee(digits);
   f.lane('f64x2', 0).f64(1e8).op('f64.mul').get(digits).lane('f64x2', 1).op('f64.add');
   f.get(slot).i32(3).op('i32.shl').memory('f64.load', divisors).op('f64.div').tee(value).op('f64.neg');
   f.get(value, negative).op('select').set(value);
-  // No number of this many digits is larger.
+  // No number of this many digits is larger, so other limits need no check.
   if (reader.min > -LARGEST) f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
   if (reader.max < LARGEST) f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
   if (reader.wholeNumbers) f.get(value, value).op('f64.trunc', 'f64.ne').leaveIf(slow);

@@ -1,4 +1,4 @@
-// The frame of a row kernel's function, whatever the format: rows one after the other, cells stored where they go, rows declined.
+// Emits the frame of a row kernel for any format: iterates over rows, stores cells, and marks declined rows.
 
 import { MISSING } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -8,46 +8,47 @@ import type { Label } from '../../wasm/type-stack.ts';
 import { RowLocals } from './row-locals.ts';
 import { WORD_CODE, WORD_FLOAT, type Words } from './word-table.ts';
 
-/** State of a row that the kernel declines; rows to be skipped come with a state of their own. */
+/** State of a row that the kernel declines. Rows to skip have another non-zero state initially. */
 const DECLINED_BY_KERNEL = 255;
 
 export interface RowField {
-  /** Where first and last byte of the field go. */
+  /** Addresses of the arrays for the start and end of the field. */
   readonly spans: number[];
   model?: FieldModel;
 }
 
-/** What a field means to the model. */
+/** How the model uses a field. */
 export interface FieldModel {
   readonly reader: ColumnReader;
   readonly words: Words | null;
-  /** Where the numbers or codes of the rows go, … */
+  /** Address of the numbers or codes of the rows, … */
   readonly at?: number;
-  /** … or how they become numbers that the model takes. */
+  /** … or how to encode them as model inputs. */
   readonly encoding?: Encoding;
 }
 
-/** Addresses. */
+/** Addresses in the kernel's memory. */
 export interface RowPlaces {
   readonly records: number;
   readonly states: number;
-  /** How many rows were declined. */
+  /** The number of declined rows. */
   readonly left: number;
   readonly masks: number;
   readonly divisors: number;
-  /** Row-major float32, an entry an input of the model. */
+  /** Row-major float32 matrices, one per model input. */
   readonly matrices: readonly { at: number; rowBytes: number }[];
 }
 
 type Store = 'i32.store' | 'f32.store' | 'f64.store';
 
-/** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
+/** Emits rows(count, shift). The address of a byte is its offset in the block plus `shift`. */
 export class RowFrame {
   readonly x: RowLocals;
   readonly #places: RowPlaces;
   /**
-   * Which columns show that a row is not empty: numbers where there are any, because a row without one is rare enough to be
-   * declined; else the columns with codes. null: texts only, which are not looked at here.
+   * The columns that can show that a row is not empty. If there are number columns, only they count, because a row
+   * without any number is rare enough to be declined; else the columns with codes. null: only texts, which the kernel
+   * does not examine.
    */
   readonly #valuedBy: 'numbers' | 'words' | null;
 
@@ -58,7 +59,7 @@ export class RowFrame {
     this.#valuedBy = kinds.includes('number') ? 'numbers' : kinds.length > 0 ? 'words' : null;
   }
 
-  /** `record` reads the record p..end - 1; it leaves with the label for declined rows. */
+  /** Emits the function. `record` reads the record p..end - 1 and jumps to the label to decline it. */
   emit(record: (slow: Label) => void): WasmFunction {
     const { f, row, left, count, matrixRows } = this.x;
     const { states, matrices } = this.#places;
@@ -84,7 +85,7 @@ export class RowFrame {
     return f.end();
   }
 
-  /** p and end of the record; one that was cut inside a character is declined. */
+  /** Sets `p` and `end` of the record. Declines a record that starts or ends inside a character. */
   #beginRecord(slow: Label): void {
     const { f, p, end, shift, valued } = this.x;
     const { records } = this.#places;
@@ -105,7 +106,7 @@ export class RowFrame {
     this.#store(model, 'f64.store', () => this.x.f.f64(model.encoding?.missing ?? Number.NaN));
   }
 
-  /** Stores what the word becomes whose slot was found. */
+  /** Stores the code or float of the word at `slot`. */
   storeWord(model: FieldModel): void {
     const { f, slot, valued } = this.x;
     if (model.encoding) this.#store(model, 'f32.store', () => f.get(slot).memory('f32.load', WORD_FLOAT));
@@ -115,7 +116,7 @@ export class RowFrame {
     }
   }
 
-  /** Notes p..q-1 wherever the field's text is wanted. */
+  /** Stores p..q-1 wherever the field's text is needed. */
   storeSpans({ spans }: RowField): void {
     const { p, q } = this.x;
     for (const to of spans) {
@@ -124,7 +125,7 @@ export class RowFrame {
     }
   }
 
-  /** Stores the row's cell of a column: what `cell` leaves on the stack. */
+  /** Stores the row's cell of a column; `cell` pushes its value. */
   #store({ at, encoding }: FieldModel, op: Store, cell: () => void): void {
     const { f, matrixRows } = this.x;
     if (!encoding) {

@@ -1,4 +1,4 @@
-// The row kernel: plain rows, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
+// The row kernel decodes plain rows to numbers and codes in one pass of WebAssembly, compiled for the columns of a stream.
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
 import { PAGE } from '../../core/slabs.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -12,30 +12,33 @@ import type { RowField, RowPlaces } from './row-frame.ts';
 import { placeMasks } from './row-locals.ts';
 import type { Words } from './word-table.ts';
 
-/** Vector loads may touch this many bytes after the last record, and this many more per field if a record has too few. */
+/**
+ * Bytes that vector loads may read after the last record, and additional bytes per field for records with too few
+ * fields.
+ */
 const SLACK = 32;
 const FIELD_SLACK = 20;
-/** More fields make a function that takes longer to compile than it saves. */
+/** With more fields, compiling the function takes longer than it saves. */
 const MAX_FIELDS = 400;
 
-/** Which fields the rows have. */
+/** The fields of the rows. */
 interface RowLayout {
   fields: number;
-  /** Per column of the model: its field. */
+  /** Field index of each model column. */
   columns: readonly number[];
-  /** Per passthrough column: its field; -1: there is none. */
+  /** Field index of each passthrough column; -1: none. */
   passthrough: readonly number[];
 }
 
-/** How rows are written. */
+/** The syntax of the rows. */
 export interface RowSyntax {
-  /** Of the kernel, in stack traces. */
+  /** Name of the kernel in stack traces. */
   readonly name: string;
-  /** Longest text between two fields, bytes. */
+  /** Maximum bytes between two fields. */
   readonly between: number;
-  /** The lookup of a column. */
+  /** Places the word table of a column. */
   words(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null;
-  /** The function rows(count, shift); see RowFrame. */
+  /** Creates the function rows(count, shift); see RowFrame. */
   program(fields: readonly RowField[], places: RowPlaces): WasmFunction;
 }
 
@@ -43,25 +46,25 @@ interface RowKernelOptions {
   readers: readonly ColumnReader[];
   layout: RowLayout;
   syntax: RowSyntax;
-  /** Rows of a run, at most. */
+  /** Maximum rows of a run. */
   capacity: number;
-  /** Where numbers go instead of into columns. */
+  /** Where to write numbers instead of into columns. */
   direct: DirectEncoding | null;
 }
 
-/** Where everything lies in the memory of a kernel. */
+/** The memory layout of a kernel. */
 interface RowMemory {
   readonly arena: Arena;
   readonly places: RowPlaces;
   readonly fields: readonly RowField[];
-  /** Columns that are written as such. */
+  /** Columns that are written without encoding. */
   readonly outputs: readonly { column: number; kind: ColumnData['kind']; at: number }[];
-  /** Inputs of the model with columns that are written here, and their rows. */
+  /** Model inputs that the kernel writes directly, with the address of their rows. */
   readonly inputs: readonly { input: EncodedInput; at: number }[];
-  /** Where the cells lie that are read as texts: pairs of first byte and one past the last. */
+  /** Spans of cells that are read as texts: pairs of first byte and one past the last byte. */
   readonly texts: readonly { column: number; at: number }[];
   readonly echoes: readonly { passthrough: number; at: number }[];
-  /** Where the bytes of a run begin: behind everything else. */
+  /** Address of the bytes of a run, after everything else. */
   readonly bytes: number;
 }
 
@@ -110,10 +113,10 @@ function layOut({ readers, layout, capacity, direct, syntax }: RowKernelOptions)
 }
 
 /**
- * Reads plain rows: numbers are decimals of up to 15 digits within the column's range, words are ones the package lists, and
- * there are as many fields as there should be. What else is plain says the syntax (row-program.ts, json-row-program.ts).
- * Whatever is not is declined: the kernel never decides that something is a fault. It reads as `numberAt` and `Dictionary` do,
- * and is faster because it takes 16 bytes at a time and nothing but the results goes through memory.
+ * Reads plain rows: numbers are decimals of up to 15 digits within the column's range, words are listed in the package,
+ * and the number of fields is right. The syntax (row-program.ts, json-row-program.ts) adds further conditions. The
+ * kernel declines all other rows and never decides that something is an error. It gives the same results as `numberAt`
+ * and `Dictionary`, but faster: it reads 16 bytes at a time, and only results are written to memory.
  */
 export class RowKernel {
   readonly #at: RowMemory;
@@ -132,11 +135,11 @@ export class RowKernel {
     this.#buffer = Buffer.from(memory.buffer);
   }
 
-  /** null where a kernel would not pay or cannot be had. */
+  /** Creates a kernel; null if it would not pay off or is not possible. */
   static open(options: RowKernelOptions): RowKernel | null {
     const { layout, syntax } = options;
     if (layout.fields > MAX_FIELDS) return null;
-    // A field that two columns read.
+    // Two columns read the same field, which the kernel does not support.
     if (new Set(layout.columns).size < layout.columns.length) return null;
     const at = layOut(options);
     const slack = SLACK + FIELD_SLACK * layout.fields + syntax.between;
@@ -144,13 +147,13 @@ export class RowKernel {
     try {
       return new RowKernel(at, slack, loadModule(code, at.arena.build()));
     } catch (error) {
-      // No memory: the byte decoder does without.
+      // Without enough memory, the byte decoder works without a kernel.
       if (error instanceof RangeError) return null;
       throw error;
     }
   }
 
-  /** Room for the bytes of a run; the caller fills it, then calls `run`. */
+  /** Space for the bytes of a run. The caller fills it, then calls `run`. */
   room(bytes: number): Uint8Array {
     const end = this.#at.bytes + bytes + this.#slack;
     if (end > this.#all.length) {
@@ -161,19 +164,19 @@ export class RowKernel {
     return this.#all.subarray(this.#at.bytes, this.#at.bytes + bytes);
   }
 
-  /** First and one past the last byte of each record, as the block counts them; the caller writes them. */
+  /** Spans of the records (first byte, one past the last) as offsets in the block. The caller writes them. */
   records(rows: number): Int32Array {
     return new Int32Array(this.#memory.buffer, this.#at.places.records, rows * 2);
   }
 
-  /** One state per row; the caller sets them all: VALID for rows to be read, anything else for rows to be skipped. */
+  /** One state per row. The caller sets all: VALID for rows to read, anything else for rows to skip. */
   states(rows: number): Uint8Array {
     return this.#all.subarray(this.#at.places.states, this.#at.places.states + rows);
   }
 
   /**
-   * Reads the rows into rows `first`.. of the batch; gives how many are declined. `base`: what the block calls the first
-   * byte in the room.
+   * Reads the rows into the batch, starting at row `first`. Returns the number of declined rows. `base`: block offset
+   * of the first byte in the space.
    */
   run(rows: number, base: number, batch: ColumnBatch, first: number): number {
     this.#run(rows, this.#at.bytes - base);
@@ -190,7 +193,7 @@ export class RowKernel {
     return new Int32Array(buffer, this.#at.places.left, 1)[0]!;
   }
 
-  /** Texts of passthrough columns, and of the model's text columns through `take`, for the valid rows. */
+  /** For the valid rows, copies texts of passthrough columns, and passes the model's texts to `take`. */
   texts(
     rows: number,
     batch: ColumnBatch,

@@ -1,4 +1,4 @@
-// The words of a column in the memory of a row kernel: a closed hash table, how it is laid out and how it is looked up.
+// Places the words of a column in a row kernel's memory as a closed hash table, and emits the lookup.
 
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -11,18 +11,18 @@ import { type RowLocals, VECTOR } from './row-locals.ts';
 /** A closed hash table of words. */
 export interface Words {
   readonly at: number;
-  /** Logarithm of the number of slots that a hash can name. */
+  /** Binary logarithm of the number of slots that a hash can select. */
   readonly bits: number;
   readonly factor: bigint;
-  /** Bytes of the longest word. */
+  /** Length of the longest word, bytes. */
   readonly longest: number;
 }
 
-/** The valid words of a column and their codes: those for missing values where one may be missing, and those with a code. */
+/** The valid words of a column and their codes: words for missing values, if allowed, and words with a code. */
 function validWords(reader: ColumnReader): [word: string, code: number][] {
   const known = reader.kind === 'number' ? [] : [...reader.codes];
   const missing = mayMiss(reader) ? [...reader.missingTexts].map((word): [string, number] => [word, MISSING]) : [];
-  // A missing value that is a fault stays unknown here, also where the word has a code.
+  // If missing values are an error, their words stay unknown here, even if they have a code.
   return [...missing, ...known.filter(([word]) => !reader.missingTexts.has(word))];
 }
 
@@ -40,17 +40,17 @@ function mayMiss(reader: ColumnReader): boolean {
 const placeCodes = (arena: Arena, codes: ReadonlyMap<string, number>, encoding: Encoding | null): Words | null =>
   codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
 
-/** The words of a column of delimited text. A cell that begins with a quote is quoted. */
+/** Places the words of a column of delimited text, except words that begin with a quote: such a cell is quoted. */
 export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null =>
   placeCodes(arena, firstCodes(validWords(reader).filter(([word]) => !word.startsWith('"'))), encoding);
 
-/** Whole JSON numbers that JavaScript writes unchanged. */
+/** JSON integers with the same text in JavaScript. */
 const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
 
 /**
- * The JSON tokens that are words of a column: strings without their closing quote (one that contains a quote would seem
- * to end there and is excluded), for few words also with all non-ASCII characters escaped; null, true, false and, if
- * `numbers`, numbers.
+ * Places the JSON tokens that are words of a column. Strings are stored without their closing quote; a string that
+ * contains a quote is excluded, because it would seem to end there. If there are few words, strings are also stored
+ * with all non-ASCII characters escaped. Further tokens are null, true, false and, if `numbers`, numbers.
  */
 export function placeTokens(
   arena: Arena,
@@ -77,35 +77,38 @@ export function placeTokens(
   return placeCodes(arena, tokens, encoding);
 }
 
-/** null, true and false: what else than strings and numbers may be passed through. */
+/** Places null, true and false, the passthrough values that are neither strings nor numbers. */
 export const placeJsonWords = (arena: Arena): Words =>
   placeTable(arena, new Map(['null', 'true', 'false'].map((word) => [word, 0])), () => 0);
 
 const inAscii = (token: string): string =>
   token.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-/** A slot: the head of its word, its length (-1: empty), its code, the address of all of it, what it becomes as a float32. */
+/**
+ * Layout of a slot: the word's first 16 bytes, its length (-1: empty slot), its code, the address of its full text, and
+ * its float32 encoding.
+ */
 const SLOT_BYTES = 32;
 const WORD_LENGTH = VECTOR;
 export const WORD_CODE = VECTOR + 4;
 const WORD_TEXT = VECTOR + 8;
 export const WORD_FLOAT = VECTOR + 12;
-/** Limits of the search for a hash function with few collisions: functions tried, and hashes computed in all. */
+/** Limits of the search for a hash function with few collisions: functions tried, and total hashes computed. */
 const MOST_TRIES = 16;
 const MOST_HASHES = 16_000;
 /** Dictionaries of up to this many words get eight slots per word, larger ones two. */
 const FEW_WORDS = 1_000;
-/** Odd multipliers with well spread bits. */
+/** Odd multipliers with well-distributed bits. */
 const MIX = 0x9e3779b97f4a7c15n;
 const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
 
-/** Words that may not end within their head. */
+/** Whether words may extend beyond their first vector. */
 export const isLong = (longest: number): boolean => longest >= VECTOR;
 
-/** The bytes of all words, one after the other. */
+/** The bytes of all words, concatenated. */
 interface Texts {
   readonly bytes: Buffer;
-  /** Where word i begins; the end of the last one behind. */
+  /** Start of each word, followed by the end of the last one. */
   readonly starts: Int32Array;
 }
 
@@ -116,7 +119,7 @@ function textsOf(words: readonly string[]): Texts {
   return { bytes, starts };
 }
 
-/** The hashed part of each word: its head, and its last bytes if it is longer. */
+/** The hash input of each word: its first bytes and, for long words, its last bytes. */
 function mixedOf({ bytes, starts }: Texts, longest: number): BigUint64Array {
   const part = Buffer.alloc(VECTOR);
   const mixed = new BigUint64Array(starts.length - 1);
@@ -134,7 +137,7 @@ function mixedOf({ bytes, starts }: Texts, longest: number): BigUint64Array {
   return mixed;
 }
 
-/** The multiplier that sends the words to most slots, and the slot of each. */
+/** The multiplier that spreads the words over the most slots, and the slot of each word. */
 function slotsOf(mixed: BigUint64Array, bits: number): [factor: bigint, slots: Int32Array] {
   const by = (factor: bigint): Int32Array =>
     Int32Array.from(mixed, (hash) => Number(BigInt.asUintN(64, hash * factor) >> BigInt(64 - bits)));
@@ -158,11 +161,11 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (
   let bits = 4;
   while (1 << bits < codes.size * (codes.size > FEW_WORDS ? 2 : 8)) bits++;
   const [factor, slotOf] = slotsOf(mixedOf(all, longest), bits);
-  // Behind the last word a vector may be read.
+  // A vector may be read after the last word.
   const texts = isLong(longest)
     ? arena.take(bytes.length + VECTOR, (memory, to) => new Uint8Array(memory, to).set(bytes))
     : 0;
-  // Linear probing: an empty slot follows at the latest behind all words.
+  // Linear probing ends at an empty slot, at the latest after all words.
   const slots = (1 << bits) + codes.size + 1;
   const at = arena.take(slots * SLOT_BYTES, (memory, to) => {
     const table = Buffer.from(memory, to, slots * SLOT_BYTES);
@@ -182,12 +185,15 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (
   return { at, bits, factor, longest };
 }
 
-/** Emits: slot = address of the slot of the word p..q-1; `head` is its first vector where all words are short. */
+/**
+ * Emits code that sets `slot` to the address of the slot of the word p..q-1. If all words are short, `head` must
+ * contain the word's first vector.
+ */
 export function findWord(x: RowLocals, words: Words, unknown: Label): void {
   const { f, p, q, length, c, head, digits, slot, at } = x;
   const long = isLong(words.longest);
   f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
-  // Bytes behind the word are masked off.
+  // Masks off the bytes after the word.
   if (long) f.get(p).memory('v128.load').i32(VECTOR).get(length, length).i32(VECTOR).op('i32.gt_u', 'select').tee(c);
   else f.get(head, length);
   x.mask().op('v128.and').tee(head).lane('i64x2', 0);

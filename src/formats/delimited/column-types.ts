@@ -1,4 +1,4 @@
-// Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
+// Rejects typed columns that do not fit the model, once per stream and before a row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
 import type { TypedTable, ValueKind } from '../../core/block.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
@@ -8,13 +8,13 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
 import { refuseFaults } from './header.ts';
 
-/** A column of typed input: its name there, and what its values are. */
+/** A column of typed input: its input name and the kind of its values. */
 export interface TypedColumn {
   name: string;
   kind: ValueKind;
 }
 
-/** What a message calls the values. */
+/** Names of value kinds in messages. */
 const CALLED: Readonly<Record<ValueKind, string>> = {
   number: 'numbers',
   decimal: 'decimals',
@@ -28,7 +28,7 @@ const CALLED: Readonly<Record<ValueKind, string>> = {
   null: 'nothing',
 };
 
-/** Whether values of this kind can represent those of a column without loss. */
+/** Whether a column accepts values of this kind without loss. */
 function takes(reader: ColumnReader, kind: ValueKind): boolean {
   switch (kind) {
     case 'text':
@@ -44,18 +44,18 @@ function takes(reader: ColumnReader, kind: ValueKind): boolean {
   }
 }
 
-/** What to do about a column, by its name in the input and what the model takes. */
+/** Describes how to fix a column, given its input name and the kind that the model takes. */
 export type Remedy = (name: string, wanted: ColumnKind) => string;
 
-/** Data frames: where the file they come from is read. */
+/** For data frames: fix where the original file is read. */
 const READ_AS_TEXT: Remedy = (name, wanted) =>
   wanted === 'number'
     ? 'send it as numbers'
     : `read it as text: schema_overrides={'${name}': pl.String} in polars, dtype={'${name}': str} in pandas`;
 
 /**
- * The columns of the model whose type in the input cannot be theirs; empty: none. A number that is read as a category may have lost
- * something on the way, as 0230 read as a number is 230, and the score of another category looks as good as that of the right one.
+ * Model columns whose input type does not fit. A number that is read as a category may have lost digits: 0230 read as a
+ * number is 230, and the wrong category's score looks just as plausible.
  */
 function mistypedColumns(
   columns: readonly TypedColumn[],
@@ -75,7 +75,7 @@ function mistypedColumns(
   });
 }
 
-/** @throws SluiceError bad_type: every column that is at fault is named */
+/** @throws SluiceError bad_type, which lists every column with an unsuitable type */
 export function refuseMistyped(
   columns: readonly TypedColumn[],
   manifest: Manifest,
@@ -85,7 +85,10 @@ export function refuseMistyped(
   refuseFaults('bad_type', mistypedColumns(columns, manifest, declared, remedy));
 }
 
-/** A table has its columns in every row: a missing one is misspelled, as in a header row. */
+/**
+ * Rejects missing passthrough columns. A table has the same columns in every row, so a missing one is misspelled, as in
+ * a header row.
+ */
 function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
   const details = passthrough.flatMap((name, i): ErrorDetail[] => {
     if (isThere(name)) return [];
@@ -95,9 +98,9 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
 }
 
 /**
- * Fits a table to the model before its first row is read: refuses columns of other types, and says which of them the model reads. A
- * decimal of a number column that is passed through, too, keeps its digits: the model reads the text of it.
- * @throws SluiceError bad_type | header_mismatch: a passthrough column is missing
+ * Fits a table to the model before its first row is read: rejects columns of other types, and informs the table which
+ * columns the model reads. If a decimal in a number column is also passed through, it keeps its digits, and the model
+ * reads its text. @throws SluiceError bad_type | header_mismatch (missing passthrough column)
  */
 export function fitTable(
   table: TypedTable,
@@ -120,8 +123,9 @@ export function fitTable(
 }
 
 /**
- * Refuses a table whose columns differ from those of the model: every one of its rows would be rejected.
- * @throws SluiceError outcome_present | header_mismatch: every column that is missing, and the place of every other one
+ * Rejects a table whose columns differ from the model, because every row would be rejected.
+ * @throws SluiceError outcome_present | header_mismatch, which lists every missing column and the position of every
+ * other column
  */
 export function refuseOtherColumns(
   { names }: TypedTable,
@@ -143,7 +147,7 @@ export function refuseOtherColumns(
   refuseFaults('header_mismatch', [...missing, ...other]);
 }
 
-/** The columns of a table that are outside the model, as the output calls them: what `passthrough: *` means. */
+/** The table's columns outside the model, by output name; the meaning of `passthrough: *`. */
 export function columnsBeside(
   columns: readonly string[],
   { columns: model, outcome }: Manifest,

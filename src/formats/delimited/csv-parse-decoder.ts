@@ -1,4 +1,4 @@
-// Decodes delimited records with csv-parse: the reference implementation that the fast decoder is tested against.
+// Decodes delimited records with csv-parse: the reference implementation for tests of the fast decoder.
 import { isUtf8 } from 'node:buffer';
 import { createRequire } from 'node:module';
 import type * as CsvParse from 'csv-parse/sync';
@@ -7,7 +7,8 @@ import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from '../decode/decoder.ts';
 
-// csv-parse is loaded for the first record: most streams need none, and its ten modules take a twelfth of the start of a worker.
+// csv-parse is loaded for the first record. Most streams need it for none, and its ten modules take a twelfth of a
+// worker's startup time.
 
 let loaded: typeof CsvParse | null = null;
 
@@ -17,14 +18,14 @@ export function parseCsv(bytes: string | Buffer, options: CsvParse.Options): str
   return loaded.parse(bytes, options) as unknown as string[][];
 }
 
-// A small CSV file, such as those of a package, is read whole.
+// Reads a small CSV file, such as those of a package, as a whole.
 
 interface Table {
   header: string[];
   rows: string[][];
 }
 
-/** Comma-separated, with a header row. @throws Error of csv-parse */
+/** Parses comma-separated text with a header row. @throws Error of csv-parse */
 export function readTable(text: string | Buffer): Table {
   const [header = [], ...rows] = parseCsv(text, {
     bom: true,
@@ -34,19 +35,19 @@ export function readTable(text: string | Buffer): Table {
   return { header, rows };
 }
 
-/** Why a record with another number of fields than the header is rejected. */
+/** The message for a record whose number of fields differs from the header. */
 export const columnCountMessage = (fields: number, wanted: number): string =>
   `${fields} ${fields === 1 ? 'field' : 'fields'} where the header has ${wanted}`;
 
 export interface DelimitedLayout {
   delimiter: string;
-  /** Fields a record must have. */
+  /** Required number of fields per record. */
   fields: number;
-  /** Per column of the model: its field. */
+  /** Field index of each model column. */
   columns: readonly number[];
-  /** Per passthrough column: its field. */
+  /** Field index of each passthrough column. */
   passthrough: readonly number[];
-  /** What its bytes were before they became UTF-8, where they were not. */
+  /** The original encoding, if the input was converted to UTF-8. */
   encoding?: string;
 }
 
@@ -65,7 +66,7 @@ export class CsvParseDecoder implements Decoder {
     beginBatch(batch, to - from);
     const bytes = Buffer.from(block.slab);
     const { spans, faults } = block;
-    // Runs of valid records are parsed at once; an invalid one in between would spoil its neighbours.
+    // Runs of valid records are parsed together; an invalid record in between would affect its neighbours.
     for (let i = from; i < to; ) {
       if (rejectFaulty(batch, i - from, faults[i]!)) {
         i++;
@@ -84,7 +85,10 @@ export class CsvParseDecoder implements Decoder {
     }
   }
 
-  /** Record `i` of a block by itself into row `row` of a batch under way: so that a fault csv-parse finds costs one row. */
+  /**
+   * Decodes a single record `i` of a block into row `row` of a partly filled batch, so that an error of csv-parse
+   * affects only one row.
+   */
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
     const start = block.spans[i * 2]!;
     const record = Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start);

@@ -1,4 +1,4 @@
-// Decodes delimited records from their bytes, without a string per cell; whatever it declines goes to the reference decoder.
+// Decodes delimited records from bytes, without a string per cell. The reference decoder reads what it declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -12,34 +12,37 @@ import { delimitedRows } from './row-program.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
 /**
- * Answers as CsvParseDecoder does, cell by cell and fault by fault. Records are split into cells first, then read a column
- * at a time, so that the first fault of a row is that of its first column in the order of the package. Plain rows are read by
- * the row kernel in one pass; only those it declines go this way.
+ * Gives the same cells and errors as CsvParseDecoder. Records are first split into cells, then read column by column in
+ * package order, so that the first error of a row is in the first such column. The row kernel reads plain rows in one
+ * pass; this code reads only those it declines.
  */
 export class DelimitedDecoder implements Decoder {
-  /** Records declined so far: those that the reference decoder read. */
+  /** Number of declined records so far, which the reference decoder read. */
   declined = 0;
   readonly #reference: CsvParseDecoder;
   readonly #readers: readonly ColumnReader[];
   #kernel: RowKernel | null = null;
-  /** Rows until the kernel is made; below 0: it was tried. */
+  /** Rows until the kernel is created; negative: it was attempted. */
   #kernelIn: number;
   readonly #direct: DirectEncoding | null;
   #quoting: boolean;
   readonly #layout: DelimitedLayout;
-  /** Made for the first row that the kernel declines. */
+  /** Created for the first row that the kernel declines. */
   #columns: readonly CellColumn[] | null = null;
   readonly #delimiter: number;
-  /** The delimiter in each byte of a word. */
+  /** The delimiter, repeated in each byte of a word. */
   readonly #delimiters: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
-  /** The next quote in the run at or behind the record at hand; -1: not looked for. */
+  /** Position of the next quote in the run at or after the current record; -1: unknown. */
   #quoteAt = -1;
-  /** Fields of each row of the table. */
+  /** Number of fields in each row of the table. */
   readonly #fields = new Int32Array(TABLE_ROWS);
 
-  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. `quoting`: see RowKernel. */
+  /**
+   * `kernelAfter`: number of rows before the kernel is created. `direct`: where the kernel may write numbers instead of
+   * into columns. `quoting`: whether the kernel reads quoted fields.
+   */
   constructor(
     readers: readonly ColumnReader[],
     layout: DelimitedLayout,
@@ -58,7 +61,9 @@ export class DelimitedDecoder implements Decoder {
     this.#table = new CellTable(layout.fields);
   }
 
-  /** true if this decoder can take records of a stream: the delimiter is one ASCII character, no quote and no line break. */
+  /**
+   * Whether this decoder supports the stream: the delimiter must be one ASCII character, but no quote or line break.
+   */
   static serves({ delimiter }: DelimitedLayout): boolean {
     return /^[\x01-\x7f]$/.test(delimiter) && !/["\r\n]/.test(delimiter);
   }
@@ -85,14 +90,14 @@ export class DelimitedDecoder implements Decoder {
     });
   }
 
-  /** The fast path: the kernel reads plain rows, the rest fall back to cells. false: nothing was read. */
+  /** Fast path: the kernel reads plain rows, and the rest fall back to cells. Returns false if nothing was read. */
   #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
     if (!this.#kernel) return false;
     const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
       this.#fallback(block, start, end, row, batch),
     );
     if (run && run.declined * 2 > to - from && !this.#quoting && run.bytes.includes(QUOTE)) {
-      // Looking for quotes costs a little, so that it is done only where they are the rule; from the next rows on.
+      // Handling quotes costs some time, so it is enabled from the next rows on only if quotes are the rule.
       this.#quoting = true;
       this.#openKernel();
     }
@@ -105,7 +110,7 @@ export class DelimitedDecoder implements Decoder {
     }
   }
 
-  /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
+  /** Decodes records `from` to `to - 1` into the batch, starting at row `first`. */
   #rows(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
     const table = this.#table;
     const run = this.#run;
@@ -125,11 +130,11 @@ export class DelimitedDecoder implements Decoder {
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }
 
-  /** Finds the fields of the record `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
+  /** Splits the record `bytes[start..end)` into row `row` of the table; returns VALID or DECLINED. */
   #split(run: RecordBytes, start: number, end: number, row: number): number {
     const { bytes, view } = run;
     if (this.#quoteAt < start) {
-      // The bytes after the run belong to an earlier, longer one: searching there would make every run as slow as the
+      // Bytes after the run belong to an earlier, longer run. Searching them would make every run as slow as the
       // longest.
       const at = run.used.indexOf(QUOTE, start);
       this.#quoteAt = at < 0 ? bytes.length : at;
@@ -137,7 +142,7 @@ export class DelimitedDecoder implements Decoder {
     return this.#quoteAt >= end && this.#plain(view, start, end, row) ? VALID : this.#general(bytes, start, end, row);
   }
 
-  /** Splits a record without quotes, four bytes at a time; false if it has too many fields. */
+  /** Splits a record without quotes, four bytes at a time. Returns false if it has too many fields. */
   #plain(view: DataView, start: number, end: number, row: number): boolean {
     const { starts, ends, width } = this.#table;
     const delimiters = this.#delimiters;
@@ -145,7 +150,7 @@ export class DelimitedDecoder implements Decoder {
     const last = at + width - 1;
     let from = start;
     for (let p = start; p < end; p += 4) {
-      // The bytes that are the delimiter are zero in `x` and have their highest bit set in `hits`.
+      // Bytes equal to the delimiter are zero in `x` and have their highest bit set in `hits`.
       const x = view.getInt32(p, true) ^ delimiters;
       let hits = ~(((x & LOW_BITS) + LOW_BITS) | x | LOW_BITS);
       for (; hits !== 0; hits &= hits - 1) {
@@ -163,7 +168,10 @@ export class DelimitedDecoder implements Decoder {
     return true;
   }
 
-  /** Splits any record; the end of the record looks like that of a field meanwhile. */
+  /**
+   * Splits any record. The byte after the record temporarily becomes a delimiter, so that the last field ends like the
+   * others.
+   */
   #general(bytes: Uint8Array, start: number, end: number, row: number): number {
     const { starts, ends, width } = this.#table;
     const delimiter = this.#delimiter;
@@ -179,7 +187,7 @@ export class DelimitedDecoder implements Decoder {
         while (p < end && bytes[p] !== QUOTE) p++;
         e = p;
         while (p + 1 < end && bytes[p + 1] === QUOTE) {
-          // A doubled quote: from here on the field is written over itself, with one quote for two.
+          // After a doubled quote, the field is rewritten in place with one quote instead of two.
           bytes[e++] = QUOTE;
           for (p += 2; p < end && bytes[p] !== QUOTE; p++) bytes[e++] = bytes[p]!;
         }
@@ -202,7 +210,7 @@ export class DelimitedDecoder implements Decoder {
     return VALID;
   }
 
-  /** The texts of the passthrough columns, as far as a record has them. */
+  /** Copies the texts of the passthrough columns that the record has. */
   #echo(rows: number, first: number, batch: ColumnBatch): void {
     const table = this.#table;
     for (let p = 0; p < batch.passthrough.length; p++) {

@@ -1,4 +1,4 @@
-// Predictions as CSV or TSV rows: passthrough columns, the prediction, then the error columns.
+// Writes predictions as CSV or TSV rows: passthrough columns, the prediction, then the error columns.
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -18,23 +18,23 @@ import {
   textOfToken,
 } from '../write/prediction-fields.ts';
 
-/** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
+/** Spreadsheet programs run a cell that begins with these characters as a formula, unless it is a plain number. */
 const FORMULA = /^[=+\-@\t\r]/;
 const PLAIN_NUMBER = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 
 const inQuotes = (text: string): string => `"${text.replaceAll('"', '""')}"`;
 
-/** Text as one CSV field, quoted where RFC 4180 needs it. */
+/** Formats text as a CSV field, quoted if RFC 4180 requires it. */
 export function quoteField(text: string, delimiter: string): string {
   return text.includes(delimiter) || /["\r\n]/.test(text) ? inQuotes(text) : text;
 }
 
-/** The same for text that came from outside: formulas are neutralised by a leading apostrophe. */
+/** Like `quoteField` for untrusted text: a leading apostrophe neutralizes formulas. */
 export function neutralField(text: string, delimiter: string): string {
   return quoteField(FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? `'${text}` : text, delimiter);
 }
 
-/** The text that `neutralField` was given, of a field without its quotes. */
+/** Recovers the argument of `neutralField` from its result without quotes. */
 export function plainField(field: string): string {
   const text = field.startsWith("'") ? field.slice(1) : field;
   return FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? text : field;
@@ -45,23 +45,23 @@ export class DelimitedFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #delimiter: number;
   readonly #columns: readonly ColumnSpec[];
-  /** Their names as fields. */
+  /** Column names as fields. */
   readonly #names: readonly string[];
-  /** `true` and `false` with the delimiters around them, classes and decisions as fields. */
+  /** `true` and `false` with surrounding delimiters; classes and decisions as fields. */
   readonly #true: Fragment;
   readonly #false: Fragment;
   readonly #classes: readonly Fragment[];
   readonly #decisions: ReadonlyMap<string, Fragment>;
-  /** What follows the prediction of a row without interpretation. */
+  /** Text after the prediction of a row without interpretation. */
   readonly #end: Fragment;
   /** Empty fields between `row` and the error columns of a rejected row. */
   readonly #gap: string;
 
   readonly #plainAnswers: PlainAnswers | null;
-  /** Text that came from outside as a field. */
+  /** Formats untrusted text as a field. */
   readonly #field: (text: string, delimiter: string) => string;
 
-  /** `kernelAfter`: rows. */
+  /** `kernelAfter`: number of rows before the kernel is used. */
   constructor(
     spec: OutputSpec,
     interpreter: Interpreter,
@@ -165,7 +165,7 @@ export class DelimitedFormatter implements Formatter {
     }
   }
 
-  /** The error columns of a scored row, and its interpretation. */
+  /** Writes the error columns of a scored row, and its interpretation. */
   #after(out: ByteWriter, x: BatchInterpretation | null, r: number, scores: Scores): void {
     const d = this.#delimiter;
     const at = x?.at[r] ?? -1;
@@ -199,7 +199,7 @@ export class DelimitedFormatter implements Formatter {
     out.byte(10);
   }
 
-  /** The pairs of the row by their rank; nothing where there are none or fewer. */
+  /** Writes the pairs of the row by rank; fields without a pair stay empty. */
   #interactions(out: ByteWriter, x: BatchInterpretation | null, at: number, r: number, scores: Scores): void {
     const ranks = pairsTold(this.#spec.interpretation?.interactions, this.#columns.length);
     const pairs = at >= 0 ? (x?.pairs ?? null) : null;

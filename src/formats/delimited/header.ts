@@ -1,4 +1,5 @@
-// Reads the header row and matches it to the columns of a model. Error messages quote a header cell only where it looks like a name.
+// Reads the header row and matches it to the columns of a model.
+// Error messages quote a header cell only if it looks like a column name.
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import { didYouMean, nearest } from '../../core/did-you-mean.ts';
@@ -10,25 +11,27 @@ import { notTextMessage } from '../decode/decoder.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
 import { type DelimitedLayout, parseCsv } from './csv-parse-decoder.ts';
 
-/** Faults reported in the message, and in the list of a response. */
+/** Maximum errors in the message, and in the list of a response. */
 const MOST_TOLD = 20;
 const MOST_LISTED = 100;
-/** Cells that missing columns are compared with: comparing more is not worth the time. */
+/** Maximum cells that missing columns are compared with, to limit the time. */
 const MOST_COMPARED = 200;
 
 interface HeaderNames {
-  /** What the cells of the row mean, in the order of the file; null: not looked at. */
+  /** Names of the cells in file order; null: ignored. */
   names: readonly (string | null)[];
-  /** Columns of the model that have to be there, … */
+  /** Model columns that must be present, … */
   wanted: readonly string[];
-  /** … and those that must not, because they were declared to be the same in all rows. */
+  /** … and columns that must not, because they are declared as constants. */
   constants: readonly string[];
   outcome: string | null;
   /** Additional requested columns, in their requested order. */
   passthrough: readonly string[];
 }
 
-/** Every fault of a header row, one entry each; names no cell that is neither a model column nor similar to one. */
+/**
+ * All errors of a header row, one entry each. Never includes a cell that is neither a model column nor similar to one.
+ */
 function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
   const there = new Set(names);
@@ -85,13 +88,13 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   return faults;
 }
 
-/** A cell that a column may be meant by, with what helps if it is. */
+/** Suggests a similar cell for a missing column, and what to declare. */
 const likeness = (name: string, like: string): string =>
   withoutBlanks(like) === name
     ? ' (one matches except for surrounding spaces: declare trim)'
     : didYouMean(like, [like]);
 
-/** The faults in one line, and as many of them as an answer lists. */
+/** The errors in one line, and as many as a response lists. */
 function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
   const told = faults.slice(0, MOST_TOLD).map((f) => f.message);
   const left = faults.length - told.length;
@@ -99,14 +102,14 @@ function describeFaults(faults: readonly ErrorDetail[]): { message: string; deta
   return { message: told.join('; '), details: faults.slice(0, MOST_LISTED) };
 }
 
-/** @throws SluiceError of this code that names all faults, if there are any */
+/** @throws SluiceError with this code that lists all errors, if there are any */
 export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): void {
   if (faults.length === 0) return;
   const { message, details } = describeFaults(faults);
   throw new SluiceError(code, message, { details });
 }
 
-/** What a first row is that has no column of the model and none like it; null if it may be a header with faults. */
+/** Describes a first row that has no model column and none similar to one; null if it may be a header with errors. */
 function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[]>): string | null {
   const simple = new Set(names.map(simplified));
   if (wanted.length === 0 || wanted.some((w) => simple.has(simplified(w)))) return null;
@@ -124,7 +127,7 @@ function look(names: readonly string[]): string {
 
 export const CONSTANT_GIVEN = 'the column is declared as a constant, but the input contains it';
 
-/** A name as people vary it: case, blanks, underscores, dashes, dots and quotes do not count. */
+/** A name without the differences that people introduce: case, spaces, underscores, dashes, dots and quotes. */
 export const simplified = (name: string): string =>
   name
     .slice(0, 256)
@@ -139,30 +142,30 @@ export type DelimiterName = keyof typeof DELIMITERS;
 
 export interface FittedHeader {
   layout: DelimitedLayout;
-  /** Names of the passthrough columns in the order in which they were declared; for `*` in the order of the file. */
+  /** Names of the passthrough columns in declared order; for `*` in file order. */
   passthrough: string[];
 }
 
 export interface FitOptions {
   manifest: Manifest;
   delimiter: string;
-  /** Columns outside the model to echo; '*' means all of them. */
+  /** Columns outside the model to pass through; '*' means all of them. */
   passthrough: readonly string[] | '*';
   maxColumns: number;
-  /** The declarations of the input. Default: none. */
+  /** Declarations about the input. Default: none. */
   declared?: InputDeclaration | undefined;
 }
 
-/** Bytes of a header row in which another delimiter is looked for. */
+/** Maximum header size, bytes, for which other delimiters are tried. */
 const GUESSED_BYTES = 64 * 1024;
 
 /**
- * Splits the bytes of a header row, which end before its line end. `encoding`: the one that was declared.
+ * Splits the bytes of a header row, without its line end. `encoding`: the declared one.
  * @throws SluiceError invalid_encoding | header_mismatch
  */
 export function splitHeader(bytes: Buffer, delimiter: string, encoding?: string): string[] {
   if (!isUtf8(bytes)) throw new SluiceError('invalid_encoding', notTextMessage(encoding, 'the header row'));
-  // A row of a megabyte holds up the event loop for 5 ms this way, and for 130 through csv-parse.
+  // Blocks the event loop for 5 ms per megabyte; csv-parse would take 130 ms.
   if (bytes.length > 0 && !bytes.includes(QUOTE)) return bytes.toString('utf8').split(delimiter);
   try {
     const rows = parseCsv(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true });
@@ -174,7 +177,7 @@ export function splitHeader(bytes: Buffer, delimiter: string, encoding?: string)
 
 /**
  * Fits a header row to the model.
- * @throws SluiceError wrong_delimiter (with the delimiter the file seems to use) | header_mismatch (every fault listed)
+ * @throws SluiceError wrong_delimiter (with the delimiter the file seems to use) | header_mismatch (every error listed)
  */
 export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
   const { delimiter } = options;
@@ -192,8 +195,8 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
 }
 
 /**
- * Fits declared names to the model, those of an input without a header row.
- * @throws SluiceError header_mismatch (every fault listed)
+ * Fits declared names to the model, for an input without a header row.
+ * @throws SluiceError header_mismatch (every error listed)
  */
 export function fitNames(names: readonly string[], options: FitOptions): FittedHeader {
   refuseTooMany(names, options);
@@ -207,9 +210,9 @@ function refuseTooMany(cells: readonly string[], { maxColumns }: FitOptions): vo
   });
 }
 
-/** The columns of a model, and how the input names them. */
+/** Matches the model's columns with the names in an input. */
 class Fit {
-  /** Columns that the input has to have. */
+  /** Columns that the input must have. */
   readonly wanted: readonly string[];
   readonly #options: FitOptions;
   readonly #names: InputNames;
@@ -225,7 +228,7 @@ class Fit {
     this.#trim = declared?.texts?.trim === true;
   }
 
-  /** What the cells of a header row mean; null: not looked at. */
+  /** The names of header cells; null: ignored. */
   meanings(cells: readonly string[]): (string | null)[] {
     return this.#names.ofHeader(cells, this.#used, this.#trim);
   }
@@ -246,7 +249,7 @@ class Fit {
       refuseFaults('header_mismatch', faults);
     }
     const at = new Map(names.map((name, i) => [name, i]));
-    // The declared order, never that of the file: outputs of columns are laid out before a header has been read.
+    // The declared order, never the file's: columnar outputs are laid out before a header is read.
     const passthrough = [...new Set(passed)];
     return {
       layout: {
@@ -261,7 +264,7 @@ class Fit {
   }
 }
 
-/** The name of another delimiter that finds more of the model's columns in the header, if one does. */
+/** The name of a delimiter with which the header has more of the model's columns; null: none. */
 function betterDelimiter(bytes: Buffer, cells: string[], fit: Fit, used: string): DelimiterName | null {
   const { wanted } = fit;
   const found = (header: string[]) => {

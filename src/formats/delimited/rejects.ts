@@ -1,8 +1,8 @@
-// The rejects file: the rejected rows with their position in the input, their identifying columns and the reason.
+// Formats the rejects file: rejected rows with their position in the input, identifying columns and the reason.
 import type { Rejection } from '../../core/batch.ts';
 import { neutralField, quoteField } from './delimited-formatter.ts';
 
-/** `columns`: the passthrough columns that are named; of the input, nothing else is in the list. */
+/** `columns`: passthrough columns listed by name. The file has no other values of the input. */
 export function rejectsHeader(columns: readonly string[]): string {
   const echoed = columns.map((name) => neutralField(name, ','));
   return `${['input,row,line,byte_offset', ...echoed, 'error_code,error_column,error_message'].join(',')}\n`;
@@ -13,11 +13,11 @@ interface RejectedAt {
   row: number;
   line: number;
   byteOffset: number;
-  /** Texts of the passthrough columns, as far as they could be read. */
+  /** Texts of the passthrough columns that could be read. */
   echoed: readonly (string | null)[];
 }
 
-/** One line of the list, without the input in front. */
+/** Formats one line of the file, without the input name at its start. */
 export function rejectLine(at: RejectedAt, r: Omit<Rejection, 'index'>): string {
   let echoed = '';
   for (const text of at.echoed) echoed += `${neutralField(text ?? '', ',')},`;

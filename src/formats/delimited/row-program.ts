@@ -1,4 +1,4 @@
-// The function of a row kernel: emitted for the columns of a stream, it takes rows apart and writes numbers and codes where they go.
+// Emits a row kernel for delimited text: it splits rows and stores numbers and codes, for the columns of a stream.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
@@ -12,14 +12,14 @@ import { findWord, isLong, placeWords } from '../decode/word-table.ts';
 interface RowProgramOptions {
   fields: readonly RowField[];
   delimiter: number;
-  /** Fields in quotes are read, too. */
+  /** Whether the kernel also reads quoted fields. */
   quoting: boolean;
   places: RowPlaces;
 }
 
 /**
- * Rows of delimited text. They are plain if no field begins with a quote or, if `quoting`, those that do have no other quote but the
- * closing one.
+ * The syntax of delimited text. A row is plain if no field begins with a quote or, if `quoting`, quoted fields contain
+ * no quote but the closing one.
  */
 export const delimitedRows = (delimiter: string, quoting: boolean): RowSyntax => ({
   name: 'row-kernel',
@@ -51,7 +51,7 @@ class RowProgram {
     });
   }
 
-  /** Reads the field that begins at p; p = beginning of the next. */
+  /** Reads the field at `p`, then sets `p` to the start of the next field. */
   #field(field: RowField, isLast: boolean, slow: Label): void {
     const { f, p, q, quoted } = this.#x;
     const { model } = field;
@@ -73,7 +73,7 @@ class RowProgram {
         this.#frame.storeMissingNumber(model);
         f.leave(done);
       };
-      // A word for a missing value that looks like a number comes first.
+      // Words for missing values that look like numbers are checked first.
       if (words && reader.missingNumbers) f.block('noWord', missing);
       f.block('none', (none) => {
         readNumber(this.#x, { reader, divisors, none: words ? none : slow, slow });
@@ -84,7 +84,7 @@ class RowProgram {
     });
   }
 
-  /** A field with a code, or one whose text is only passed on. */
+  /** Reads a field with a code, or one that is only passed through. */
   #word(model: FieldModel | undefined, isLast: boolean, slow: Label): void {
     const { f } = this.#x;
     this.#findEnd(isLast, !model?.words || isLong(model.words.longest), slow);
@@ -98,9 +98,9 @@ class RowProgram {
   }
 
   /**
-   * p = beginning of the text of the field that begins at p, q = its end; `head`: its first 16 bytes, unless it may be `long`. A
-   * field that is too long is declined. That the delimiter found still belongs to the row is made sure at the last field:
-   * until then nothing is committed, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of the kernel).
+   * Sets `p` to the start and `q` to the end of the field's text, and `head` to its first 16 bytes unless it may be
+   * `long`. Declines a field that is too long. The last field verifies that the delimiters found are inside the row.
+   * Until then no result is final, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of the kernel).
    */
   #findEnd(isLast: boolean, long: boolean, slow: Label): void {
     const { f, p, end, quoted } = this.#x;
@@ -132,7 +132,7 @@ class RowProgram {
     }
   }
 
-  /** A field in quotes ends at the next one, or is declined. */
+  /** Finds the end of a quoted field at the next quote, or declines it. */
   #quotedEnd(isLast: boolean, long: boolean, slow: Label): void {
     const { f, p, q, c, end, quoted } = this.#x;
     f.i32(1).set(quoted).bump(p, 1);
@@ -143,7 +143,10 @@ class RowProgram {
     else f.get(q).memory('i32.load8_u', 1).i32(this.#delimiter).op('i32.ne').leaveIf(slow);
   }
 
-  /** c = which of the 16 bytes from q on are `stop`; if the field may be `long`, of the first 16 with one, before the end. */
+  /**
+   * Sets `c` to the mask of the bytes equal to `stop` among the 16 bytes from `q`. If the field may be `long`, advances
+   * `q` to the first 16 bytes with a match, before the end.
+   */
   #seek(stop: number, long: boolean): void {
     const { f, p, q, c, end, head } = this.#x;
     const look = (): WasmFunction =>

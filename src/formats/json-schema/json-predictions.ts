@@ -1,4 +1,4 @@
-// Predictions as JSON with a schema id in front; the JSON Schema follows the list of the fields of a prediction.
+// Encodes predictions as JSON after a schema ID. The JSON Schema is derived from the list of prediction fields.
 import { headOf } from '../schemas/framing.ts';
 import {
   MODEL_KEYS,
@@ -25,7 +25,10 @@ const KINDS: Readonly<Record<SchemaField['kind'], object>> = {
   },
 };
 
-/** Draft 7, which every serializer knows. Open for columns passed through, which JSON carries as they are. */
+/**
+ * The JSON Schema of predictions, in draft 7, which all serializers support. It allows additional properties for
+ * passthrough columns, whose values stay unchanged.
+ */
 export function jsonSchemaOfPredictions({ fields, passthrough }: PredictionSchemaOptions): string {
   return JSON.stringify({
     $schema: 'http://json-schema.org/draft-07/schema#',

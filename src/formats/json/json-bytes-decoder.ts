@@ -1,4 +1,4 @@
-// Decodes JSON objects from their bytes, without an object per record; whatever it declines goes to the reference decoder.
+// Decodes JSON objects from bytes, without an object per record. The reference decoder reads what it declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -23,14 +23,14 @@ import { RowKernel } from '../decode/row-kernel.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { jsonRows } from './json-row-program.ts';
 
-// The usual bytes of a key, compared four at a time.
+// Compares keys in their usual form, four bytes at a time.
 
-/** A key in its quotes. */
+/** A key including its quotes. */
 class JsonKey {
-  /** Bytes of the key with its quotes. */
+  /** Length of the key including its quotes, bytes. */
   readonly length: number;
   readonly #words: Int32Array;
-  /** The bytes of the last word that belong to the key. */
+  /** Mask of the last word's bytes that belong to the key. */
   readonly #mask: number;
 
   constructor(name: string) {
@@ -43,7 +43,7 @@ class JsonKey {
     this.#mask = rest === 0 ? -1 : (1 << (rest * 8)) - 1;
   }
 
-  /** true if the key is at `p`. Up to 4 bytes after a NUL that ends the text are touched. */
+  /** Whether the key is at `p`. Reads up to 4 bytes after the NUL that ends the text. */
   at(bytes: DataView, p: number): boolean {
     const words = this.#words;
     const last = words.length - 1;
@@ -52,24 +52,24 @@ class JsonKey {
   }
 }
 
-// Tokens of JSON in bytes that end with NUL: white space, numbers and strings.
+// Finds JSON tokens in bytes that end with NUL: white space, numbers and strings.
 
 const MINUS = 45;
 const POINT = 46;
 const ZERO = 48;
 const BACKSLASH = 92;
 
-/** 1 for the bytes that a string does not hold as they are: quote, backslash, control characters. */
+/** 1 for bytes that cannot occur literally in a string: quote, backslash, control characters. */
 const ENDS_PLAIN = Uint8Array.from({ length: 256 }, (_, c) => Number(c === QUOTE || c === BACKSLASH || c < 32));
 
-/** The first byte at or after `p` that is not white space. */
+/** Position of the first byte at or after `p` that is not white space. */
 function skipSpace(bytes: Uint8Array, p: number): number {
   let c = bytes[p]!;
   while (c === 32 || c === 10 || c === 13 || c === 9) c = bytes[++p]!;
   return p;
 }
 
-/** One past the number that begins at `p`, or -1 if none does. */
+/** One past the number at `p`; -1 if there is none. */
 function endOfNumber(bytes: Uint8Array, p: number): number {
   if (bytes[p] === MINUS) p++;
   if (bytes[p] === ZERO) p++;
@@ -98,13 +98,16 @@ function skipDigits(bytes: Uint8Array, p: number): number {
   return p;
 }
 
-/** The closing quote of a string without escapes whose contents begin at `p`; otherwise the byte that ends them early. */
+/**
+ * Position of the closing quote of a string without escapes whose contents begin at `p`; otherwise of the byte that
+ * ends them early.
+ */
 function endOfPlainString(bytes: Uint8Array, p: number): number {
   while (ENDS_PLAIN[bytes[p]!] === 0) p++;
   return p;
 }
 
-/** One past the closing quote of the string whose contents begin at `p`, or -1 if it does not close. */
+/** One past the closing quote of the string whose contents begin at `p`; -1 if it is not closed. */
 function endOfString(bytes: Uint8Array, p: number): number {
   for (;;) {
     p = endOfPlainString(bytes, p);
@@ -115,8 +118,8 @@ function endOfString(bytes: Uint8Array, p: number): number {
 }
 
 /**
- * Writes the string whose token is `bytes[start..end)`, quotes included, over itself without its escapes, from `start`
- * on. One past its last byte, or -1 if it is not a JSON string, or contains half a surrogate pair.
+ * Replaces the string token `bytes[start..end)`, including its quotes, in place by its unescaped text. Returns one past
+ * the last byte; -1 if it is not a JSON string or contains half a surrogate pair.
  */
 function unescapeString(bytes: Buffer, start: number, end: number): number {
   let text: unknown;
@@ -134,55 +137,58 @@ const COMMA = 44;
 const OPEN = 123;
 const CLOSE = 125;
 
-/** Words of JSON as their first four bytes, little-endian. */
+/** The JSON words by their first four bytes, little-endian. */
 const WORD_NULL = 0x6c6c756e;
 const WORD_TRUE = 0x65757274;
 const WORD_FALS = 0x736c6166;
 
-/** Kernels that a stream may have, each for objects of another shape. */
+/** Maximum kernels of a stream, each for objects of another shape. */
 const MOST_KERNELS = 3;
 
 /**
- * Decodes like JsonDecoder, cell by cell and fault by fault. It accepts objects whose keys are those of the model, each
- * once, and those named for passthrough, with numbers, words and strings as values. Everything else is declined: other,
- * missing or duplicate keys, unnecessary escapes in keys, escapes in passthrough, nested values, halves of surrogate
- * pairs, invalid JSON. Plain objects are read by the row kernel, which is built for the objects seen before; only those
- * it declines come here.
+ * Gives the same cells and errors as JsonDecoder. It accepts objects that have each model key exactly once and possibly
+ * the passthrough keys, with numbers, words and strings as values. It declines everything else: other, missing or
+ * duplicate keys, unnecessary escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs,
+ * invalid JSON. The row kernel, built for the objects seen before, reads plain objects; this code reads only those it
+ * declines.
  */
 export class JsonBytesDecoder implements Decoder {
-  /** Records declined so far: those that the reference decoder read. */
+  /** Number of declined records so far, which the reference decoder read. */
   declined = 0;
   readonly #reference: JsonDecoder;
   readonly #readers: readonly ColumnReader[];
   readonly #direct: DirectEncoding | null;
   #kernel: RowKernel | null = null;
-  /** Rows until a kernel is made. */
+  /** Rows until a kernel is created. */
   #kernelIn: number;
-  /** By the shape of the objects they were made for; null: there is none to be had. */
+  /** Kernels by the shape of objects; null: no kernel is possible. */
   readonly #kernels = new Map<string, RowKernel | null>();
   readonly #columns: readonly CellColumn[];
-  /** Key in quotes, in its usual form → field: columns of the model first, then passthrough, then ignored ones. */
+  /** Quoted key in its usual form → field: first model columns, then passthrough, then ignored columns. */
   readonly #fields: Dictionary;
-  /** Per field. */
+  /** Name and key of each field. */
   readonly #names: readonly string[];
   readonly #keys: readonly JsonKey[];
   readonly #everything: boolean;
-  /** Passthrough columns, where not everything is passed through. */
+  /** Number of passthrough columns; 0 if everything is passed through. */
   readonly #echoes: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
-  /** The fields of the record before, in its order. */
+  /** The fields of the previous record, in its order. */
   readonly #order: Int32Array;
-  /** Per field: the last record that had it. */
+  /** The last record in which each field occurred. */
   readonly #seen: Float64Array;
   #record = 0;
-  /** The fields of the last object that was read to its end, in its order; `#order` may have been changed since. */
+  /** The fields of the last object that was read completely, in its order; `#order` may have changed since. */
   #shape = new Int32Array(0);
   #orderChanged = false;
-  /** Columns that had values of the other sort: numbers in strings, words that are numbers. */
+  /** Columns that had values of the other type: numbers in strings, or words that are numbers. */
   readonly #mixed = new Set<ColumnReader>();
 
-  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. */
+  /**
+   * `kernelAfter`: number of rows before a kernel is created. `direct`: where the kernel may write numbers instead of
+   * into columns.
+   */
   constructor(
     readers: readonly ColumnReader[],
     layout: JsonLayout,
@@ -205,7 +211,7 @@ export class JsonBytesDecoder implements Decoder {
     this.#seen = new Float64Array(names.length);
   }
 
-  /** true if this decoder can take records of a stream; otherwise all of them would be declined. */
+  /** Whether this decoder supports the stream; otherwise it would decline every record. */
   static serves(readers: readonly ColumnReader[], layout: JsonLayout): boolean {
     const names = JsonBytesDecoder.#namesOf(readers, layout);
     return (
@@ -233,7 +239,7 @@ export class JsonBytesDecoder implements Decoder {
     if (this.#kernelIn >= 0) {
       this.#kernelIn -= to - from;
       if (this.#kernelIn < 0) {
-        // A kernel is made for objects as they are here.
+        // Reads some objects first, because the kernel is built for their shape.
         i = Math.min(to, from + TABLE_ROWS);
         this.#fallback(block, from, i, 0, batch);
         this.#openKernel();
@@ -245,10 +251,10 @@ export class JsonBytesDecoder implements Decoder {
     }
   }
 
-  /** Takes the kernel for objects as the last one that was read, and makes it where it is new. */
+  /** Selects the kernel for the shape of the last object, and creates it if it is new. */
   #openKernel(): void {
     if (this.#shape.length === 0) {
-      // No object was: the next one may be.
+      // No object was read yet; retry after the next rows.
       this.#kernelIn = 0;
       return;
     }
@@ -280,7 +286,7 @@ export class JsonBytesDecoder implements Decoder {
     });
   }
 
-  /** The fast path: the kernel reads plain rows, the rest fall back to cells. false: nothing was read. */
+  /** Fast path: the kernel reads plain rows, and the rest fall back to cells. Returns false if nothing was read. */
   #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
     if (!this.#kernel) return false;
     const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
@@ -300,7 +306,7 @@ export class JsonBytesDecoder implements Decoder {
     }
   }
 
-  /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
+  /** Decodes records `from` to `to - 1` into the batch, starting at row `first`. */
   #rows(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
     const table = this.#table;
     const run = this.#run;
@@ -312,7 +318,10 @@ export class JsonBytesDecoder implements Decoder {
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }
 
-  /** Notes which columns have values of the other sort; before they are read, because that may change them. */
+  /**
+   * Records which columns have values of the other type. Called before columns are read, because reading may change
+   * cells.
+   */
   #noteSorts(rows: number): void {
     if (this.#kernelIn >= 0) return;
     const { starts, ends, types, states, width } = this.#table;
@@ -325,7 +334,10 @@ export class JsonBytesDecoder implements Decoder {
     }
   }
 
-  /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
+  /**
+   * Finds the values of the object in `bytes[start..end)` and stores them as row `row` of the table; returns VALID or
+   * DECLINED.
+   */
   #walk({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     const behind = bytes[end]!;
     // No JSON token continues at a NUL, so no loop needs to check for the end.
@@ -341,7 +353,7 @@ export class JsonBytesDecoder implements Decoder {
     const width = this.#table.width;
     const seen = this.#seen;
     const record = ++this.#record;
-    // Passthrough keys need not be there.
+    // Passthrough keys are optional.
     for (let field = columns; field < width; field++) starts[at + field] = -1;
     let found = 0;
     let p = skipSpace(bytes, start);
@@ -394,7 +406,9 @@ export class JsonBytesDecoder implements Decoder {
     }
   }
 
-  /** The field whose key begins at `p`, or -1; records usually have their keys in the order of the record before. */
+  /**
+   * The field of the key at `p`; -1: none. Records usually have their keys in the same order as the previous record.
+   */
   #key(bytes: Uint8Array, view: DataView, p: number, member: number): number {
     const order = this.#order;
     if (member >= order.length) return -1;
@@ -415,7 +429,7 @@ export class JsonBytesDecoder implements Decoder {
     this.#orderChanged = false;
   }
 
-  /** The tokens of the passthrough keys as written in the text. */
+  /** Copies the passthrough tokens as written in the text. */
   #echo(rows: number, first: number, batch: ColumnBatch): void {
     const { bytes, starts, ends, types, states, width } = this.#table;
     const columns = this.#columns.length;

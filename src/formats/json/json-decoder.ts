@@ -1,4 +1,4 @@
-// Decodes JSON objects with JSON.parse: the reference that a faster decoder is measured and tested against.
+// Decodes JSON objects with JSON.parse: the reference for tests and benchmarks of the faster decoder.
 import { isUtf8 } from 'node:buffer';
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
@@ -10,17 +10,17 @@ import { InputNames } from '../decode/input-names.ts';
 import { CONSTANT_GIVEN, simplified } from '../delimited/header.ts';
 
 export interface JsonLayout {
-  /** Columns outside the model to echo; '*' echoes all of them as one fragment of JSON. */
+  /** Columns outside the model to pass through; '*' passes all of them as one fragment of JSON. */
   passthrough: readonly string[] | '*';
-  /** Keys that would hide a key of the answer. */
+  /** Keys that would collide with output fields. */
   reserved: readonly string[];
-  /** The outcome column, which must not be there. */
+  /** The outcome column, which the input must not have. */
   outcome: string | null;
-  /** Most keys an object may have. */
+  /** Maximum keys of an object. */
   maxColumns: number;
-  /** Keys that are called otherwise than their columns, or not looked at. */
+  /** Declared renamed, ignored and constant columns. */
   declared?: DeclaredColumns;
-  /** What its bytes were before they became UTF-8, where they were not. */
+  /** The original encoding, if the input was converted to UTF-8. */
   encoding?: string;
 }
 
@@ -32,13 +32,13 @@ export class JsonDecoder implements Decoder {
   readonly #readers: readonly ColumnReader[];
   readonly #known: ReadonlyMap<string, number>;
   readonly #layout: JsonLayout;
-  /** Per reader: its key. */
+  /** Input key of each column reader. */
   readonly #keys: readonly string[];
   readonly #echoed: ReadonlyMap<string, number>;
   readonly #names: InputNames;
-  /** Keys as people vary them; made for the first key that is unknown. */
+  /** Keys by their simplified spelling; computed for the first unknown key. */
   #spellings: Map<string, string> | null = null;
-  /** Keys that ignoring all others leaves. */
+  /** Names in use, which remain when all others are ignored. */
   readonly #used: ReadonlySet<string>;
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
@@ -59,7 +59,7 @@ export class JsonDecoder implements Decoder {
     }
   }
 
-  /** Record `i` of a block into row `row` of a batch under way. */
+  /** Decodes record `i` of a block into row `row` of a batch that is being filled. */
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
     const start = block.spans[i * 2]!;
     const bad = this.#record(Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start), row, batch);
@@ -83,7 +83,8 @@ export class JsonDecoder implements Decoder {
       return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys`);
     }
     const wrong = this.#wrongKey(members);
-    // A rejected row keeps what identifies it; all keys together might hide those of the answer.
+    // A rejected row keeps its identifying columns. With `*`, an unchecked key could collide with an output field, so
+    // nothing is kept.
     if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);
     if (wrong) return wrong;
     const object = value as Record<string, unknown>;
@@ -99,7 +100,7 @@ export class JsonDecoder implements Decoder {
     return null;
   }
 
-  /** Whether an object of these keys would be rejected for one that it has. */
+  /** Whether an object with these keys would be rejected because of one of them. */
   refusesKeys(keys: readonly string[]): boolean {
     return keys.length > this.#layout.maxColumns || this.#wrongKey(keys.map((key) => ({ key, token: '' }))) !== null;
   }
@@ -135,8 +136,8 @@ export class JsonDecoder implements Decoder {
   }
 
   /**
-   * The key itself may be anything, including a value of the input: its position, and the column that it resembles, are
-   * reported instead.
+   * Describes an unknown key by its position and the column that it resembles. The key itself is not reported, because
+   * it could contain input values.
    */
   #unknownKey(key: string, place: number): string {
     this.#spellings ??= new Map(this.#keys.map((name) => [simplified(name), name]));

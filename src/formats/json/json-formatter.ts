@@ -1,4 +1,4 @@
-// Predictions as JSON objects, comma-separated (inside the array of an answer) or one a line (NDJSON).
+// Writes predictions as JSON objects, comma-separated (inside a response array) or one per line (NDJSON).
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -19,20 +19,20 @@ const PROBABILITIES = fragment(',"probabilities":{');
 const POINTS = fragment(',"points":');
 const VALUE = fragment(',"value":');
 
-/** The passthrough column for all keys outside the model: its text is a fragment of JSON members. */
+/** The passthrough column for all keys outside the model. Its text is a fragment of JSON members. */
 const EVERYTHING = '*';
 
 export class JsonFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
-  /** `{"modelId":…,"modelVersion":…`, for predictions that are records of their own. */
+  /** `{"modelId":…,"modelVersion":…`, for predictions that are independent records. */
   readonly #head: Fragment | null;
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];
-  /** Per class: how an answer that predicts it begins, and its key among the probabilities. */
+  /** For each class: the start of an answer that predicts it, and its key among the probabilities. */
   readonly #predictions: readonly Fragment[];
   readonly #classKeys: readonly Fragment[];
-  /** Per decision. */
+  /** Member text of each decision. */
   readonly #decisions: ReadonlyMap<string, Fragment>;
   readonly #lines: boolean;
   readonly #columns: readonly ColumnSpec[];
@@ -41,7 +41,7 @@ export class JsonFormatter implements Formatter {
 
   readonly #plainAnswers: PlainAnswers | null;
 
-  /** `kernelAfter`: rows. */
+  /** `kernelAfter`: number of rows before the kernel is used. */
   constructor(
     spec: OutputSpec,
     interpreter: Interpreter,
@@ -75,7 +75,7 @@ export class JsonFormatter implements Formatter {
     let next = 0;
     const kernel = this.#plainAnswers?.begin(batch, scores, firstRow) ? this.#plainAnswers : null;
     for (let r = 0; r < batch.rows; r++) {
-      // The first object of an array has no comma in front.
+      // The first object of an array has no preceding comma, so the kernel cannot write it.
       if (kernel && (this.#lines || out.length > 0)) r = kernel.write(out, r);
       if (r === batch.rows) break;
       if (!this.#lines && out.length > 0) out.byte(44);
@@ -99,7 +99,7 @@ export class JsonFormatter implements Formatter {
     }
   }
 
-  /** Members of the row's passthrough columns, each between `before` and `after`. */
+  /** Writes the members of the row's passthrough columns, each between `before` and `after`. */
   #passthrough(out: ByteWriter, batch: ColumnBatch, r: number, before: string, after: string): void {
     const isJson = this.#spec.passthroughIsJson;
     for (let p = 0; p < this.#keys.length; p++) {
@@ -157,7 +157,7 @@ export class JsonFormatter implements Formatter {
     }
     if (at < 0) return;
     const { outputs, space, method } = x.explainer;
-    // Of several classes, the predicted one comes first.
+    // With several classes, the predicted one comes first.
     const top = outputs > 1 ? this.#interpreter.top(scores, r) : 0;
     out.ascii(`,"interpretation":{"space":"${space}","method":"${method}"`);
     if (outputs > 1) out.utf8(`,"class":${this.#classes[top]}`);
@@ -214,15 +214,18 @@ export class JsonFormatter implements Formatter {
   }
 }
 
-/** JSON without line breaks: in valid JSON they are white space between tokens. */
+/** Replaces line breaks, which in valid JSON are only white space between tokens. */
 const onOneLine = (json: string): string =>
   json.includes('\n') || json.includes('\r') ? json.replace(/[\r\n]+/g, ' ') : json;
 
-/** Members that name the model and its version. */
+/** JSON members with the model's ID and version. */
 export const modelKeys = ({ id, version }: Pick<Manifest, 'id' | 'version'>): string =>
   `"modelId":${JSON.stringify(id)},"modelVersion":${JSON.stringify(String(version))}`;
 
-/** A rejected application that could not be read, as JSON: the same members in the same order as `JsonFormatter` writes. */
+/**
+ * JSON for a rejected application that could not be read, with the same members in the same order as `JsonFormatter`
+ * writes.
+ */
 export const rejectedJson = (model: Pick<Manifest, 'id' | 'version'>, error: Omit<Rejection, 'index'>): string =>
   `{${modelKeys(model)},"error":${errorOf(error)}}`;
 

@@ -1,4 +1,4 @@
-// The function of a row kernel for JSON: emitted for the keys of a stream in their order, it reads values in place.
+// Emits a row kernel for JSON objects: it reads values in place, for the keys of a stream in their order.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -18,14 +18,14 @@ const OPEN = 123;
 const CLOSE = 125;
 const ZERO = 48;
 const BLANK = 32;
-/** Bit c for white space c. */
+/** Mask with bit c set for each white space character c. */
 const SPACES = 0x1_0000_2600n;
 
-/** A member of the objects of a stream. */
+/** A member of the stream's objects. */
 interface JsonMember {
-  /** The key in quotes, in its usual form. */
+  /** The quoted key, in its usual form. */
   key: Buffer;
-  /** Its value is a text of the model, without a list of values. */
+  /** Whether its value is a free text of the model. */
   isText: boolean;
 }
 
@@ -37,9 +37,9 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 };
 
 /**
- * JSON objects. They are plain if they have these keys in this order, in their usual form, and values without escapes
- * (words of a column may have them); nothing in them is nested. `mixed`: columns with values of the other type, numbers
- * in strings or words that are numbers.
+ * The syntax of JSON objects. An object is plain if it has exactly these keys in this order and usual form, and no
+ * nested values. Values must have no escapes, except words of a column. `mixed`: columns with values of the other type,
+ * numbers in strings or words that are numbers.
  */
 export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
   let others: Words | null = null;
@@ -69,7 +69,7 @@ class JsonRowProgram {
   readonly #members: readonly JsonMember[];
   readonly #mixed: ReadonlySet<ColumnReader>;
   readonly #divisors: number;
-  /** null, true and false. */
+  /** Word table of null, true and false. */
   readonly #others: Words;
 
   constructor({ fields, members, mixed, places, others }: JsonRowProgramOptions) {
@@ -97,7 +97,7 @@ class JsonRowProgram {
     });
   }
 
-  /** Reads the member that begins at p; p = behind its value. */
+  /** Reads the member at `p`, then sets `p` to the end of its value. */
   #member(field: RowField, member: JsonMember, slow: Label): void {
     const { f, p, q, quoted } = this.#x;
     this.#key(member.key, slow);
@@ -110,12 +110,12 @@ class JsonRowProgram {
     else this.#anything(slow);
     this.#frame.storeSpans(field);
     f.get(q);
-    // A text ends before its quote, as words do; passed-through text includes it.
+    // The end of a text excludes its closing quote, as for words; passed-through text includes it.
     if (field.model || member.isText) f.get(quoted).op('i32.add');
     f.set(p);
   }
 
-  /** Takes the byte at p, which has to be this one. */
+  /** Consumes the byte at `p`, which must be `byte`. */
   #expect(byte: number, slow: Label): void {
     const { f, p } = this.#x;
     this.#x.byte().i32(byte).op('i32.ne').leaveIf(slow);
@@ -129,7 +129,10 @@ class JsonRowProgram {
     f.leaveIf(slow);
   }
 
-  /** p = the next byte that is not white space. After the bytes of a run there is a NUL, at the latest at the end of the memory. */
+  /**
+   * Advances `p` to the next byte that is not white space. The bytes of a run are followed by NUL, at the latest at the
+   * end of the memory.
+   */
   #spaces(slow: Label): void {
     const { f, p, c } = this.#x;
     f.block('space', (done) => {
@@ -144,7 +147,7 @@ class JsonRowProgram {
     });
   }
 
-  /** Nothing but white space up to the end of the record, where p has to stop. */
+  /** Requires that only white space follows up to the end of the record, and that `p` stops exactly there. */
   #toEnd(slow: Label): void {
     const { f, p, c, end } = this.#x;
     f.block('ended', (ended) => {
@@ -161,7 +164,7 @@ class JsonRowProgram {
     f.get(p, end).op('i32.ne').leaveIf(slow);
   }
 
-  /** Takes the key, compared a vector at a time; the last one ends with the key, or is cut off behind it. */
+  /** Consumes the key, comparing a vector at a time. The last vector ends with the key, or is masked after it. */
   #key(key: Buffer, slow: Label): void {
     const { f, p } = this.#x;
     for (let at = 0; at < key.length; at += VECTOR) {
@@ -177,8 +180,8 @@ class JsonRowProgram {
   }
 
   /**
-   * q = end of the token that begins at p: the closing quote of a string (`quoted` is 1 then), else what may follow a value; `head`:
-   * its first 16 bytes, unless it may be `long`. A token that is too long is declined.
+   * Sets `q` to the end of the token at `p`: the closing quote of a string (then `quoted` is 1), else a byte that may
+   * follow a value. Sets `head` to its first 16 bytes, unless it may be `long`. Declines a token that is too long.
    */
   #token(long: boolean, slow: Label): void {
     const { f, p, q, c, end, head, quoted } = this.#x;
@@ -196,7 +199,7 @@ class JsonRowProgram {
     this.#x.byte().i32(QUOTE).op('i32.eq').set(quoted);
     f.get(p).set(q);
     look();
-    // The opening quote is not the end.
+    // Ignores the opening quote.
     f.get(c).i32(-1).get(quoted).op('i32.xor', 'i32.and').set(c);
     if (long) {
       f.block('found', (found) => {
@@ -226,7 +229,7 @@ class JsonRowProgram {
       };
       f.block('none', (none) => {
         f.get(quoted).leaveIf(none);
-        // A number for a missing value may be any.
+        // If numbers can mean missing values, any number may be one of them.
         if (reader.nullNumbers.size > 0) f.leave(none);
         else {
           readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow });
@@ -251,7 +254,10 @@ class JsonRowProgram {
     });
   }
 
-  /** Declines a number of decimals that is none of JSON: with a plus, a needless zero in front, or a point at either end. */
+  /**
+   * Declines a decimal number that is invalid in JSON: with a plus sign, a redundant leading zero, or a point at either
+   * end.
+   */
   #grammar(slow: Label): void {
     const { f, p, q, negative, at } = this.#x;
     f.get(p, negative).op('i32.add').tee(at).memory('i32.load8_u').i32(ZERO).op('i32.sub').i32(10).op('i32.ge_u');
@@ -270,7 +276,7 @@ class JsonRowProgram {
     this.#frame.storeWord(model);
   }
 
-  /** A string without escapes: p..q-1 is its text. */
+  /** Reads a string without escapes; p..q-1 is its text. */
   #text(slow: Label): void {
     const { f, p, q, quoted } = this.#x;
     this.#expect(QUOTE, slow);
@@ -278,7 +284,7 @@ class JsonRowProgram {
     this.#string(slow);
   }
 
-  /** q = the closing quote of a string without escapes whose text begins at q. */
+  /** Sets `q` to the closing quote of a string without escapes whose text begins at `q`. */
   #string(slow: Label): void {
     const { f, q, c, end, head } = this.#x;
     f.block('closed', (closed) => {
@@ -296,7 +302,7 @@ class JsonRowProgram {
     f.get(q, c).op('i32.ctz', 'i32.add').tee(q).memory('i32.load8_u').i32(QUOTE).op('i32.ne').leaveIf(slow);
   }
 
-  /** A value that the model does not know: p..q-1 is its token. */
+  /** Reads a value outside the model; p..q-1 is its token. */
   #anything(slow: Label): void {
     const { f, p, q } = this.#x;
     f.block('taken', (taken) => {

@@ -1,5 +1,6 @@
-// One column of a row group as a chunk of a Parquet file: a dictionary where it saves half, one data page (version 2), statistics.
-// Source: Encodings.md and parquet.thrift of the Parquet format; pages are as hyparquet-writer makes them of plain arrays.
+// Writes one column of a row group as a chunk of a Parquet file: one data page (version 2), and a dictionary if that saves half.
+// Source: Encodings.md and parquet.thrift of the Parquet format. Pages are the same as those that hyparquet-writer
+// makes from plain arrays.
 import { ByteWriter } from 'hyparquet-writer';
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
 import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
@@ -23,22 +24,22 @@ type Encoding = 'PLAIN' | 'RLE_DICTIONARY';
 
 const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'BYTE_ARRAY', boolean: 'BOOLEAN' } as const;
 const CODEC = 'SNAPPY';
-/** Values that are looked at before a dictionary is begun. */
+/** Number of values sampled before a dictionary is built. */
 const SAMPLE = 1000;
-/** In front of a text. */
+/** Bytes of the length before a text. */
 const LENGTH_BYTES = 4;
 
-/** Values of a chunk as they are written. */
+/** Encoded values of a chunk. */
 interface Encoded {
   encoding: Encoding;
   values: Uint8Array;
-  /** null: none. */
+  /** null: no dictionary. */
   dictionary: { bytes: Uint8Array; words: number } | null;
-  /** null: no value. */
+  /** null: the chunk has no values. */
   bounds: { least: Bound; most: Bound } | null;
 }
 
-/** Appends the chunk. At least one row. */
+/** Appends the chunk, which needs at least one row. */
 export function writeChunk(writer: ByteWriter, held: HeldColumn): ColumnChunk {
   const { column, rows, nulls } = held;
   const encoded = encodedOf(held);
@@ -90,7 +91,7 @@ export function writeChunk(writer: ByteWriter, held: HeldColumn): ColumnChunk {
 
 type PageHeader = Parameters<typeof writePageHeader>[1];
 
-/** Writes pages and counts what they would be without compression. */
+/** Writes pages and adds up their uncompressed sizes. */
 class SizeCount {
   readonly #writer: ByteWriter;
   uncompressed = 0;
@@ -127,7 +128,7 @@ function statisticsOf(
     ...(kind === 'number' ? { nan_count: 0n } : {}),
   };
   if (bounds === null) return statistics;
-  // The format wants these signs of zero.
+  // The format requires these signs of zero.
   return {
     ...statistics,
     min_value: bounds.least === 0 ? -0 : bounds.least,
@@ -143,7 +144,7 @@ function encodedOf(held: HeldColumn): Encoded {
   return column.kind === 'boolean' ? encodedFlags(cells as Uint8Array) : encodedNumbers(cells);
 }
 
-/** Which entry of a dictionary each value is, behind the bits of one. */
+/** The dictionary indexes of the values, preceded by their bit width. */
 function dictionaryCodes(codes: Int32Array, words: number): Uint8Array {
   const out = new ByteWriter();
   const width = Math.max(1, Math.ceil(Math.log2(words)));
@@ -152,7 +153,7 @@ function dictionaryCodes(codes: Int32Array, words: number): Uint8Array {
   return out.getBytes();
 }
 
-/** Bits, not runs: fastparquet cannot read runs of a column with nulls. */
+/** Bit-packed, because fastparquet cannot read runs in a column with nulls. */
 function encodedFlags(flags: Uint8Array): Encoded {
   const bounds = flags.length === 0 ? null : { least: !flags.includes(0), most: flags.includes(1) };
   return { encoding: 'PLAIN', values: bitsOf(flags, flags.length), dictionary: null, bounds };
@@ -190,7 +191,7 @@ const dictionaryEncoded = (
   bounds,
 });
 
-/** Texts that are known before: those that are there, in the order of the words. */
+/** Encodes texts from a known list as a dictionary of the used words, in the list's order. */
 function encodedWords(cells: Int32Array, words: readonly string[]): Encoded {
   const codes = new Int32Array(words.length);
   for (let i = 0; i < cells.length; i++) codes[cells[i]!] = 1;
@@ -225,7 +226,7 @@ function encodedTexts(texts: PresentTexts): Encoded {
     if (compareBytes(bytes, from, to, starts[least]!, ends[least]!) < 0) least = i;
     if (compareBytes(bytes, from, to, starts[most]!, ends[most]!) > 0) most = i;
   }
-  // A text of its bytes is a key as good as the text itself.
+  // A latin1 string of the bytes identifies a text as well as its decoded string.
   const keyOf = (i: number): string => bytes.toString('latin1', starts[i]!, ends[i]!);
   const copy = (i: number): Buffer => Buffer.from(bytes.subarray(starts[i]!, ends[i]!));
   const bounds = count === 0 ? null : { least: copy(least), most: copy(most) };
@@ -252,11 +253,11 @@ function plainTexts({ bytes, starts, ends }: PresentTexts, size: number): Uint8A
 
 interface Dictionary<Key> {
   entries: Key[];
-  /** Of each value. */
+  /** Dictionary index of each value. */
   codes: Int32Array;
 }
 
-/** The values that differ, in the order they come; null: more than half of them do. */
+/** The distinct values in order of occurrence; null: they are more than half of all values. */
 function dictionaryOf<Key extends string | number>(count: number, keyOf: (i: number) => Key): Dictionary<Key> | null {
   const sample = new Set<Key>();
   const looked = Math.min(count, SAMPLE);
@@ -277,7 +278,7 @@ function dictionaryOf<Key extends string | number>(count: number, keyOf: (i: num
   return { entries: [...known.keys()], codes };
 }
 
-/** Whether a dictionary and its codes take at most half of the bytes that values one by one do. */
+/** Whether a dictionary with its codes takes at most half the bytes of plain values. */
 function pays({ entries, codes }: Dictionary<unknown>, dictionaryBytes: number, plainBytes: number): boolean {
   const width = Math.max(1, Math.ceil(Math.log2(entries.length)));
   return 2 * (dictionaryBytes + Math.ceil((codes.length * width) / 8)) <= plainBytes;

@@ -1,4 +1,4 @@
-// One column of a Parquet file, read page by page: the rest of a page is kept between batches.
+// Reads one column of a Parquet file page by page, and keeps the rest of a page between batches.
 import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { SluiceError } from '../../core/errors.ts';
 import {
@@ -20,40 +20,42 @@ import { RunDecoder } from './run-decoder.ts';
 
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 
-/** More numbers than this are formatted each time: looking up their texts would miss the cache. */
+/**
+ * Larger dictionaries of numbers are formatted for each cell, because lookups of their texts would miss the CPU cache.
+ */
 const MOST_NUMBER_TEXTS = 4096;
 
-/** Larger dictionaries of texts are not sent to the workers as lists of words: each cell is written. */
+/** Larger dictionaries of texts are not sent to the workers as word lists; each cell is written instead. */
 const MOST_LISTED_BYTES = 4 * 1024 * 1024;
-/** More rows in one page are refused: equal values take no bytes, so nothing else bounds the work on a page. */
+/** Maximum rows of a page. Equal values take no bytes, so the size of a page does not bound the work. */
 const MOST_PAGE_ROWS = 2 ** 26;
-/** Bytes of plain texts that are left of a page, up to which it is not worth looking at each. */
+/** If a page has at most this many bytes of text left, the exact size of the next texts is not computed. */
 const FEW_BYTES = 64 * 1024;
 
-/** What holds the values of the page at hand. */
+/** Representation of the current page's values. */
 type Values = 'plain' | 'codes';
 
 interface ParquetColumnOptions {
   pages: PageReader;
-  /** Most rows that are taken at once. */
+  /** Maximum rows taken at once. */
   rows: number;
-  /** Longer texts are not copied. */
+  /** Maximum text length of a record, bytes; longer texts are not copied. */
   recordBytes: number;
   budget: TableBudget;
 }
 
-/** Texts of a dictionary that is not listed, as the page has them: each behind its length. */
+/** Texts of an unlisted dictionary in the page's format, each preceded by its length. */
 interface PlainWords {
   bytes: Uint8Array;
   view: DataView;
-  /** Where each begins. */
+  /** Start of each text. */
   starts: Int32Array;
-  /** Bytes of the longest one that is copied. */
+  /** Length of the longest text that is copied, bytes. */
   longest: number;
 }
 
 export class ParquetColumn implements SizedColumn {
-  /** Rows of the page at hand that were not taken. */
+  /** Rows of the current page that were not taken yet. */
   left = 0;
   readonly #element: SchemaElement;
   #meaning: Meaning;
@@ -71,14 +73,14 @@ export class ParquetColumn implements SizedColumn {
   #values: Values = 'plain';
   #plain: Uint8Array = new Uint8Array(0);
   #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
-  /** Where the next plain value begins. */
+  /** Start of the next plain value. */
   #at = 0;
-  /** -1: no dictionary. */
+  /** Number of words in the dictionary; -1: no dictionary. */
   #words = -1;
-  /** null: there is none, or its words are numbers and too many to keep their texts near. */
+  /** null: no dictionary, or one of too many numbers to cache their texts. */
   #dictionary: Fragments | null = null;
   #plainWords: PlainWords | null = null;
-  /** Of a dictionary of numbers that doubles hold. */
+  /** Values of a dictionary of numbers that doubles represent exactly. */
   #numbers: Float64Array | null = null;
 
   constructor(element: SchemaElement, key: Uint8Array, { pages, rows, recordBytes, budget }: ParquetColumnOptions) {
@@ -97,12 +99,12 @@ export class ParquetColumn implements SizedColumn {
     this.#words = 2;
   }
 
-  /** Before the first row group: whether the model reads it. */
+  /** Sets whether the model reads the column; before the first row group. */
   set forModel(forModel: boolean) {
     this.#meaning = meaningOf(this.#element, forModel);
   }
 
-  /** A row group begins. */
+  /** Starts a row group. */
   begin(place: ChunkPlace): void {
     this.#pages.begin(place);
     this.left = 0;
@@ -111,7 +113,7 @@ export class ParquetColumn implements SizedColumn {
     this.#words = -1;
   }
 
-  /** Reads the next page with rows; gives the bytes it has in the file. @throws Error */
+  /** Reads the next page that has rows. Returns the number of stored bytes read. @throws Error */
   async load(): Promise<number> {
     let stored = 0;
     while (this.left === 0) {
@@ -128,14 +130,14 @@ export class ParquetColumn implements SizedColumn {
     return stored;
   }
 
-  /** Bytes of the texts that taking the next rows would copy. */
+  /** Number of text bytes that taking the next rows would copy. */
   textBytes(rows: number): number {
     if (this.#values === 'codes' || this.#width > 0 || this.#meaning.kind === 'booleans') {
       return this.#values === 'codes' ? rows * (this.#plainWords?.longest ?? 0) : this.#width * rows;
     }
     const left = this.#plain.length - this.#at;
     if (left <= FEW_BYTES) return left;
-    // At most: rows without a value have no text.
+    // An upper bound, because rows without a value have no text.
     let at = this.#at;
     for (let i = 0; i < rows && at + 4 <= this.#plain.length; i++) {
       const length = this.#view.getInt32(at, true);
@@ -145,7 +147,10 @@ export class ParquetColumn implements SizedColumn {
     return Math.min(at, this.#plain.length) - this.#at;
   }
 
-  /** Fills `out` with the next rows of the page at hand. A text that `marks` does not admit becomes `null`. @throws Error: there are fewer values */
+  /**
+   * Fills `out` with the next rows of the current page. A text that `marks` does not admit becomes `null`. @throws
+   * Error if there are fewer values
+   */
   take(out: BatchColumn, rows: number, marks: RowMarks): void {
     out.repeats = false;
     const level = this.#hasLevels && !this.#levels.skipAll(1, rows) ? this.#level : null;
@@ -181,7 +186,7 @@ export class ParquetColumn implements SizedColumn {
     if (numbers) for (let i = 0; i < rows; i++) values[i] = numbers[codes[i]!]!;
   }
 
-  /** Cells whose codes are in `out.codes`, of a dictionary that is not listed. */
+  /** Writes cells whose codes of an unlisted dictionary are in `out.codes`. */
   #takeWords(out: BatchColumn, rows: number, { bytes, view, starts }: PlainWords, { marks }: Taking): void {
     const { tokens, ends, codes } = out;
     tokens.length = 0;
@@ -196,7 +201,7 @@ export class ParquetColumn implements SizedColumn {
     out.fragments = null;
   }
 
-  /** Bytes of the plain value at `at`. */
+  /** Length of the plain value at `at`, bytes. */
   #lengthAt(view: DataView, at: number): number {
     return this.#width > 0 ? this.#width : view.getInt32(at, true);
   }
@@ -229,7 +234,7 @@ export class ParquetColumn implements SizedColumn {
     out.fragments = null;
   }
 
-  /** Where the plain value at `at` ends. @throws Error */
+  /** End of the plain value at `at`. @throws Error */
   #endOf(view: DataView, bytes: Uint8Array, at: number): number {
     const length = this.#lengthAt(view, at);
     const end = at + length + (this.#width > 0 ? 0 : 4);
@@ -237,7 +242,7 @@ export class ParquetColumn implements SizedColumn {
     return end;
   }
 
-  /** Writes the plain value at `at` as a token; where the next one begins. */
+  /** Writes the plain value at `at` as a token; returns the start of the next value. */
   #writeToken(to: TokenArena, view: DataView, bytes: Uint8Array, at: number): number {
     const meaning = this.#meaning;
     const end = this.#endOf(view, bytes, at);
@@ -292,7 +297,7 @@ export class ParquetColumn implements SizedColumn {
     return { bytes, view, starts, longest: Math.min(longest, this.#recordBytes) };
   }
 
-  /** The numbers of a dictionary, and none behind them; null: a double does not hold one of them. */
+  /** The numbers of a dictionary, followed by NaN for nulls; null: a double cannot represent one of them. */
   #exactNumbers(view: DataView, count: number, { read, odd }: NumbersMeaning): Float64Array | null {
     const numbers = new Float64Array(count + 1).fill(Number.NaN);
     for (let i = 0; i < count; i++) {
@@ -323,7 +328,7 @@ export class ParquetColumn implements SizedColumn {
     this.#takeValues(bytes, levels, { rows, present: rows - nulls, encoding });
   }
 
-  /** `again` sets the levels back. */
+  /** Counts nulls; `again` resets the levels. */
   #nullsOf(rows: number, again: () => void): number {
     let nulls = 0;
     const most = this.#level.length;
@@ -343,7 +348,7 @@ export class ParquetColumn implements SizedColumn {
     this.left = rows;
     this.#values = 'codes';
     if (encoding === 'RLE_DICTIONARY' || encoding === 'PLAIN_DICTIONARY') {
-      // A page of nothing but nulls may have no codes at all.
+      // A page that contains only nulls may have no codes at all.
       this.#codes.reset(bytes, Math.min(at + 1, bytes.length), bytes.length, bytes[at] ?? 0);
     } else if (this.#meaning.kind === 'booleans') {
       if (encoding === 'RLE') this.#codes.reset(bytes, Math.min(at + 4, bytes.length), bytes.length, 1);
@@ -360,7 +365,7 @@ export class ParquetColumn implements SizedColumn {
   }
 }
 
-/** How the cells of some rows are taken: `level` is 0 where a row has no value; null: every row has one. */
+/** Options for taking cells. `level` is 0 for a row without a value; null: every row has one. */
 interface Taking {
   level: Int32Array | null;
   marks: RowMarks;
@@ -368,5 +373,5 @@ interface Taking {
 
 type NumbersMeaning = Extract<Meaning, { kind: 'numbers' }>;
 
-/** Encodings for which it has to be known how many values there are. */
+/** Whether decoding requires the number of present values. */
 const isRare = (encoding: string): boolean => encoding.startsWith('DELTA') || encoding === 'BYTE_STREAM_SPLIT';

@@ -1,4 +1,5 @@
-// A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
+// Reads a Parquet file as batches of columns, page by page.
+// Memory use is a page and a dictionary per column, independent of the size of row groups.
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
@@ -16,13 +17,13 @@ import { checkThrift } from './thrift-check.ts';
 
 interface RowGroup {
   rows: number;
-  /** Where its first byte lies in the file. */
+  /** Offset of its first byte in the file. */
   byte: number;
-  /** As stored. */
+  /** Stored (compressed) size. */
   bytes: number;
 }
 
-/** One end for all rows where the groups do not lie in order. */
+/** Ends of the row groups; a single end for all rows if the groups are not stored in order. */
 function groupEnds(groups: readonly RowGroup[], from: number, to: number): GroupEnd[] {
   const ends = groups.map(({ rows, byte, bytes }, i) => ({ rows, end: groups[i + 1]?.byte ?? byte + bytes }));
   const isOrdered = groups.every(({ byte, bytes }, i) => byte + bytes <= ends[i]!.end && bytes > 0);
@@ -33,35 +34,38 @@ function groupEnds(groups: readonly RowGroup[], from: number, to: number): Group
 }
 
 interface ParquetOptions {
-  /** Row groups from 0, `to` exclusive. Default: all. */
+  /** Row groups to read, from 0; `to` is exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
-  /** Called with the stored bytes of every page that was read. */
+  /** Called with the stored size of every page that was read. */
   onRead?: (bytes: number) => void;
-  /** Ignored columns: they may be nested. */
+  /** Selects columns to ignore, which may be nested. */
   ignored?: (name: string) => boolean;
-  /** Default: no limit but that of the text of a row. */
+  /** Default: no limits except on the text of a row. */
   budget?: TableBudget | undefined;
 }
 
-/** Packings that Node and hyparquet undo; others need more code. */
+/** Codecs that Node and hyparquet decompress; others require an additional library. */
 const USUAL_CODECS = new Set(['UNCOMPRESSED', 'SNAPPY', 'ZSTD', 'GZIP']);
 
-/** Bytes all columns together read ahead, and bounds of a single one. */
+/** Read-ahead of all columns together, and the minimum of a single column, bytes. */
 const AHEAD_BYTES = 16 * 1024 * 1024;
 const LEAST_AHEAD = 16 * 1024;
-/** Where each read is a request, more is read by one. */
+/** Maximum read-ahead per column, bytes; larger if each read is a request to a server. */
 const MOST_AHEAD = { near: 64 * 1024, far: 1024 * 1024 };
 
-/** Bytes of the end of a file that usually hold the footer, those behind its length, and their last ones ("PAR1"). */
+/**
+ * Bytes at the end of a file that usually contain the footer, bytes of the footer's length and magic number, and that
+ * magic number ("PAR1").
+ */
 const TAIL_BYTES = 512 * 1024;
 const FOOTER_END = 8;
 const MAGIC = 0x31524150;
-/** Larger footers are refused: some 100,000 column chunks. */
+/** Maximum size of a footer, bytes; enough for some 100,000 column chunks. */
 const MOST_FOOTER_BYTES = 64 * 1024 * 1024;
 
 type Group = FileMetaData['row_groups'][number];
 
-/** A file of this machine. `close` it. @throws SluiceError input_not_found */
+/** Opens a local file, which the caller must close. @throws SluiceError input_not_found */
 export async function openRandomAccess(path: string): Promise<RandomAccess & { close(): Promise<void> }> {
   let handle: FileHandle;
   try {
@@ -88,7 +92,7 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
   };
 }
 
-/** Random access to an object. `byteLength`: of the whole. */
+/** Random access to an object. `byteLength`: size of the whole object. */
 export const slicedAccess = (
   name: string,
   byteLength: number,
@@ -99,7 +103,7 @@ export const slicedAccess = (
   read: async (target, position) => target.set(await slice(position, position + target.length)),
 });
 
-/** @throws SluiceError truncated_input: not a complete Parquet file */
+/** @throws SluiceError truncated_input if it is not a complete Parquet file */
 export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
   return (await metadataOf(file)).row_groups.map(groupOf);
 }
@@ -145,7 +149,7 @@ function broken(name: string, cause: unknown): SluiceError {
 
 /**
  * Opens a Parquet file. `far`: each read is a request to a remote server.
- * @throws SluiceError truncated_input | header_mismatch: a column is nested
+ * @throws SluiceError truncated_input | header_mismatch (a nested column)
  */
 export async function openParquet(file: RandomAccess, options: ParquetOptions, far = false): Promise<ParquetTable> {
   const metadata = await metadataOf(file);
@@ -159,7 +163,7 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
     const ends = groupEnds(metadata.row_groups.map(groupOf), from, to);
     return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, ends, decompressors, far });
   } catch (cause) {
-    // The schema is none, or an annotation does not fit the type of its column.
+    // The schema is invalid, or an annotation does not fit the type of its column.
     throw broken(file.name, cause);
   }
 }
@@ -183,9 +187,9 @@ class ParquetTable implements ColumnSource {
   readonly #groups: readonly Group[];
   readonly #onRead: (bytes: number) => void;
   #group = 0;
-  /** Rows of the group at hand that are not read. */
+  /** Rows of the current group that were not read yet. */
   #left = 0;
-  /** Reported bytes of it. */
+  /** Bytes of the current group that were reported. */
   #told = 0;
 
   constructor(file: RandomAccess, parts: TableParts) {
@@ -264,7 +268,7 @@ class ParquetTable implements ColumnSource {
 function placeOf(data: NonNullable<Group['columns'][number]['meta_data']>): ChunkPlace {
   const pages = Number(data.data_page_offset);
   const words = data.dictionary_page_offset === undefined ? 0 : Number(data.dictionary_page_offset);
-  // Some writers write 0 for no dictionary.
+  // Some writers store 0 if the column has no dictionary.
   const from = words > 0 ? Math.min(words, pages) : pages;
   return { codec: data.codec, from, to: from + Number(data.total_compressed_size) };
 }

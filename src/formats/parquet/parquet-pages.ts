@@ -1,4 +1,4 @@
-// The pages of one column of a Parquet file, one at a time: found, unpacked, and their values laid out in the plain encoding.
+// Reads the pages of one column of a Parquet file: locates and decompresses them, and converts values to the plain encoding.
 import { gunzipSync } from 'node:zlib';
 import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
@@ -7,17 +7,17 @@ import { SluiceError } from '../../core/errors.ts';
 import { zstd } from '../../core/zstd.ts';
 import { checkThrift } from './thrift-check.ts';
 
-// Snappy's raw format. The library copies byte by byte; this code copies long runs at once.
+// Decompresses raw Snappy data. The library copies byte by byte; this code copies long runs at once.
 
-/** Shorter pieces are copied in a loop: a call takes as long. */
+/** Minimum length of a range copied by a call, bytes. For shorter ranges a loop is as fast. */
 const LONG = 32;
 
 const damaged = (): Error => new Error('a page is not valid Snappy data');
 
-/** Fills `out` with the decompressed bytes. @throws Error: the compressed data is damaged, or has another size */
+/** Fills `out` with the decompressed bytes. @throws Error if the data is damaged or has another size */
 export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
   const end = packed.length;
-  // It starts with the decompressed size as a varint, which is known.
+  // It starts with the decompressed size as a varint, which is already known.
   let p = packed.findIndex((byte) => byte < 128) + 1;
   if (p === 0) throw damaged();
   let o = 0;
@@ -46,7 +46,7 @@ export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
       }
       if (back === 0 || back > o || o + length > out.length) throw damaged();
       if (back >= length && length >= LONG) out.copyWithin(o, o - back, o - back + length);
-      // The copied range may start with bytes that the copy itself has written.
+      // The copied range may overlap the bytes that the copy itself writes.
       else for (let i = 0; i < length; i++) out[o + i] = out[o - back + i]!;
     }
     o += length;
@@ -61,35 +61,35 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
   return count > 3 ? value + bytes[at + 3]! * 2 ** 24 : value;
 }
 
-/** A file of which any part can be read. */
+/** A file with random access. */
 export interface RandomAccess {
   name: string;
   byteLength: number;
-  /** Fills `target` with the bytes from `position` on. @throws SluiceError */
+  /** Fills `target` with the bytes from `position`. @throws SluiceError */
   read(target: Uint8Array, position: number): Promise<void>;
 }
 
-/** Unpacks what neither Node nor hyparquet itself does. */
+/** Decompressors for codecs that neither Node nor hyparquet supports. */
 export type Decompressors = Record<string, ((input: Uint8Array, length: number) => Uint8Array) | undefined>;
 
-/** Bytes of a header that usually are enough, statistics included. */
+/** Bytes that usually contain a whole page header, including statistics. */
 const HEADER_BYTES = 512;
-/** Longer headers are refused. */
+/** Maximum size of a page header, bytes. */
 const MOST_HEADER_BYTES = 1024 * 1024;
-/** Bytes behind an unpacked page that may be looked at. */
+/** Bytes after a decompressed page that may be read. */
 const SLACK = 8;
-/** Larger pages are refused, because they are held as a whole: writers make pages of a megabyte. */
+/** Maximum size of a page, bytes, because whole pages are held in memory. Writers make pages of about a megabyte. */
 export const MOST_PAGE_BYTES = 64 * 1024 * 1024;
-/** Most bytes of the pages at hand of all columns together, unless that is at most this many times their bytes in the file. */
+/** Maximum bytes of the current pages of all columns, unless they are at most this multiple of their stored size. */
 const MOST_HELD_BYTES = 128 * 1024 * 1024;
 const MOST_RATIO = 16;
 
-/** Bytes of the pages that all columns of a table hold. */
+/** Total size of the pages that all columns of a table hold. */
 export class HeldPages {
   #bytes = 0;
   #stored = 0;
 
-  /** A column holds this page instead of another one. @throws SluiceError limit_exceeded */
+  /** Replaces a column's page in the total. @throws SluiceError limit_exceeded */
   replace(before: PageSize, now: PageSize): void {
     this.#bytes += now.bytes - before.bytes;
     this.#stored += now.stored - before.stored;
@@ -100,7 +100,7 @@ export class HeldPages {
   }
 }
 
-/** Bytes of a page, uncompressed and as stored. */
+/** Uncompressed and stored sizes of a page, bytes. */
 interface PageSize {
   bytes: number;
   stored: number;
@@ -120,18 +120,20 @@ export interface ChunkPlace {
 
 export interface Page {
   header: PageHeader;
-  /** Decompressed; valid until the next page. In version 2 the levels precede it uncompressed. */
+  /**
+   * Decompressed bytes, valid until the next page. In version 2 they start with the levels, which are never compressed.
+   */
   bytes: Uint8Array;
-  /** First byte behind the levels of version 2; else 0. */
+  /** End of the levels in version 2, otherwise 0. */
   levels: number;
 }
 
-/** Walks through the pages of one column chunk after the other. */
+/** Reads the pages of consecutive column chunks. */
 export class PageReader {
   readonly #file: RandomAccess;
   readonly #decompressors: Decompressors;
   readonly #windowBytes: number;
-  /** Bytes `#from`..`#to - 1` of the file. */
+  /** Bytes `#from` to `#to - 1` of the file. */
   #window = Buffer.alloc(0);
   #from = 0;
   #to = 0;
@@ -141,10 +143,10 @@ export class PageReader {
   #unpacked = new Uint8Array(0);
   readonly #held: HeldPages;
   #page = NO_PAGE;
-  /** The dictionary kept with it. */
+  /** Size of the dictionary that is held in addition. */
   #dictionary = NO_PAGE;
 
-  /** `windowBytes`: read at once. `held`: of all columns of the table. */
+  /** `windowBytes`: bytes per read. `held`: shared by all columns of the table. */
   constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number, held: HeldPages) {
     this.#file = file;
     this.#held = held;
@@ -162,14 +164,14 @@ export class PageReader {
     this.#dictionary = NO_PAGE;
   }
 
-  /** The page at hand is a dictionary: it is held until the next chunk begins. */
+  /** Keeps the current page, a dictionary, until the next chunk begins. */
   keepDictionary(): void {
     this.#held.replace(this.#dictionary, NO_PAGE);
     this.#dictionary = this.#page;
     this.#page = NO_PAGE;
   }
 
-  /** Decoding the current page takes `bytes` in addition to the page itself. @throws SluiceError limit_exceeded */
+  /** Accounts for `bytes` needed to decode the current page. @throws SluiceError limit_exceeded */
   reserve(bytes: number): void {
     if (bytes > MOST_PAGE_BYTES) throw tooLargePage();
     const page = { ...this.#page, bytes: this.#page.bytes + bytes };
@@ -177,7 +179,7 @@ export class PageReader {
     this.#page = page;
   }
 
-  /** Bytes of the chunk read so far, whole pages. @throws Error: no page is left, or it is not a page */
+  /** Reads the next page; `stored`: its size in the file. @throws Error if no page is left, or it is invalid */
   async next(): Promise<Page & { stored: number }> {
     const began = this.#at;
     const header = await this.#header();
@@ -192,7 +194,9 @@ export class PageReader {
     return { header, ...this.#unpack(header, packed, size), stored: this.#at - began };
   }
 
-  /** Statistics make a header as long as the texts they hold, so that one that was cut short is read again with more bytes. */
+  /**
+   * Reads a page header. Its statistics can contain long texts, so a truncated header is read again with more bytes.
+   */
   async #header(): Promise<PageHeader> {
     for (let bytes = HEADER_BYTES; ; bytes *= 8) {
       const n = Math.min(bytes, this.#end - this.#at, MOST_HEADER_BYTES);
@@ -203,20 +207,20 @@ export class PageReader {
       try {
         checkThrift(found, 0);
         const header = parquetHeader(reader);
-        // A text that was cut is shorter, and no error: the reader is then beyond the bytes.
+        // A truncated text is not detected as an error, but the reader's offset is then beyond the bytes.
         if (reader.offset <= n) {
           this.#at += reader.offset;
           return header;
         }
         if (isAll) throw new Error('the header of a page exceeds its column');
       } catch (error) {
-        // A cut header fails as a damaged one does, by whatever its reader runs into.
+        // A truncated header fails with the same errors as a damaged one.
         if (isAll) throw error;
       }
     }
   }
 
-  /** The next bytes of the chunk, valid until the next call. */
+  /** The next bytes of the chunk; valid until the next call. */
   async #bytes(count: number): Promise<Uint8Array> {
     const end = this.#at + count;
     if (end > this.#end) throw new Error('a page exceeds its column');
@@ -245,7 +249,7 @@ export class PageReader {
     return { bytes: out, levels };
   }
 
-  /** The bytes inside, in `out` or elsewhere. */
+  /** The decompressed bytes, in `out` or in another array. */
   #decompressed(packed: Uint8Array, out: Uint8Array): Uint8Array {
     if (out.length === 0) return out;
     const options = { maxOutputLength: out.length };
@@ -269,9 +273,9 @@ export class PageReader {
 }
 
 /**
- * The values of a page from `at` on as the plain encoding has them; null: they are that already. `width`: bytes of a value, 0 where
- * each says its own length.
- * @throws Error: an encoding that is not known for the type
+ * Converts the values of a page from `at` to the plain encoding; null: they already have it. Values of width 0 have a
+ * length prefix.
+ * @throws Error for an unsupported encoding of the type
  */
 export function plainValues(
   page: Uint8Array,
@@ -303,7 +307,7 @@ export function plainValues(
 interface ValueLayout {
   encoding: string;
   type: string;
-  /** Bytes of a value; 0: each says its length. */
+  /** Bytes of a value; 0: each value has a length prefix. */
   width: number;
 }
 
@@ -321,7 +325,7 @@ function deltas(
   wide: boolean,
   reserve: (bytes: number) => void,
 ): Int32Array | BigInt64Array {
-  // Equal steps take no bytes in the page.
+  // Memory must be reserved first, because equal deltas take no bytes in the page.
   reserve(count * (wide ? 8 : 4));
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
   if (count === 0) return out;
@@ -330,10 +334,10 @@ function deltas(
   return out;
 }
 
-/** Values of a block, and blocks that make no sense: the library would read them without ever reaching their end. */
+/** Maximum values of a block. The library would loop forever over some invalid block sizes. */
 const MOST_BLOCK_VALUES = 2 ** 20;
 
-/** @throws Error: its blocks have no size that can be */
+/** @throws Error if the block sizes are impossible */
 function checkDeltaHead({ view, offset }: Reader): void {
   let at = offset;
   const number = (): number => {
@@ -360,12 +364,12 @@ function joinedStreams(page: Uint8Array, at: number, count: number, width: numbe
 
 interface Lengths {
   own: Int32Array | BigInt64Array;
-  /** Bytes that each text has in common with the one before. */
+  /** Length of the prefix that each text shares with the previous one, bytes. */
   prefixes: Int32Array | null;
   reserve: (bytes: number) => void;
 }
 
-/** Texts behind each other, their lengths in front of all. */
+/** Decodes texts whose lengths are stored before all texts, into texts with a length prefix each. */
 function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve }: Lengths): Uint8Array {
   let size = 4 * own.length;
   for (let i = 0; i < own.length; i++) size += Number(own[i]!) + (prefixes?.[i] ?? 0);
@@ -374,7 +378,7 @@ function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve 
   const out = Buffer.allocUnsafeSlow(size);
   let from = reader.offset;
   let o = 0;
-  /** Where the text before begins, and how long it is. */
+  /** Start and length of the previous text. */
   let [before, length] = [0, 0];
   for (let i = 0; i < own.length; i++) {
     const prefix = prefixes?.[i] ?? 0;

@@ -1,4 +1,4 @@
-// Predictions as a Parquet file, written row group by row group.
+// Writes predictions as a Parquet file, one row group at a time.
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from '../columns/columnar-sink.ts';
@@ -7,19 +7,22 @@ import { writeChunk } from './parquet-chunk.ts';
 
 const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'STRING', boolean: 'BOOLEAN' } as const;
 
-/** As `columnarSink`. */
+/** Like `columnarSink`. */
 export function parquetSink(inner: ByteSink, options: ColumnarSinkOptions): ByteSink {
   return columnarSink(inner, options, parquetWriter);
 }
 
-/** Head and footer come from hyparquet-writer, the rest is ours: it accepts only plain arrays per column. */
+/**
+ * hyparquet-writer writes the header and the footer. Column chunks are written here, because it accepts only plain
+ * arrays per column.
+ */
 function parquetWriter(columns: readonly OutputColumn[]): FormatWriter {
   const bytes = new ByteWriter();
   const columnData = columns.map(({ name, kind }) => ({ name, type: TYPES[kind], data: [], nullable: true }));
   const writer = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData }) });
   const taken = (): Uint8Array => {
     const written = bytes.getBytes();
-    // Written bytes are dropped from memory; the writer continues counting in `offset`.
+    // Written bytes are released; the writer continues to count in `offset`.
     bytes.index = 0;
     return written;
   };

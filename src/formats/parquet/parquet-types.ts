@@ -1,4 +1,4 @@
-// What the values of a Parquet column are, and how each is read: as a double, or as a token of JSON that loses nothing.
+// Types of Parquet columns, and how to read their values: as a double, or as a lossless JSON token.
 import type { SchemaElement } from 'hyparquet';
 import { parseFloat16 } from 'hyparquet/src/convert.js';
 import type { ValueKind } from '../../core/block.ts';
@@ -13,12 +13,13 @@ import {
   timeText,
 } from '../columns/json-text.ts';
 
-// Plain numbers of a page as doubles: one loop for each type, because a shared loop would call a function for each value.
+// Reads plain numbers of a page as doubles. Each type has its own loop, because a shared loop would call a function per
+// value.
 
-/** How a value is read in place; NaN: no number. */
+/** Reads a value in place; NaN: not a number. */
 type NumberAt = (view: DataView, at: number) => number;
 
-/** Plain values in `view` from byte `at` on; `level`: 0 where a row is null, null: no row is. */
+/** Plain values in `view` from byte `at`. `level`: 0 for a null row; null: no row is null. */
 interface PlainNumbers {
   view: DataView;
   at: number;
@@ -26,18 +27,18 @@ interface PlainNumbers {
 }
 
 /**
- * Reads `rows` values, NaN for no number. `next`: start of the following value; `odd`: the doubles do not represent one
- * of them exactly, so that its text has to be written.
- * @throws RangeError: there are fewer
+ * Reads `rows` values, with NaN for nulls. `next`: start of the following value; `odd`: doubles cannot represent one of
+ * the values exactly, so its text must be written.
+ * @throws RangeError if there are fewer values
  */
 type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
 
-/** Whole numbers beyond 2^53. */
+/** Whether an integer is beyond ±2^53. */
 const isBeyondDoubles = (value: number): boolean => value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
 
 const HIGH = 2 ** 32;
 
-/** Doubles that the model reads: an infinity is a value, NaN a missing one. */
+/** Reads doubles for the model: an infinity is a value, NaN is a missing one. */
 const takeDoubles: TakeNumbers = (values, rows, { view, at, level }) => {
   let next = at;
   for (let i = 0; i < rows; i++) {
@@ -65,7 +66,7 @@ const takeLongs: TakeNumbers = (values, rows, { view, at, level }) => {
   return { next, odd };
 };
 
-/** What a reader of single values reads, `width` bytes each; `isOdd`: a double does not hold this one. */
+/** Reads values of `width` bytes each with `read`. `isOdd`: a double cannot represent the value. */
 const takingBy =
   (read: NumberAt, width: number, isOdd: (value: number) => boolean): TakeNumbers =>
   (values, rows, { view, at, level }) => {
@@ -83,10 +84,10 @@ const takingBy =
     return { next, odd };
   };
 
-/** Of a type with lengths `at` is behind the length. */
+/** Writes a value as a token. If values have a length prefix, `at` is after it. */
 type Token = (view: DataView, at: number, length: number) => string;
 
-/** `odd`: of a value that no double holds exactly, its token; null: a double holds it. */
+/** `odd` returns the token of a value that no double represents exactly; null: a double represents it. */
 interface Numbers {
   kind: 'numbers';
   read: NumberAt;
@@ -96,7 +97,7 @@ interface Numbers {
 
 export type Meaning = Numbers | { kind: 'booleans' } | { kind: 'texts' } | { kind: 'others'; token: Token };
 
-/** Bytes of a value; 0: each says its own length in front. */
+/** Bytes of a value; 0: each value has a length prefix. */
 export function widthOf({ type, type_length: length }: SchemaElement): number {
   switch (type) {
     case 'INT32':
@@ -114,7 +115,7 @@ export function widthOf({ type, type_length: length }: SchemaElement): number {
   }
 }
 
-/** The annotation of a column: the logical type, else the older converted type (parquet-format, LogicalTypes.md). */
+/** The annotation of a column: its logical type, or the older converted type (parquet-format, LogicalTypes.md). */
 type Annotation =
   | { of: 'none' | 'text' | 'date' | 'uuid' | 'float16' | 'interval' | 'binary' | 'null' }
   | { of: 'decimal'; scale: number }
@@ -188,7 +189,10 @@ function convertedAnnotation(converted: SchemaElement['converted_type'], scale: 
   }
 }
 
-/** What a column holds. Bytes without an annotation are text: old writers annotate no text, and others can be set so. */
+/**
+ * The kind of values in a column. Bytes without an annotation count as text: old writers do not annotate text, and
+ * others can be configured not to.
+ */
 export function kindOfElement(element: SchemaElement): ValueKind {
   const { type } = element;
   const annotation = annotationOf(element);
@@ -210,7 +214,7 @@ export function kindOfElement(element: SchemaElement): ValueKind {
   }
 }
 
-/** `forModel`: the model reads the column: see `TypedTable.readForModel`. */
+/** `forModel`: the model reads the column; see `TypedTable.readForModel`. */
 export function meaningOf(element: SchemaElement, forModel: boolean): Meaning {
   const { type } = element;
   const annotation = annotationOf(element);
@@ -241,7 +245,7 @@ const numbersBy = (read: NumberAt, width: number): Numbers => ({
 
 const isNotFinite = (value: number): boolean => !Number.isFinite(value);
 
-/** Floating-point numbers: NaN and infinities that are passed through must differ from cells without a value. */
+/** Reads floating-point numbers. Passed-through NaN and infinities must differ from cells without a value. */
 function floats(read: NumberAt, width: number, forModel: boolean): Numbers {
   if (forModel) return numbersBy(read, width);
   const odd = (view: DataView, at: number) => {
@@ -270,13 +274,13 @@ const UINT64 = {
   odd: (view: DataView, at: number): string | null => unsafe(view.getBigUint64(at, true)),
 };
 
-/** All digits, as a number of JSON: smaller values of the column are numbers, too. */
+/** All digits as a JSON number, because smaller values of the column are numbers too. */
 const unsafe = (value: bigint): string | null => (Number.isSafeInteger(Number(value)) ? null : String(value));
 
-/** Exact powers of ten; quotients by them are exact as well. */
+/** Exponent of the largest exact power of ten; quotients of exact doubles by it are correctly rounded. */
 const EXACT_POWERS = 22;
 
-/** The nearest double of each for the model; passed through, the digits as a text. */
+/** For the model, the nearest double of each decimal; for passthrough, the digits as text. */
 function decimals(element: SchemaElement, scale: number, forModel: boolean): Meaning {
   const unscaled = unscaledOf(element);
   if (!forModel) return { kind: 'others', token: (...at) => `"${decimalText(unscaled(...at), scale)}"` };
@@ -297,7 +301,7 @@ function unscaledOf({ type }: SchemaElement): (view: DataView, at: number, lengt
   return bigEndian;
 }
 
-/** Formats allow 32. Longer ones would take time with the square of their length. */
+/** Maximum bytes of a decimal. Formats allow 32; the decoding time grows with the square of the length. */
 const MOST_DECIMAL_BYTES = 256;
 
 function bigEndian(view: DataView, at: number, length: number): bigint {
@@ -315,16 +319,19 @@ function smallBigEndian(view: DataView, at: number, length: number): number {
   return value;
 }
 
-/** Nanoseconds of a day, and the Julian day that 1970-01-01 is: what the parts of an INT96 mean. */
+/** Nanoseconds per day, and the Julian day of 1970-01-01, which define the parts of an INT96. */
 const DAY_NANOS = 86_400_000_000_000n;
 const JULIAN_EPOCH = 2_440_588n;
 
-/** Values that are neither numbers nor plain text. @throws Error: the physical type does not fit its annotation */
+/**
+ * Creates the writer of values that are neither numbers nor plain text. @throws Error if the physical type does not fit
+ * its annotation
+ */
 function tokenOf({ type }: SchemaElement, annotation: Annotation): Token {
   const isWide = type === 'INT64';
   const units = (view: DataView, at: number): bigint =>
     isWide ? view.getBigInt64(at, true) : BigInt(view.getInt32(at, true));
-  // Writers agree on no zone for this old type: its readers (pyarrow, DuckDB) take it as a local time.
+  // This old type has no agreed time zone. Its readers (pyarrow, DuckDB) treat it as local time.
   if (type === 'INT96') {
     return (view, at) => {
       const day = BigInt(view.getInt32(at + 8, true)) - JULIAN_EPOCH;

@@ -1,8 +1,8 @@
-// Parquet's hybrid of repeated and bit-packed values, a few at a time: a page may hold a million, and its state is kept in between.
+// Decodes Parquet's hybrid of repeated and bit-packed values incrementally, because a page may have a million values.
 
-/** Widths up to here fit into one word of 32 bits, wherever their first bit lies. */
+/** Values up to this width fit into one 32-bit word, whatever the position of their first bit. */
 const ONE_LOAD = 25;
-/** And eight of such width into two words. */
+/** Eight values up to this width fit into two words. */
 const EIGHT_IN_TWO = 8;
 
 export class RunDecoder {
@@ -10,13 +10,13 @@ export class RunDecoder {
   #at = 0;
   #end = 0;
   #width = 0;
-  /** Values left of the run at hand; packed ones begin at bit `#bit` of byte `#at`. */
+  /** Remaining values of the current run. Bit-packed ones start at bit `#bit` of byte `#at`. */
   #left = 0;
   #packed = false;
   #value = 0;
   #bit = 0;
 
-  /** Values of `width` bits in bytes `start`..`end - 1`. */
+  /** Starts at values of `width` bits in bytes `start` to `end - 1`. */
   reset(bytes: Uint8Array, start: number, end: number, width: number): void {
     if (width > 32 || start > end || end > bytes.length) throw new Error('a run lies outside its page');
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -28,14 +28,14 @@ export class RunDecoder {
     this.#bit = 0;
   }
 
-  /** One run of single bits, the lowest of each byte first, without a header. */
+  /** Starts at a single run of bits without a header, the lowest bit of each byte first. */
   resetPacked(bytes: Uint8Array, start: number, end: number): void {
     this.reset(bytes, start, end, 1);
     this.#packed = true;
     this.#left = (end - start) * 8;
   }
 
-  /** Whether the next `count` values all are `value`; they are taken then. */
+  /** Whether the next `count` values all equal `value`; if so, skips them. */
   skipAll(value: number, count: number): boolean {
     if (this.#left === 0) this.#next();
     if (this.#packed || this.#value !== value || this.#left < count) return false;
@@ -43,7 +43,7 @@ export class RunDecoder {
     return true;
   }
 
-  /** The next `count` values. @throws Error: there are fewer */
+  /** Reads the next `count` values. @throws Error if there are fewer */
   fill(out: Int32Array, count: number): void {
     if (this.#width === 0) {
       out.fill(0, 0, count);
@@ -60,7 +60,7 @@ export class RunDecoder {
   }
 
   #next(): void {
-    // A run may be empty.
+    // Runs may be empty.
     while (this.#left === 0) this.#begin();
   }
 
@@ -92,7 +92,7 @@ export class RunDecoder {
     const [view, width, base] = [this.#view, this.#width, this.#at];
     let bit = this.#bit;
     const mask = width === 32 ? -1 : (1 << width) - 1;
-    /** The last byte at which four can be loaded. */
+    /** Last position from which four bytes can be loaded. */
     const last = view.byteLength - 4;
     const to = from + count;
     let o = from;
@@ -114,7 +114,10 @@ export class RunDecoder {
     this.#bit = bit & 7;
   }
 
-  /** Byte by byte, where no word can be loaded; what lies behind the page is 0, as some writers cut their last run. */
+  /**
+   * Reads byte by byte where no word can be loaded. Bytes after the page count as 0, because some writers truncate
+   * their last run.
+   */
   #bits(base: number, bit: number, width: number): number {
     let value = 0;
     for (let have = 0; have < width; ) {
@@ -131,17 +134,17 @@ export class RunDecoder {
 
 interface Packed {
   view: DataView<ArrayBufferLike>;
-  /** Byte at which the first value begins, and the last one at which four bytes can be loaded. */
+  /** Position of the first value, and the last position from which four bytes can be loaded. */
   at: number;
   last: number;
   /** Bits of a value. */
   width: number;
 }
 
-/** Eight values take as many bytes as one has bits; gives how many times there were eight, each time all of them. */
+/** Unpacks groups of eight values, each of which takes `width` bytes. Returns the number of groups. */
 function eightByEight(out: Int32Array, from: number, to: number, { view, at, last, width }: Packed): number {
   const mask = (1 << width) - 1;
-  /** The fifth value begins in the middle of a byte if the width is odd. */
+  /** Byte and bit offset of the fifth value, which starts in the middle of a byte if the width is odd. */
   const [half, shift] = [(4 * width) >> 3, (4 * width) & 7];
   const [two, three] = [2 * width, 3 * width];
   let groups = 0;

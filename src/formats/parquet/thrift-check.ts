@@ -1,5 +1,6 @@
-// Checks a struct in Thrift's compact protocol before a library decodes it: lists can claim more elements than there are bytes, numbers
-// can be megabytes long and structs can be nested without end, so decoding work is not bounded by the size of the bytes.
+// Checks a struct in Thrift's compact protocol before a library decodes it, to bound the decoding work.
+// Lists can claim more elements than there are bytes, numbers can be megabytes long, and structs can be nested without
+// end.
 // Source: thrift-compact-protocol.md of Apache Thrift.
 
 const STOP = 0;
@@ -14,14 +15,14 @@ const BINARY = 8;
 const LIST = 9;
 const STRUCT = 12;
 
-/** Parquet nests its structs less than ten deep. */
+/** Maximum nesting depth. Parquet nests structs less than ten deep. */
 const MOST_DEPTH = 32;
-/** Bytes of a number of 64 bits. */
+/** Maximum bytes of an encoded 64-bit number. */
 const MOST_NUMBER_BYTES = 10;
-/** A list of more elements gives its count behind its type. */
+/** Marks a list whose number of elements follows its type, because it is 15 or more. */
 const LONG_LIST = 15;
 
-/** @throws Error: no complete struct at `at`, or one that cannot be decoded in time */
+/** @throws Error if the struct at `at` is incomplete or cannot be decoded in bounded time */
 export function checkThrift(bytes: Uint8Array, at: number): void {
   new ThriftCheck(bytes, at).struct(0);
 }

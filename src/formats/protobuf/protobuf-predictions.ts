@@ -1,4 +1,4 @@
-// Predictions as Protobuf messages; the .proto file follows the list of the fields of a prediction.
+// Encodes predictions as Protobuf messages. The .proto file is derived from the list of prediction fields.
 
 import protobuf from 'protobufjs';
 import { parseExact } from '../../core/exact-json.ts';
@@ -21,13 +21,16 @@ import {
 import type { SchemaRegistry } from '../schemas/schema-registry.ts';
 import type { ValueEncoder } from '../schemas/value-codec.ts';
 
-/** Numbers of fields: those of a prediction from here on in the order of the list, which only grows at its end. */
+/**
+ * Field number of the first prediction field. The others follow in the order of the list, to which fields are only
+ * appended.
+ */
 const FIRST_FIELD = 10;
 const PASSTHROUGH_FIELD = 9;
-/** Columns passed through by name follow the list of the settings: who changes it changes the schema. */
+/** Field number of the first passthrough column listed by name. Changing the configured list changes the schema. */
 const FIRST_NAMED_FIELD = 100;
 
-/** Type of each kind, and what becomes of its value in JSON. */
+/** Protobuf type of each kind, and the conversion of its JSON value. */
 const KINDS: Readonly<Record<SchemaField['kind'], { type: string; of: (value: unknown) => unknown }>> = {
   integer: { type: 'optional int64', of: (v) => v },
   number: { type: 'optional double', of: asDouble },
@@ -45,7 +48,10 @@ function taggedValue(value: unknown): object {
   return { [`${kind}_value`]: inner };
 }
 
-/** The same for every model, so that a new version of one needs no new schema; fields of their own for columns that are named. */
+/**
+ * The .proto file of predictions. It is the same for all models, so that a new model version needs no new schema.
+ * Passthrough columns listed by name get their own fields.
+ */
 export function protoOfPredictions(options: PredictionSchemaOptions): string {
   const lines = [
     'syntax = "proto3";',

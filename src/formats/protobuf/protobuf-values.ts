@@ -1,11 +1,11 @@
-// Protobuf values as JSON: ProtoJSON with the names of the .proto file, and with the zeros that proto3 does not send.
+// Converts Protobuf values to JSON: ProtoJSON with the field names of the .proto file, including zeros that proto3 does not send.
 import protobuf from 'protobufjs';
 import protojson from 'protobufjs/ext/protojson.js';
 import { messagePathOf } from '../schemas/framing.ts';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
 import type { ReadValue } from '../schemas/value-codec.ts';
 
-/** Files that come with every compiler: wrappers, timestamps and the like. */
+/** Files that every compiler includes: wrappers, timestamps and similar types. */
 const WELL_KNOWN = /^google\/protobuf\/(any|duration|empty|field_mask|struct|timestamp|wrappers)\.proto$/;
 const OPTIONS: protobuf.IParseOptions = { keepCase: true };
 const PLAIN: protobuf.IConversionOptions = {
@@ -16,7 +16,7 @@ const PLAIN: protobuf.IConversionOptions = {
   arrays: false,
 };
 
-/** Parses a file and what it imports into one root, each file once. @throws Error */
+/** Parses a file and its imports into one root, each file once. @throws Error */
 function load(root: protobuf.Root, { text, references }: RegisteredSchema, loaded: Set<string>): void {
   for (const { name, schema } of references) {
     if (loaded.has(name)) continue;
@@ -33,11 +33,14 @@ function load(root: protobuf.Root, { text, references }: RegisteredSchema, loade
   }
 }
 
-/** Messages of a namespace in the order of the file. */
+/** Messages of a namespace in file order. */
 const messagesOf = (space: protobuf.NamespaceBase): protobuf.Type[] =>
   space.nestedArray.filter((one): one is protobuf.Type => one instanceof protobuf.Type);
 
-/** The message at a path of a file. It is parsed alone for its order: in the common root others may share its package. */
+/**
+ * Finds the message at a path of a file. The file is also parsed alone, because in the shared root other files may use
+ * the same package, which would change the order.
+ */
 function finderOf({ text }: RegisteredSchema, root: protobuf.Root): (path: readonly number[]) => protobuf.Type {
   const alone = protobuf.parse(text, new protobuf.Root(), OPTIONS);
   const top = alone.package ? (alone.root.lookup(alone.package) as protobuf.Namespace) : alone.root;
@@ -58,11 +61,11 @@ const isWellKnown = (field: protobuf.Field): boolean =>
 interface Message {
   type: protobuf.Type;
   absent: Readonly<Record<string, null>>;
-  /** Fields with a mapping to JSON of their own. */
+  /** Fields with a special mapping to JSON. */
   special: readonly protobuf.Field[];
 }
 
-/** Reads values of any message of the file. @throws Error they do not fit */
+/** Creates a reader for values of any message of the file. @throws Error if the files do not fit together */
 export function readProtobuf(schema: RegisteredSchema): ReadValue {
   const root = new protobuf.Root();
   load(root, schema, new Set());
@@ -89,7 +92,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
     if (!place) throw new Error('the message is unreachable');
     const { type, absent, special } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
-    // Null for an absent optional field: a column without a value, not a missing column.
+    // Absent optional fields become null: a column without a value rather than a missing column.
     const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
     for (const field of special) {
       const value = (message as unknown as Record<string, unknown>)[field.name];

@@ -1,9 +1,9 @@
-// The wire format of registry-aware serializers: a zero, four bytes of schema id, for Protobuf the way to the message, then the value.
+// The wire format of registry-aware serializers: a zero, a four-byte schema ID, for Protobuf the message path, then the value.
 
-/** Bytes in front of a value. */
+/** Bytes before a value: the zero and the schema ID. */
 export const HEAD_BYTES = 5;
 
-/** The id of the schema in front of a value, null where there is none. */
+/** The schema ID before a value; null: there is none. */
 export const schemaIdOf = (value: Buffer): number | null =>
   value.length < HEAD_BYTES || value[0] !== 0 ? null : value.readInt32BE(1);
 
@@ -13,19 +13,19 @@ export function headOf(id: number): Buffer {
   return head;
 }
 
-/** The only message of a file is written as one zero. */
+/** The path of a file's first message is encoded as a single zero. */
 export const FIRST_MESSAGE = Buffer.from([0]);
-/** Messages are nested in messages, but not this deep. */
+/** Maximum nesting depth of messages. */
 const MAX_DEPTH = 16;
 
 interface MessagePath {
-  /** Position of the message in its file, then in the message around it. */
+  /** Index of the message in its file, then in each enclosing message. */
   readonly path: readonly number[];
-  /** Where the value begins. */
+  /** Start of the value. */
   readonly end: number;
 }
 
-/** The way to the message of a Protobuf value: zigzag numbers from `start` on; null where they are none. */
+/** The message path of a Protobuf value: zigzag numbers from `start`; null: invalid. */
 export function messagePathOf(value: Buffer, start: number): MessagePath | null {
   let at = start;
   const next = (): number | null => {

@@ -1,9 +1,9 @@
-// The fields of a prediction in every schema language, and the passthrough columns in addition.
+// The fields of a prediction for all schema languages, and the passthrough columns in addition.
 import { SluiceError } from '../../core/errors.ts';
 import { ExactNumber, type ExactObject } from '../../core/exact-json.ts';
 import type { SchemaRegistry, SchemaType } from './schema-registry.ts';
 
-/** A field of a prediction, as the list of them says. */
+/** A prediction field, as described in the list of fields. */
 export interface SchemaField {
   key: string;
   kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
@@ -14,12 +14,12 @@ type SubjectStrategy = 'topic' | 'record' | 'topic_record';
 
 export interface PredictionSchemaOptions {
   topic: string;
-  /** Every field a prediction can have. */
+  /** All fields that a prediction can have. */
   fields: readonly SchemaField[];
-  /** Columns that become fields of their own; '*': what comes, in one map. */
+  /** Columns that get their own fields; '*': all columns, in one map. */
   passthrough: readonly string[] | '*';
   subject: SubjectStrategy;
-  /** false: the schema has to be there. */
+  /** false: the schema must already exist. */
   register: boolean;
 }
 
@@ -33,7 +33,7 @@ export function subjectOf({ topic, subject }: Pick<PredictionSchemaOptions, 'top
   return { topic: `${topic}-value`, record, topic_record: `${topic}-${record}` }[subject];
 }
 
-/** The id of the schema of predictions. @throws SluiceError schema_registry_unavailable | kafka_config */
+/** The schema ID of predictions. @throws SluiceError schema_registry_unavailable | kafka_config */
 export function schemaId(
   registry: SchemaRegistry,
   schema: { type: SchemaType; text: string },
@@ -45,14 +45,14 @@ export function schemaId(
 
 interface PassthroughField {
   readonly column: string;
-  /** A name that Avro and Protobuf take. */
+  /** A name that is valid in Avro and Protobuf. */
   readonly name: string;
 }
 
-/** The name of a field as .proto files have it. */
+/** The field name in .proto style. */
 export const snake = (key: string): string => key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
-/** Fields for passthrough columns. @throws SluiceError kafka_config two columns would share a name */
+/** Fields for passthrough columns. @throws SluiceError kafka_config if two columns would share a name */
 export function passthroughFields({ passthrough, fields }: PredictionSchemaOptions): PassthroughField[] {
   if (passthrough === '*') return [];
   const ours = [...MODEL_KEYS, ...fields.map((f) => f.key), 'passthrough'];
@@ -71,7 +71,7 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
   });
 }
 
-/** A value passed through, by its type in JSON; objects and lists as their JSON. */
+/** A passed-through value by its JSON type; objects and lists as JSON text. */
 type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
 /** An integer that may fit into a long. */
@@ -92,27 +92,27 @@ export function passed(value: unknown): Passed | null {
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 
-/** A number as a double, however many digits it has; anything else as it is. */
+/** Converts a number with any number of digits to a double, and leaves other values unchanged. */
 export const asDouble = (value: unknown): unknown => (value instanceof ExactNumber ? Number(value.text) : value);
 
-/** The same of all values of an object. */
+/** Applies `asDouble` to all values of an object. */
 export const asDoubles = (values: unknown): unknown =>
   Object.fromEntries(Object.entries(values as object).map(([key, value]) => [key, asDouble(value)]));
 
-/** A prediction as every encoder takes it apart: its fields, the columns that are named, and all others. */
+/** Splits a prediction for encoders: its fields, passthrough columns listed by name, and all others. */
 export class PredictionParts {
   readonly fields: readonly SchemaField[];
   readonly named: readonly PassthroughField[];
   readonly #known: ReadonlySet<string>;
 
-  /** @throws SluiceError kafka_config two columns would share a name */
+  /** @throws SluiceError kafka_config if two columns would share a name */
   constructor(options: PredictionSchemaOptions) {
     this.fields = options.fields;
     this.named = passthroughFields(options);
     this.#known = new Set([...MODEL_KEYS, ...this.fields.map((f) => f.key), ...this.named.map((n) => n.column)]);
   }
 
-  /** Members of a prediction that are neither a field nor a named column. */
+  /** Members that are neither a prediction field nor a column listed by name. */
   rest(prediction: ExactObject): [column: string, value: unknown][] {
     const rest: [string, unknown][] = [];
     for (const key of Object.keys(prediction)) if (!this.#known.has(key)) rest.push([key, prediction[key]]);

@@ -1,4 +1,4 @@
-// A client of the Confluent schema registry API: schemas by id and by version, with what they refer to, and the id of our own.
+// A client of the Confluent schema registry API: reads schemas by ID or version, with their references, and registers ours.
 import type { ConnectionOptions } from 'node:tls';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,14 +9,14 @@ export type SchemaType = 'AVRO' | 'JSON' | 'PROTOBUF';
 interface SchemaRegistryOptions {
   /** Base address, such as https://registry:8081. */
   url: string;
-  /** The value of the Authorization header, asked for at every request: tokens are renewed. null: none. */
+  /** Returns the Authorization header, called for every request because tokens are renewed. null: none. */
   authorization?: () => Promise<string | null>;
   tls?: ConnectionOptions;
-  /** Longest wait for an answer, ms. Default 5,000. */
+  /** Timeout of a response, ms. Default 5,000. */
   timeoutMs?: number;
 }
 
-/** A schema and, by the names it uses for them, the schemas it refers to. */
+/** A schema with the schemas it refers to, by the names that it uses for them. */
 export interface RegisteredSchema {
   readonly type: SchemaType;
   readonly text: string;
@@ -30,10 +30,10 @@ export interface NewSchema {
 
 const MEDIA_TYPE = 'application/vnd.schemaregistry.v1+json';
 const TRIES = 4;
-/** Schemas that refer to schemas: a circle would never end. */
+/** Maximum depth of references, because circular references would never end. */
 const MAX_REFERENCE_DEPTH = 16;
 
-/** Schema ids and versions are immutable, so schemas are cached for ever. */
+/** Schema IDs and versions are immutable, so schemas are cached indefinitely. */
 export class SchemaRegistry {
   readonly #options: SchemaRegistryOptions;
   readonly #schemas = new Map<string, Promise<RegisteredSchema | null>>();
@@ -42,17 +42,23 @@ export class SchemaRegistry {
     this.#options = options;
   }
 
-  /** The schema of an id; null if the registry does not know it. @throws SluiceError schema_registry_unavailable | kafka_config */
+  /**
+   * The schema with an ID; null: the registry does not have it. @throws SluiceError schema_registry_unavailable |
+   * kafka_config
+   */
   byId(id: number): Promise<RegisteredSchema | null> {
     return this.#schema(`/schemas/ids/${id}`, 0);
   }
 
-  /** A version of a subject; null if there is none. @throws SluiceError schema_registry_unavailable | kafka_config */
+  /** A version of a subject; null: it does not exist. @throws SluiceError schema_registry_unavailable | kafka_config */
   byVersion(subject: string, version: number | 'latest'): Promise<RegisteredSchema | null> {
     return this.#schema(`/subjects/${encodeURIComponent(subject)}/versions/${version}`, 0);
   }
 
-  /** Registers a schema under a subject, or finds it there; its id. @throws SluiceError schema_registry_unavailable | kafka_config */
+  /**
+   * Registers a schema under a subject unless it exists there, and returns its ID. @throws SluiceError
+   * schema_registry_unavailable | kafka_config
+   */
   async register(subject: string, schema: NewSchema): Promise<number> {
     const { status, body } = await this.#ask(
       'POST',
@@ -63,7 +69,9 @@ export class SchemaRegistry {
     throw new SluiceError('kafka_config', `the schema registry rejects the schema of ${subject} (${status})`);
   }
 
-  /** The id that a schema has under a subject. @throws SluiceError schema_registry_unavailable | kafka_config: it is not registered */
+  /**
+   * The ID of a schema under a subject. @throws SluiceError schema_registry_unavailable | kafka_config (not registered)
+   */
   async find(subject: string, schema: NewSchema): Promise<number> {
     const { body } = await this.#ask('POST', `/subjects/${encodeURIComponent(subject)}`, bodyOf(schema));
     if (typeof body?.id === 'number') return body.id;
@@ -78,7 +86,7 @@ export class SchemaRegistry {
     if (!known) {
       known = this.#fetch(path, depth);
       this.#schemas.set(path, known);
-      // Neither failures nor "latest" are kept: a missing schema may be registered later.
+      // Failures, missing schemas and "latest" are not cached, because a missing schema may be registered later.
       const forget = () => this.#schemas.delete(path);
       known.then((found) => (found === null || path.endsWith('/latest')) && forget()).catch(forget);
     }
@@ -131,18 +139,18 @@ export class SchemaRegistry {
   }
 }
 
-/** Avro is what the API means where nothing is said, and all that old registries know. */
+/** Omits the type for Avro: it is the API's default, and old registries support only Avro. */
 const bodyOf = ({ type, text }: NewSchema): object =>
   type === 'AVRO' ? { schema: text } : { schema: text, schemaType: type };
 
-/** @throws SluiceError kafka_config for what no repetition mends */
+/** @throws SluiceError kafka_config for errors that a retry cannot fix */
 function refuse({ status, body }: JsonAnswer): void {
   if (status === 401 || status === 403) {
     throw new SluiceError('kafka_config', `the schema registry rejects the login (${status})`);
   }
   if (status === 409 || status === 422) {
     const why = status === 409 ? 'it is incompatible with earlier versions' : 'it is not valid there';
-    // In its own words, which are about schemas, not about values.
+    // The registry's own message describes schemas, not values, so it may be passed on.
     const words = typeof body?.message === 'string' ? `: ${body.message.slice(0, 500)}` : '';
     throw new SluiceError('kafka_config', `the schema registry rejects the schema (${status}): ${why}${words}`);
   }

@@ -1,4 +1,4 @@
-// Values of topics with a schema id in front: applications become JSON, predictions are written from JSON.
+// Record values with a schema ID: decodes applications to JSON, and encodes predictions from JSON.
 import type { ExactObject } from '../../core/exact-json.ts';
 import { HEAD_BYTES, schemaIdOf } from './framing.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-registry.ts';
@@ -6,30 +6,33 @@ import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-regi
 export type Decoded = { json: Buffer } | { fault: string };
 
 export interface ValueEncoder {
-  /** `json`: a prediction as topics carry it, one JSON object; `parsed`: the same, if it was already parsed. */
+  /** `json`: a prediction as one JSON object; `parsed`: the same prediction, if already parsed. */
   encode(json: Buffer, parsed?: ExactObject): Buffer;
 }
 
-/** JSON of the bytes behind the schema id. @throws Error they do not fit the schema */
+/** Converts the bytes after the schema ID to JSON. @throws Error if they do not fit the schema */
 export type ReadValue = (bytes: Buffer) => Buffer;
 
 const NAMES: Readonly<Record<SchemaType, string>> = { AVRO: 'Avro', JSON: 'JSON Schema', PROTOBUF: 'Protobuf' };
 
-/** Decodes applications; schemas are looked up in the registry by the id in each value, and compiled once. */
+/** Decodes applications. Looks schemas up by the ID in each value, and compiles each schema once. */
 export class ValueDecoder {
   readonly #registry: SchemaRegistry;
   readonly #type: SchemaType;
   readonly #compile: (schema: RegisteredSchema) => ReadValue;
   readonly #readers = new Map<number, ReadValue>();
 
-  /** `compile` throws where it cannot use a schema. */
+  /** `compile` throws for a schema that it does not support. */
   constructor(registry: SchemaRegistry, type: SchemaType, compile: (schema: RegisteredSchema) => ReadValue) {
     this.#registry = registry;
     this.#type = type;
     this.#compile = compile;
   }
 
-  /** JSON of a value, or why there is none; never throws for what the value holds. @throws SluiceError schema_registry_unavailable */
+  /**
+   * The JSON of a value, or the reason why it has none. Never throws because of the value's content. @throws
+   * SluiceError schema_registry_unavailable
+   */
   async decode(value: Buffer | null): Promise<Decoded> {
     if (value === null) return { fault: 'the record has no value' };
     const id = schemaIdOf(value);
@@ -55,5 +58,5 @@ export class ValueDecoder {
   }
 }
 
-/** How JSON Schema values are read: they are JSON, and the columns of the model check them. */
+/** Reads JSON Schema values, which are already JSON. The model's columns validate them. */
 export const readJson = (): ReadValue => (bytes) => bytes;

@@ -1,4 +1,4 @@
-// The answer kernel: plain answers, from probabilities to bytes in WebAssembly: the row, the predicted class of two, its probability.
+// The answer kernel writes plain answers (row, predicted class of two, probability) in WebAssembly, from probabilities to bytes.
 
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
@@ -13,25 +13,25 @@ import { EXACT_DECIMALS } from './number.ts';
 /** Constant text around the numbers of a row. */
 interface AnswerPieces {
   beforeRow: string;
-  /** Between the row's number and its probability, depending on the prediction. */
+  /** Between the row number and its probability, depending on the prediction. */
   whenTrue: string;
   whenFalse: string;
   end: string;
 }
 
-/** Rows after which an output is worth a kernel of its own. */
+/** Rows after which compiling a kernel for an output pays off. */
 export const ANSWER_KERNEL_AFTER = 2048;
-/** Rows of the largest micro-batch the kernel takes. */
+/** Maximum rows of a micro-batch. */
 const ROWS = 512;
-/** Rows are counted in 32 bits. */
+/** Maximum row number, because rows are counted in 32 bits. */
 const MAX_ROW = 1e9;
-/** Probabilities from here up to below 1 are plain: JavaScript writes them without an exponent. */
+/** Smallest plain probability: from here, JavaScript writes numbers without an exponent. */
 const SMALLEST = 1e-6;
-/** Longest row number and probability. */
+/** Maximum digits of a row number, and bytes of a probability. */
 const ROW_DIGITS = 10;
 const NUMBER_BYTES = 20;
 
-/** The fast path of a formatter: writes plain answers byte for byte as the formatter does, and declines all others. */
+/** The fast path of a formatter: writes plain answers byte-identically to the formatter, and declines all others. */
 export class PlainAnswers {
   readonly #pieces: AnswerPieces;
   readonly #interpreter: Interpreter;
@@ -46,12 +46,12 @@ export class PlainAnswers {
     this.#rowsLeft = after;
   }
 
-  /** `after`: rows until the kernel is built. null: predictions have more parts. */
+  /** `after`: rows until the kernel is built. Returns null if predictions have more parts. */
   static of(pieces: AnswerPieces, i: Interpreter, after: number): PlainAnswers | null {
     return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new PlainAnswers(pieces, i, after) : null;
   }
 
-  /** Whether the kernel can take rows of this batch. */
+  /** Prepares a batch; returns whether the kernel can write its rows. */
   begin(batch: ColumnBatch, scores: Scores | null, firstRow: number): boolean {
     const { rows } = batch;
     if (!(scores?.values instanceof Float32Array) || rows > ROWS || firstRow + rows > MAX_ROW) return false;
@@ -66,7 +66,7 @@ export class PlainAnswers {
     return true;
   }
 
-  /** Writes rows `from`.. of the batch up to the first that is rejected or declined; gives that row. */
+  /** Writes the batch's rows from `from` up to the first rejected or declined row, and returns that row. */
   write(out: ByteWriter, from: number): number {
     const { rejected, rows } = this.#batch!;
     let to = from;
@@ -76,7 +76,7 @@ export class PlainAnswers {
 }
 
 class Kernel {
-  /** Probabilities of the rows of the batch; the caller writes them. */
+  /** Probabilities of the batch's rows, set by the caller. */
   readonly values: Float32Array;
   readonly #run: (from: number, to: number, row: number) => void;
   readonly #results: Int32Array;
@@ -125,9 +125,9 @@ type PieceTuple = [beforeRow: Piece, whenTrue: Piece, whenFalse: Piece, end: Pie
 const padded = (length: number): number => Math.ceil(length / 16) * 16;
 
 /**
- * answers(from, to, row): writes rows from..to-1, the first of which is number `row`; results: the row it stopped at, and the
- * address behind the last byte. A probability becomes the decimal that `writeFloat32` finds, by the same arithmetic.
- * Long as it is, because an emitter reads best in the order of its instructions.
+ * answers(from, to, row) writes rows from..to-1, the first with row number `row`. Results: the row where it stopped,
+ * and the address after the last byte. A probability becomes the same decimal as in `writeFloat32`, with the same
+ * arithmetic. The function is long because an emitter is most readable in the order of its instructions.
  */
 function answersFunction(
   [beforeRow, whenTrue, whenFalse, end]: PieceTuple,
@@ -140,7 +140,7 @@ function answersFunction(
   const { size, power, scaled, nearest } = f.locals('f64', 'size', 'power', 'scaled', 'nearest');
   const powerOf = (shift: number): WasmFunction =>
     f.get(decimals).i32(shift).op('i32.add').i32(3).op('i32.shl').memory('f64.load', places.powers);
-  /** Leaves out + 16k and the bytes at `from` + 16k. */
+  /** Copies the bytes at `from` to `out` in steps of 16. */
   const copy = (length: number, from: () => void): void => {
     for (let k = 0; k < length; k += 16) {
       f.get(out);
@@ -152,7 +152,7 @@ function answersFunction(
     copy(length, () => f.i32(at));
     f.bump(out, length);
   };
-  /** Writes the last digit of n at `at` and takes it off n. */
+  /** Writes the last digit of `n` at `at` and removes it from `n`. */
   const digit = (): void => {
     f.get(at).get(n).i32(10).op('i32.rem_u').i32(48).op('i32.add').memory('i32.store8');
     f.get(n).i32(10).op('i32.div_u').set(n);
@@ -167,7 +167,7 @@ function answersFunction(
             f.get(r).i32(2).op('i32.shl').memory('f32.load', places.values).tee(value).op('f64.promote_f32').tee(size);
             f.f64(1).op('f64.lt', 'i32.eqz').leaveIf(declined);
             f.get(size).f64(SMALLEST).op('f64.ge', 'i32.eqz').leaveIf(declined);
-            // Six significant digits, and up to three more.
+            // Tries six significant digits, then up to three more.
             f.i32(5).set(decimals);
             f.repeat(
               () => f.bump(decimals, 1),
@@ -213,7 +213,7 @@ function answersFunction(
             f.get(out).i32(whenTrue.length).i32(whenFalse.length).get(size).f64(0.5).op('f64.gt', 'select', 'i32.add');
             f.set(out);
 
-            // "0." and the digits, without zeros at the end.
+            // Writes "0." and the digits without trailing zeros.
             f.get(nearest).op('i32.trunc_f64_u').set(n);
             f.block('done', (done) => {
               f.repeat(

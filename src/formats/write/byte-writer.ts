@@ -1,4 +1,4 @@
-// A growing byte buffer that formatters write into, so that an answer is never a string in memory.
+// A growing byte buffer for formatters, so that output never exists as a string.
 import { digitsOf, writeDigits } from '../../core/ascii.ts';
 
 /** Bytes that are the same in every row. */
@@ -6,7 +6,7 @@ export type Fragment = Uint8Array;
 
 export const fragment = (text: string): Fragment => new Uint8Array(Buffer.from(text));
 
-/** Numbers below are written with whole-number arithmetic of 32 bits. */
+/** Limit below which numbers are written with 32-bit integer arithmetic. */
 const SMALL = 1e9;
 
 export class ByteWriter {
@@ -17,18 +17,18 @@ export class ByteWriter {
     this.#bytes = Buffer.from(new ArrayBuffer(capacity));
   }
 
-  /** Continues in `buffer` (its bytes are overwritten), empty. */
+  /** Restarts with an empty output in `buffer`, whose bytes are overwritten. */
   reuse(buffer: ArrayBuffer): void {
     this.#bytes = Buffer.from(buffer);
     this.length = 0;
   }
 
-  /** The bytes written, as a view that the next write may overwrite. */
+  /** The written bytes, as a view that the next write may overwrite. */
   view(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** Gives the buffer away (to be transferred); the writer starts with a new one of the same size on its next write. */
+  /** Releases the buffer for transfer. The next write allocates a new buffer. */
   detach(): { buffer: ArrayBuffer; length: number } {
     const result = { buffer: this.#bytes.buffer as ArrayBuffer, length: this.length };
     this.#bytes = Buffer.from(new ArrayBuffer(0));
@@ -41,7 +41,7 @@ export class ByteWriter {
     this.#bytes[this.length++] = value;
   }
 
-  /** Text known to be ASCII. */
+  /** Writes text that must be ASCII. */
   ascii(text: string): void {
     const n = text.length;
     this.#reserve(n);
@@ -57,7 +57,7 @@ export class ByteWriter {
     this.length += this.#bytes.write(text, this.length, 'utf8');
   }
 
-  /** Bytes encoded once and written often. */
+  /** Writes bytes that were encoded once and are written often. */
   fragment(bytes: Fragment): void {
     const n = bytes.length;
     const to = this.room(n);
@@ -66,7 +66,7 @@ export class ByteWriter {
     this.length = at + n;
   }
 
-  /** A whole number ≥ 0 below 2^53. */
+  /** Writes a non-negative integer below 2^53. */
   unsigned(value: number): void {
     const to = this.room(16);
     if (value < SMALL) {
@@ -84,7 +84,7 @@ export class ByteWriter {
     } while (value > 0);
   }
 
-  /** The buffer, with room for `n` more bytes from `length` on; the caller advances `length`. */
+  /** The buffer, with space for `n` more bytes from `length`. The caller advances `length`. */
   room(n: number): Uint8Array {
     this.#reserve(n);
     return this.#bytes;

@@ -1,29 +1,31 @@
-// The narrow interface of every output format.
+// The minimal interface of all output formats.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
-/** `columns`: frames (`column-frames.ts`) for a sink that writes columns; no format of a file. */
+/** `columns`: frames (`column-frames.ts`) for a columnar sink; not a file format. */
 export type OutputFormat = 'csv' | 'tsv' | 'json' | 'ndjson' | 'columns';
 
 export interface OutputSpec {
   format: OutputFormat;
-  /** For csv and tsv. */
+  /** Delimiter of csv and tsv. */
   delimiter: string;
   /** Names of the passthrough columns, as in the batch. */
   passthrough: readonly string[];
-  /** The passthrough texts are JSON tokens already (JSON in), not bare text. */
+  /** Whether passthrough texts are JSON tokens (JSON input) rather than plain text. */
   passthroughIsJson: boolean;
   /**
-   * CSV for the COPY of a database: nothing between two delimiters is NULL, so texts passed through are always in quotes, and none is
-   * changed for the sake of spreadsheets.
+   * CSV for a database's COPY. An empty unquoted field is NULL, so passthrough texts are always quoted, and no text is
+   * changed to protect spreadsheet programs.
    */
   copy?: boolean;
-  /** NDJSON for a sink that makes columns of its lines: passthrough values are texts, as the cells of a table have them. */
+  /** NDJSON for a columnar sink: passthrough values are written as text, as in table cells. */
   cells?: boolean;
-  /** JSON only, how a record is identified. `row`: by its row number; `model`: the record is read on its own, so it begins with id and
-   * version of the model. */
+  /**
+   * JSON only: how to identify a record. `row`: by its row number. `model`: the record is independent, so it begins
+   * with the model's ID and version.
+   */
   identity?: 'row' | 'model';
   /** null: predictions only. */
   interpretation: InterpretationSpec | null;
@@ -36,7 +38,7 @@ export interface Totals {
 }
 
 export interface Formatter {
-  /** Writes one record a row of the batch, rejected rows as errors. `firstRow` is 1-based. */
+  /** Writes one record per row of the batch; rejected rows as errors. `firstRow` counts from 1. */
   write(
     out: ByteWriter,
     batch: ColumnBatch,
@@ -46,10 +48,10 @@ export interface Formatter {
   ): void;
 }
 
-/** Head, separator and tail of a whole answer. */
+/** Head, separator and tail of a whole output. */
 export interface Frame {
   head: string;
-  /** Between the records of two blocks. */
+  /** Separator between the records of two blocks. */
   separator: string;
   tail(totals: Totals): string;
 }

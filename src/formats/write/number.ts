@@ -3,20 +3,21 @@ import { digitsOf, writeDigits } from '../../core/ascii.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
-/** Below, decimals would need a power of ten that no double holds. */
+/** Below this, decimals would need a power of ten that no double represents exactly. */
 const SMALLEST = 1e-13;
-/** From here on every float32 is a whole number. */
+/** From here, every float32 is an integer. */
 const WHOLE = 2 ** 24;
-/** Whole numbers from here on may have a shorter form with zeros at the end. */
+/** Integers from here may have a shorter form that ends with zeros. */
 const LARGE_WHOLE = 1e9;
-/** A float32 times so large a power of ten still is exact. */
+/** Largest number of decimals for which a float32 times the power of ten is exact. */
 export const EXACT_DECIMALS = 12;
-/** The exponent below which JavaScript writes one. */
+/** Smallest exponent that JavaScript writes as a plain decimal. */
 const SMALLEST_DECIMAL = -6;
 
 /**
- * Writes `value` (exactly a float32) as the shortest decimal that, read as a double and rounded to float32, gives the
- * same bits; of several the nearest. The text is that of `shortestFloat32`, but no string is made for numbers on the fast path.
+ * Writes `value`, which must be an exact float32, as the shortest decimal that gives the same bits when read as a
+ * double and rounded to float32. Of several such decimals it writes the nearest. The text equals `shortestFloat32`, but
+ * the fast path creates no string.
  */
 export function writeFloat32(out: ByteWriter, value: number): void {
   const size = Math.abs(value);
@@ -34,24 +35,26 @@ export function writeFloat32(out: ByteWriter, value: number): void {
   else writeDecimal(out, value < 0, n, decimalsFound);
 }
 
-/** The double nearest to the decimal that `writeFloat32` writes: what a reader of that text gets. */
+/** The double nearest to the decimal that `writeFloat32` writes, which readers of the text get. */
 export function decimalOfFloat32(value: number): number {
   const size = Math.abs(value);
   if (size < WHOLE && size >= SMALLEST && Math.trunc(size) !== size) {
     const n = shortestDigits(size);
-    // Both are exact as doubles, so the quotient is the double nearest to the decimal.
+    // Both operands are exact doubles, so the quotient is the double nearest to the decimal.
     if (n !== 0) return value < 0 ? -n / POWERS[decimalsFound]! : n / POWERS[decimalsFound]!;
   }
-  // No negative zero: its text has no sign.
+  // Adding 0 avoids negative zero, whose text has no sign.
   return Number(shortestFloat32(value)) + 0;
 }
 
-/** Decimals of what `shortestDigits` gave. */
+/** Number of decimals of the last result of `shortestDigits`. */
 let decimalsFound = 0;
 
-/** The digits of the shortest decimal of a float32 that is not whole, SMALLEST ≤ size < WHOLE; 0: not found this way. */
+/**
+ * The digits of the shortest decimal of a non-integer float32, SMALLEST ≤ size < WHOLE; 0: not found by this method.
+ */
 function shortestDigits(size: number): number {
-  // Six significant digits are the nearest six; up to five more are tried.
+  // Starts with the nearest six significant digits, and tries up to three more.
   let decimals = 6;
   if (size < 1) while (size * POWERS[decimals - 5]! < 1) decimals++;
   else for (decimals = 5; decimals > 1 && size >= POWERS[6 - decimals]!; ) decimals--;
@@ -79,7 +82,7 @@ export function shortestFloat32(value: number): string {
 
 export const writeFloat64 = (out: ByteWriter, value: number): void => out.ascii(String(value));
 
-/** A whole number, of either sign. */
+/** Writes an integer of either sign. */
 export function writeWhole(out: ByteWriter, value: number): void {
   if (!Number.isSafeInteger(value)) {
     out.ascii(String(value));
@@ -89,7 +92,7 @@ export function writeWhole(out: ByteWriter, value: number): void {
   out.unsigned(Math.abs(value));
 }
 
-/** Writes n / 10^decimals (0 < n < 2^31) as JavaScript does, without zeros at the end. */
+/** Writes n / 10^decimals (0 < n < 2^31) as JavaScript does, without trailing zeros. */
 function writeDecimal(out: ByteWriter, negative: boolean, n: number, decimals: number): void {
   let rest = n | 0;
   for (let q = (rest / 10) | 0; decimals > 0 && q * 10 === rest; q = (rest / 10) | 0) {

@@ -1,4 +1,4 @@
-// The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
+// The fields of a prediction, defined once for the keys of JSON, the columns of CSV and Parquet, and the fields of Avro.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -8,8 +8,8 @@ import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
 /**
- * A token of JSON as text: a string without its quotes, anything else as it is written, so that numbers keep all their digits; null: the
- * row has no value.
+ * A JSON token as text: a string without its quotes, anything else as written, so that numbers keep all digits; null:
+ * the row has no value.
  */
 export function textOfToken(token: string | null): string | null {
   if (token === null || token === 'null') return null;
@@ -17,7 +17,7 @@ export function textOfToken(token: string | null): string | null {
   return token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1);
 }
 
-// Interpretations have the same fields in every format: values as given, effects by size.
+// Interpretations have the same fields in all formats: values as given, effects by size.
 
 const INEXACT_FAULT = {
   code: 'interpretation_inexact',
@@ -28,11 +28,13 @@ const FAILED_FAULT = {
   message: 'computing the interpretation failed or took too long',
 };
 
-/** Why a scored row has no interpretation although one was requested, by its `at`; null: it has one, or none was requested. */
+/**
+ * The error of a scored row without the requested interpretation, by its `at`; null: it has one, or none was requested.
+ */
 export const interpretationFault = (at: number): { code: string; message: string } | null =>
   at === INEXACT ? INEXACT_FAULT : at === FAILED ? FAILED_FAULT : null;
 
-/** The value of row `r` in native types; null: missing. */
+/** The value of row `r` as a native type; null: missing. */
 export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number): string | number | boolean | null {
   if (data.kind === 'number') {
     const v = data.numbers[r]!;
@@ -46,7 +48,10 @@ export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number):
   return categoriesOf(spec)?.values[code] ?? null;
 }
 
-/** Columns by the size of their effect, largest first; equal ones in the order of the package. `from`: first effect of the row and output. */
+/**
+ * Columns by the size of their effect, largest first; ties in package order. `from`: index of the first effect of the
+ * row and output.
+ */
 export function bySize(interpretation: BatchInterpretation, from: number, columns: number): number[] {
   const { effects, spec } = interpretation;
   const order = Array.from({ length: columns }, (_, c) => c);
@@ -54,18 +59,21 @@ export function bySize(interpretation: BatchInterpretation, from: number, column
   return spec.top === null ? order : order.slice(0, spec.top);
 }
 
-/** A prediction as JSON.parse gives it. */
+/** A prediction as parsed by JSON.parse. */
 export type PredictionJson = Readonly<Record<string, unknown>>;
 
 interface PredictionField {
   /** Key in JSON. */
   key: string;
-  /** `json`: too deep for a table; it travels as a text of JSON. */
+  /** `json`: too deep for a table, so tables contain its JSON text. */
   kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
   description: string;
 }
 
-/** Keys of a prediction in JSON; a prediction of its own (a record of a topic) has modelId and modelVersion instead of its row. */
+/**
+ * Keys of a prediction in JSON. An independent prediction (a record of a topic) has modelId and modelVersion instead of
+ * its row.
+ */
 export const PREDICTION_FIELDS: readonly PredictionField[] = [
   { key: 'row', kind: 'integer', description: 'data row, from 1' },
   { key: 'prediction', kind: 'class', description: 'true or false, or the class' },
@@ -78,15 +86,15 @@ export const PREDICTION_FIELDS: readonly PredictionField[] = [
   { key: 'error', kind: 'error', description: 'why there is no prediction' },
 ];
 
-/** A passthrough column of such a name would hide the answer. */
+/** Reserved names: a passthrough column with such a name would hide the answer. */
 export const ANSWER_KEYS: readonly string[] = PREDICTION_FIELDS.map((f) => f.key);
 
 export interface PredictionColumn {
   name: string;
   kind: 'integer' | 'number' | 'text' | 'boolean';
-  /** All texts it can have, each once. Absent: they are not known before. */
+  /** All possible texts, each once. Absent: not known in advance. */
   words?: readonly string[];
-  /** Its value in the JSON of a prediction; undefined or null: none. */
+  /** The column's value in a prediction's JSON; undefined or null: none. */
   of(prediction: PredictionJson): unknown;
 }
 
@@ -102,7 +110,7 @@ const wordsOf = (values: readonly unknown[]): string[] => [...new Set(values.map
 
 const ROW_COLUMN = key('row', 'integer');
 
-/** Columns between `row` and the error columns. */
+/** The columns between `row` and the error columns. */
 export function answerColumns(i: Interpreter): PredictionColumn[] {
   if (i.task === 'regression' || i.task === 'score') return [key('value', 'number')];
   return [
@@ -122,17 +130,17 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
   ];
 }
 
-/** The same of a package. */
+/** The same columns for a package. */
 export const answerColumnsOf = (manifest: Manifest): PredictionColumn[] => answerColumns(new Interpreter(manifest));
 
-/** Why a row has no prediction, or a prediction without the interpretation that was requested. */
+/** Columns with the reason why a row has no prediction, or a prediction lacks the requested interpretation. */
 export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'message'].map((part) => ({
   name: `error_${part}`,
   kind: 'text',
   of: (p) => member(p.error, part) ?? member(member(p.interpretation, 'error'), part),
 }));
 
-/** Columns after the error columns. */
+/** The columns after the error columns. */
 export function interpretationColumns(
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],
@@ -170,7 +178,7 @@ export function interpretationColumns(
   ];
 }
 
-/** Of each pair, by its rank from 1, the two columns and what they make together. */
+/** For each pair by rank from 1: its two columns, and their interaction. */
 function interactionColumns(
   { interactions }: InterpretationSpec,
   columns: readonly Pick<ColumnSpec, 'name'>[],
@@ -188,14 +196,17 @@ function interactionColumns(
   }).flat();
 }
 
-/** All columns of a table of predictions, behind the passthrough columns. */
+/** All columns of a predictions table, after the passthrough columns. */
 export const predictionColumns = (
   i: Interpreter,
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
 
-/** @throws SluiceError header_mismatch: the output has a column or member of this name itself, which a passthrough column would double or hide */
+/**
+ * @throws SluiceError header_mismatch if a passthrough column has the name of an output column or member, which it
+ * would duplicate or hide
+ */
 export function refuseHidden(
   passthrough: readonly string[],
   own: readonly string[],
@@ -207,7 +218,7 @@ export function refuseHidden(
   throw new SluiceError('header_mismatch', message);
 }
 
-/** The columns of a table of predictions, those passed through (as texts) in front. */
+/** The columns of a predictions table, starting with passthrough columns as texts. */
 export function outputColumns(
   manifest: Manifest,
   passthrough: readonly string[],

@@ -1,4 +1,4 @@
-// The encoding rules of every entry point: what a text or a JSON value means in a column of the model.
+// Reads a text or JSON value as a value of a model column, with the same rules for all entry points.
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { type NumberNotation, type TextRules, withoutBlanks } from '../../core/input-declaration.ts';
@@ -10,14 +10,14 @@ import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manife
 const MARKS = { point: '.', comma: ',' } as const;
 const GROUPS = { point: /\./, comma: /,/, space: /[ \u00a0\u202f]/, apostrophe: /['\u2019]/ } as const;
 const DIGITS = /^\d*$/;
-/** Digits between a sign and an exponent; what marks them is looked at apart. */
+/** Sign, digits with their marks, and exponent. The marks are checked separately. */
 const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
 
 const PLAIN: NumberNotation = { decimal: 'point', thousands: null };
 
 /**
- * The number with a decimal point and without separators, or null if it is not in this notation. Groups have three
- * digits, all of them or none: 1.23 is invalid if the point separates thousands.
+ * The number with a decimal point and without separators; null: not in this notation. Every group after a separator
+ * must have three digits: 1.23 is invalid if the point separates thousands.
  */
 function plainNumber(text: string, { decimal, thousands }: NumberNotation): string | null {
   const parts = PARTS.exec(text);
@@ -37,7 +37,7 @@ function withoutGroups(whole: string, thousands: NumberNotation['thousands']): s
   return rest.every((group) => group.length === 3 && DIGITS.test(group)) ? first + rest.join('') : null;
 }
 
-/** All ways to write a number, the plain one left out; those that say least come first. */
+/** All notations except the plain one, those with fewer declarations first. */
 const OTHERS: readonly NumberNotation[] = (['point', 'comma'] as const).flatMap((decimal) =>
   [null, 'point', 'comma', 'space', 'apostrophe'].flatMap((mark) => {
     const thousands = mark as NumberNotation['thousands'];
@@ -50,28 +50,28 @@ const said = ({ decimal, thousands }: NumberNotation): string =>
     .filter((x) => x !== null)
     .join(' with ');
 
-/** Whether `a` declares less than `b`, and nothing else. */
+/** Whether `a` is a proper subset of the declarations of `b`. */
 const isPart = (a: NumberNotation, b: NumberNotation): boolean =>
   a !== b &&
   (a.decimal === b.decimal || a.decimal === PLAIN.decimal) &&
   (a.thousands === b.thousands || a.thousands === PLAIN.thousands);
 
-/** The declarations by which `text` would be a number, in words; null: none. `isNumber` judges plain ones. */
+/** The declarations with which `text` would be a number, as text; null: none. `isNumber` tests plain numbers. */
 function notationThatReads(text: string, isNumber: (plain: string) => boolean): string | null {
   const ways = OTHERS.filter((notation) => {
     const plain = plainNumber(text, notation);
     return plain !== null && isNumber(plain);
   });
-  // Where a part of what a way says is enough, the whole of it is not needed.
+  // If a subset of a notation's declarations suffices, the notation is dropped.
   const fewest = ways.filter((way) => !ways.some((other) => isPart(other, way)));
   return fewest.length === 0 ? null : fewest.map(said).join(', or ');
 }
 
 // Hints for rejected texts: the declarations that would accept them. A hint never contains the text itself.
 
-/** A longer text is not a number or word in another notation. */
+/** Maximum length of a text that may be a number or word in another notation. */
 const LONGEST = 64;
-/** Words that exports write where there is nothing. */
+/** Words that exports write for missing values. */
 const NOTHING = new Set([
   'null',
   '(null)',
@@ -96,11 +96,11 @@ interface Refused {
   rules: TextRules | null;
   /** Whether the column would accept this text unchanged. */
   takes: (text: string) => boolean;
-  /** The column is one of numbers. */
+  /** Whether the column is a number column. */
   number: boolean;
 }
 
-/** ` (declare …)`, or nothing where no option helps. */
+/** The hint ` (… declare …)`, or an empty text if no declaration helps. */
 function declarationFor({ text, rules, takes, number }: Refused): string {
   if (text.length > LONGEST) return '';
   const trimmed = withoutBlanks(text);
@@ -114,15 +114,18 @@ function declarationFor({ text, rules, takes, number }: Refused): string {
 const asked = (options: readonly string[]): string =>
   options.length === 0 ? '' : ` (if it is meant so, declare ${options.join(' and ')})`;
 
-/** A value that its column refuses; the message never carries the value. */
+/** The error of a value that its column rejects. The message never contains the value. */
 export interface CellFault {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
-/** Decimal notation only: no spaces, separators, hex or words. A digit can be matched in one way only, which keeps it linear. */
+/**
+ * Decimal notation only: no spaces, separators, hex or words. Each digit can match in only one way, which keeps
+ * matching linear.
+ */
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-/** Magnitudes from here on round to infinity as float32. */
+/** Magnitudes from here round to infinity as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
 
 export const DEFAULT_TRUE = ['true', 'True', 'TRUE', '1'];
@@ -130,10 +133,10 @@ export const DEFAULT_FALSE = ['false', 'False', 'FALSE', '0'];
 
 export class ColumnReader {
   readonly name: string;
-  /** How the batch holds the column; a category without a list of values is held as text. */
+  /** Representation in a batch; a category without a list of values is text. */
   readonly kind: ColumnKind;
   readonly missingTexts: ReadonlySet<string>;
-  /** A word for missing values reads as a number, so that words have to be looked up first. */
+  /** Whether a word for missing values is also a number, so that words must be checked first. */
   readonly missingNumbers: boolean;
   /** category: value → index. boolean: text → 1 or 0. */
   readonly codes: ReadonlyMap<string, number>;
@@ -142,18 +145,18 @@ export class ColumnReader {
   readonly min: number;
   readonly max: number;
   readonly wholeNumbers: boolean;
-  /** Spaces around a value are ignored unless it is a known word with them. */
+  /** Whether spaces around a value are ignored, unless it is a known word with them. */
   readonly trims: boolean;
   /**
-   * A number or boolean of a typed format can represent a value of the column only without loss: 230 has lost the
-   * leading zero of `0230`, so a category or text column accepts numbers only if every known value is the plain text of
-   * a number.
+   * Whether a number or boolean of a typed format can represent values of the column without loss. Numbers lose leading
+   * zeros, as in 0230. A category or text column therefore accepts numbers only if every known value is the plain text
+   * of a number.
    */
   readonly takesNumbers: boolean;
   readonly takesBooleans: boolean;
-  /** How numbers are written where not as digits with a point; null: so. */
+  /** Number notation if it is not digits with a point; null: it is. */
   readonly notation: NumberNotation | null;
-  /** JSON numbers that mean a missing value, because a declared text for missing values reads as one. */
+  /** JSON numbers that mean a missing value, because a declared text for missing values is that number. */
   readonly nullNumbers: ReadonlySet<number>;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
@@ -162,7 +165,7 @@ export class ColumnReader {
   readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'notText' | 'nul' | 'unsafe', CellFault>;
 
   /**
-   * `rules`: the declarations of the input; null: only those of the package apply. `anyNumbers`: the package declares
+   * `rules`: the declarations of the input; null: only the package's rules apply. `anyNumbers`: the package declares
    * `numbers: accept`.
    */
   constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null, anyNumbers = false) {
@@ -216,7 +219,7 @@ export class ColumnReader {
     };
   }
 
-  /** Reads a text cell into row `i` of the batch column; null if it is valid. */
+  /** Reads a text cell into row `i` of the batch column. Returns null if it is valid. */
   readText(text: string, out: ColumnData, i: number): CellFault | null {
     if (this.missingTexts.has(text)) return this.readMissing(out, i);
     if (this.trims && !this.codes.has(text)) {
@@ -242,7 +245,7 @@ export class ColumnReader {
           return null;
         }
         if (text.includes('\0')) return this.#faults.nul;
-        // Kept for answers that show the value; the model never sees it.
+        // Stored for answers that show the value; the model never gets it.
         out.texts[i] = text;
         const fault = this.readUnseen(out, i);
         return fault && this.#advised(fault, text);
@@ -254,20 +257,20 @@ export class ColumnReader {
     }
   }
 
-  /** NaN: no number as numbers are written here. */
+  /** The number in the column's notation; NaN: not a number. */
   #numberOf(text: string): number {
     const plain = this.notation === null ? text : plainNumber(text, this.notation);
     return plain !== null && NUMBER.test(plain) ? Number(plain) : Number.NaN;
   }
 
-  /** The fault with the options that would let the text pass, if any would. */
+  /** The error with a hint at declarations that would accept the text, if there are any. */
   #advised({ code, message }: CellFault, text: string): CellFault {
     const number = this.kind === 'number';
     const takes = (t: string) => this.missingTexts.has(t) || (number ? NUMBER.test(t) : this.codes.has(t));
     return { code, message: message + declarationFor({ text, rules: this.#rules, takes, number }) };
   }
 
-  /** Reads a JSON value (already parsed) into row `i`; native types and strings mean the same. */
+  /** Reads a parsed JSON value into row `i`. Native types and strings have the same meaning. */
   readNative(value: unknown, out: ColumnData, i: number): CellFault | null {
     if (value === null || value === undefined) return this.readMissing(out, i);
     if (typeof value === 'string') return this.readText(value, out, i);
@@ -315,7 +318,10 @@ export class ColumnReader {
 
 const isWord = (kind: ColumnKind): boolean => kind === 'category' || kind === 'text';
 
-/** Which tests all values of a list pass: a list of categories may have a hundred thousand, and several readers. */
+/**
+ * Cached results of testing all values of a list. A list of categories may have a hundred thousand values and several
+ * readers.
+ */
 const answers = new WeakMap<readonly string[], Map<(text: string) => boolean, boolean>>();
 
 function areAll(values: readonly string[], test: (text: string) => boolean): boolean {
@@ -325,11 +331,11 @@ function areAll(values: readonly string[], test: (text: string) => boolean): boo
   return answer;
 }
 
-/** The text is what a number becomes when it is written: nothing is lost between them. */
+/** Whether the text is the exact text of a number, so that no information is lost in conversion. */
 const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
 const isBooleanText = (text: string): boolean => text === 'true' || text === 'false';
 
-/** One reader per column, in the order of the package. */
+/** Creates one reader per column, in package order. */
 export function columnReaders(manifest: Manifest, rules: TextRules | null = null): ColumnReader[] {
   return manifest.columns.map(
     (c) =>

@@ -1,11 +1,11 @@
-// Encodes rows of texts (samples, backgrounds, self-tests) by the same rules as applications, and derives an example row from a manifest.
+// Encodes rows of texts (samples, backgrounds, self-tests) by the rules for applications, and derives an example row.
 import { type ColumnBatch, type ColumnKind, newBatch, newColumns } from '../../core/batch.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { type ColumnReader, columnReaders } from './column-reader.ts';
 import { type EncodedInput, Encoder } from './encoder.ts';
 
-/** Row → reason it was rejected. */
+/** Row → reason for its rejection. */
 type Rejected = ReadonlyMap<number, { column: string | null; code: string }>;
 
 export interface EncodedRows {
@@ -14,14 +14,14 @@ export interface EncodedRows {
   rejected: Rejected;
 }
 
-/** Rows of texts as columns, before they become what a model takes. */
+/** Rows of texts as columns, before encoding for a model. */
 export interface ReadRows {
   readonly batch: ColumnBatch;
   readonly kinds: readonly ColumnKind[];
   readonly rejected: Rejected;
 }
 
-/** Reads rows of texts. `fields[i]` is the position of column i of the manifest in a row. */
+/** Reads rows of texts. `fields[i]`: index of the manifest's column i in a row. */
 export function readRows(
   manifest: Manifest,
   rows: readonly (readonly string[])[],
@@ -46,15 +46,15 @@ export function readRows(
 }
 
 /**
- * Encodes rows that were read by a manifest whose columns hold the same values: codes, replacements and places may differ.
- * Arrays hold `paddedRows(rows)` rows; rejected rows are copies of a valid one.
+ * Encodes rows that were read with a manifest whose columns have the same values; codes, replacements and positions may
+ * differ. Arrays have `paddedRows(rows)` rows. Rejected rows are copies of a valid row.
  */
 export function encodeRead(manifest: Manifest, { batch, kinds, rejected }: ReadRows): readonly EncodedInput[] {
   const encoder = new Encoder(manifest, kinds, batch.rows);
   return rejected.size < batch.rows ? encoder.encode(batch) : encoder.inputs;
 }
 
-/** Reads and encodes rows of texts, as `readRows` and `encodeRead` do. */
+/** Reads and encodes rows of texts; see `readRows` and `encodeRead`. */
 export function encodeRows(
   manifest: Manifest,
   rows: readonly (readonly string[])[],
@@ -64,14 +64,14 @@ export function encodeRows(
   return { inputs: encodeRead(manifest, read), rows: rows.length, rejected: read.rejected };
 }
 
-// The example serves the first call of a service and the trial of a package without a self-test.
+// The example row is used for the first call of a service, and for the trial of a package without a self-test.
 
-/** A value each column takes, as native JSON types. */
+/** An application with a valid value for each column, as native JSON types. */
 export function sampleApplication(manifest: Manifest): Record<string, string | number | boolean | null> {
   return Object.fromEntries(manifest.columns.map((c) => [c.name, sampleValue(c, manifest.baseline?.columns[c.name])]));
 }
 
-/** The same as texts in the order of the columns. */
+/** The example application as texts in column order. */
 export const sampleRow = (manifest: Manifest): string[] =>
   Object.values(sampleApplication(manifest)).map((v) => (v === null ? '' : String(v)));
 

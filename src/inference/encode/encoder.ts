@@ -1,4 +1,4 @@
-// From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input per column.
+// Encodes a columnar batch into the arrays of the ONNX inputs: a float matrix with codes, or one input per column.
 import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
@@ -6,7 +6,7 @@ import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manife
 
 export type InputArray = Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
 
-/** One ONNX input: row-major, `rows * width` entries are valid after `encode`. */
+/** An ONNX input in row-major order; `encode` sets `rows * width` entries. */
 export interface EncodedInput {
   readonly name: string;
   readonly type: InputSpec['type'];
@@ -14,51 +14,51 @@ export interface EncodedInput {
   readonly data: InputArray;
 }
 
-/** Fills rows from..to-1 of its column. */
+/** Encodes rows from..to-1 of its column. */
 type Fill = (batch: ColumnBatch, from: number, to: number) => void;
 
-/** How the cells of a column become numbers, for decoders that write them directly. */
+/** How cells of a column become numbers, for decoders that write numbers directly. */
 export interface Encoding {
-  /** Where the column goes in float32 inputs: index of the input and column within it. */
+  /** Positions of the column in float32 inputs: index of the input and column within it. */
   readonly places: readonly { input: number; column: number }[];
-  /** What a missing number becomes; NaN if it stays one. */
+  /** The number for a missing value; NaN if it stays missing. */
   readonly missing: number;
-  /** Of a boolean or category: what code c becomes, at c - UNSEEN. */
+  /** For a boolean or category: the number for code c, at index c - UNSEEN. */
   readonly values: readonly number[] | null;
 }
 
-/** What an encoder offers to a decoder that writes numbers straight into the inputs. */
+/** The part of an encoder that a decoder uses to write numbers directly into the inputs. */
 export interface DirectEncoding {
   readonly inputs: readonly EncodedInput[];
-  /** One entry per column of the package; null: an input takes it as another type than float32. */
+  /** One entry per package column; null: an input takes it as another type than float32. */
   readonly columns: readonly (Encoding | null)[];
 }
 
 /**
- * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops handle the tail of a tensor with
- * different code than the rest (Logistic: other bits in about 1 of 100 rows), so the bits of a row would depend on its
- * number of neighbours; whole groups have no tail.
+ * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops use different code for the tail of
+ * a tensor (Logistic: other bits in about 1 of 100 rows), so a row's bits would depend on the number of rows in its
+ * batch. Whole groups have no tail.
  */
 const ROW_GROUP = 16;
 
-/** Rows filled column by column before the next ones, so that their cache lines stay in L1. */
+/** Rows that are encoded column by column before the next ones, so that their cache lines stay in L1. */
 const TILE_ROWS = 64;
 
-/** Rows an evaluator computes for `rows` rows: whole groups. */
+/** Number of rows that an evaluator computes for `rows` rows: whole groups. */
 export const paddedRows = (rows: number): number => Math.ceil(rows / ROW_GROUP) * ROW_GROUP;
 
-/** Reuses its arrays: what `encode` returned is overwritten by the next call. */
+/** Reuses its arrays: the next call overwrites the result of `encode`. */
 export class Encoder implements DirectEncoding {
-  /** Arrays of `paddedRows(capacity)` rows. */
+  /** Arrays with `paddedRows(capacity)` rows. */
   readonly inputs: readonly EncodedInput[];
   readonly columns: readonly (Encoding | null)[];
-  /** Of the columns with an encoding, and of the others. */
+  /** Encoders of columns with a direct encoding, and of the others. */
   readonly #direct: readonly Fill[];
   readonly #others: readonly Fill[];
 
   /**
-   * `kinds[i]` is how batches hold column i; `capacity` the rows of the largest batch; `kept`: columns that no decoder may write
-   * directly, because the batch has to hold them.
+   * `kinds[i]`: representation of column i in batches; `capacity`: rows of the largest batch; `kept`: columns that no
+   * decoder may write directly, because the batch must contain them.
    */
   constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number, kept: readonly boolean[] = []) {
     const uses = manifest.columns.map(
@@ -87,8 +87,8 @@ export class Encoder implements DirectEncoding {
   }
 
   /**
-   * Encodes the part of the batch that is not encoded yet. Rejected rows and the rows that pad the last group become copies of
-   * the first valid row.
+   * Encodes the part of the batch that is not encoded yet. Rejected rows and padding rows become copies of the first
+   * valid row.
    */
   encode(batch: ColumnBatch): readonly EncodedInput[] {
     const { encoded, rows } = batch;
@@ -137,7 +137,10 @@ function allocate(type: InputSpec['type'], n: number): InputArray {
   }
 }
 
-/** The fill of one column of one input; codes become table look-ups, so the loop over rows has no branches on strings. */
+/**
+ * Creates the encoder of one column of one input. Codes become table lookups, so that the loop over rows does not
+ * branch on strings.
+ */
 function fill(
   spec: ColumnSpec,
   kind: ColumnKind,
@@ -201,7 +204,7 @@ function fill(
 const replacement = ({ missing }: ColumnSpec): string | number | boolean | undefined =>
   missing?.as === undefined || missing.as === 'nan' || missing.as === 'error' ? undefined : missing.value;
 
-/** How a column becomes numbers of a type. @throws SluiceError model_invalid */
+/** How values of a column become numbers of a type. @throws SluiceError model_invalid */
 function encodingOf(spec: ColumnSpec, kind: ColumnKind, type: InputSpec['type']): Omit<Encoding, 'places'> {
   const instead = replacement(spec);
   const what = `column ${spec.name}`;
@@ -233,7 +236,7 @@ function numberOf(value: string | number | boolean, spec: ColumnSpec | undefined
   return n;
 }
 
-/** The text that a string input gets for a cell. */
+/** Creates the function that returns a cell's text for a string input. */
 function stringOf(
   spec: ColumnSpec,
   kind: ColumnKind,

@@ -1,4 +1,4 @@
-// Which evaluator serves a model: the native one only where it agrees with ONNX Runtime on comparison rows.
+// Chooses the evaluator of a model: the native one only if it agrees with ONNX Runtime on comparison rows.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -15,27 +15,27 @@ import { type NativePlan, planNative } from './native/native-plan.ts';
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 
 /**
- * The result of comparing both evaluators for one model file and one way of feeding it. Plain data: it is computed once and
- * handed to all workers. It holds for the machine and the version of ONNX Runtime it was computed on.
+ * The result of comparing both evaluators for one model file and input mapping. Plain data: computed once and passed to
+ * all workers. Valid only for the machine and ONNX Runtime version where it was computed.
  */
 export interface Verdict {
-  /** SHA-256 of the model file, of what feeds it, of its output and of the rules of the comparison. */
+  /** SHA-256 of the model file, its input mapping, its output and the comparison rules. */
   readonly key: string;
   readonly engine: 'onnxruntime' | 'native';
-  /** Rows that were compared. */
+  /** Number of compared rows. */
   readonly rows: number;
   readonly sameBits: boolean;
-  /** Largest difference of two scores, relative to those above 1. */
+  /** Largest difference of two scores; relative for scores above 1. */
   readonly maxDifference: number;
-  /** Why ONNX Runtime is used, or why bits may differ; null where there is nothing to say. */
+  /** Why ONNX Runtime is used, or why bits may differ; null: neither applies. */
   readonly reason: string | null;
 }
 
-/** What one process decided and compiled for others. */
+/** Results that one process computed for others. */
 export interface Known {
-  /** null: not decided, or not yet. */
+  /** null: not decided yet, or not at all. */
   readonly verdict: Verdict | null;
-  /** The model compiled for native evaluation, where it is. */
+  /** The model compiled for native evaluation; null: it is not native. */
   readonly plan: NativePlan | null;
 }
 
@@ -44,41 +44,47 @@ export interface Choice extends Known {
   readonly evaluator: Evaluator;
 }
 
-/** A verdict, and the objects opened to reach it. */
+/** A verdict, with the evaluator opened to reach it. */
 interface Judged extends Known {
   readonly verdict: Verdict;
   readonly evaluator: Evaluator | null;
 }
 
-/** Opens ONNX Runtime with a model that was read and checked. */
+/** Opens ONNX Runtime for a model that was already parsed and checked. */
 type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
 
-/** Rows of a comparison, and the time budget after which it stops early: large forests are slow in ONNX Runtime. */
+/**
+ * Number of rows to compare, and the CPU time after which a comparison stops early, because large forests are slow in
+ * ONNX Runtime.
+ */
 const ROWS = 10_240;
 const BATCH = 512;
 const MIN_ROWS = 1_024;
 const BUDGET_MS = 600;
-/** Differences up to this come from another order of additions. */
+/** Maximum accepted difference, which a different order of additions can cause. */
 export const TOLERANCE = 1e-6;
-/** Bumped when the evaluators or the comparison change: verdicts of older releases no longer hold. */
+/** Incremented when the evaluators or the comparison change, which invalidates verdicts of older releases. */
 const RULES = 1;
 
-/** Loaded on demand: a worker that evaluates natively must not pay for ONNX Runtime. */
+/** Loaded on demand, because a worker that evaluates natively must not pay for ONNX Runtime. */
 async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
   return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
 interface ChooseOptions {
-  /** An earlier verdict: if its key fits, nothing is compared, and a native one does not even load ONNX Runtime. */
+  /**
+   * An earlier verdict. If its key matches, nothing is compared, and for a native verdict ONNX Runtime is not even
+   * loaded.
+   */
   verdict?: Verdict | null;
-  /** Opens ONNX Runtime in parallel while the model is compiled here. */
+  /** Opens ONNX Runtime in parallel while this thread compiles the model. */
   openAlongside?: OpenReference | null;
-  /** Gets the compiled model before it is compared; the comparison awaits it. */
+  /** Receives the compiled model; the comparison starts after it resolves. */
   onPlan?: (plan: NativePlan) => Promise<void>;
 }
 
 /**
- * Opens the evaluator for a model. With `native`, what cannot be native is an error.
+ * Opens the evaluator for a model. With the policy `native`, an unsupported model is an error.
  * @throws SluiceError model_invalid
  */
 export async function chooseEvaluator(
@@ -93,7 +99,8 @@ export async function chooseEvaluator(
 }
 
 /**
- * The same without opening ONNX Runtime for a model that only it can serve: whether it does shows where the model is served.
+ * Decides the verdict only. Does not open ONNX Runtime for a model that only it can serve; whether it can is checked
+ * where the model is served.
  * @throws SluiceError model_invalid
  */
 export async function judgeModel(
@@ -107,7 +114,7 @@ export async function judgeModel(
   return verdict;
 }
 
-/** The evaluator is null where only ONNX Runtime can serve. */
+/** Decides the verdict. The evaluator is null if only ONNX Runtime can serve the model. */
 async function decide(
   model: OnnxModel,
   bytes: Uint8Array,
@@ -119,7 +126,7 @@ async function decide(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
-  // The comparison rows depend on it, too: which inputs can be NaN.
+  // The comparison rows also depend on which inputs can be NaN.
   const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
@@ -143,7 +150,7 @@ async function decide(
   }
   if (openAlongside && !known) {
     alongside = openAlongside(model, manifest);
-    // A failure matters only to callers that await it.
+    // Only callers that await it need to handle its failure.
     alongside.catch(() => {});
   }
   let native: NativeEvaluator;
@@ -154,7 +161,7 @@ async function decide(
     native = openNative(plan);
   } catch (e) {
     if (e instanceof SluiceError) throw e;
-    // A bug of ours is a reason too: ONNX Runtime can still serve the model.
+    // Even our own bug is a reason for the fallback: ONNX Runtime can still serve the model.
     const why = fallback(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
     return { evaluator: null, verdict: why, plan: null };
   }
@@ -190,7 +197,7 @@ const cpuMsSince = (began: NodeJS.CpuUsage): number => {
   return (user + system) / 1000;
 };
 
-/** Scores the same rows with both. Ends at the first batch that differs too much. */
+/** Scores the same rows with both evaluators. Stops at the first batch that differs too much. */
 export async function compare(
   native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
   reference: Evaluator,
@@ -228,7 +235,7 @@ export async function compare(
   return { agree: true, rows, sameBits: differing === 0, maxDifference, reason };
 }
 
-/** null: another number of scores. NaN agrees with NaN. */
+/** null: the number or type of scores differs. NaN equals NaN. */
 function difference(a: Scores, b: Scores): { differing: number; max: number } | null {
   if (a.width !== b.width || a.values.length !== b.values.length || a.values.constructor !== b.values.constructor)
     return null;

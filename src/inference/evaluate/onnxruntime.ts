@@ -1,5 +1,5 @@
-// The fallback for every model and the oracle of the native evaluator: ONNX Runtime, one thread per session so that the bits of
-// a row do not depend on its neighbours.
+// Evaluates models with ONNX Runtime: the fallback for all models, and the reference for the native evaluator.
+// Each session has one thread, so that a row's bits do not depend on the other rows of its batch.
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
@@ -9,8 +9,8 @@ import type { Evaluator, Scores } from './evaluator.ts';
 import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
 
 /**
- * Opens a session on a model that was read and checked. Scoring blocks its thread, so this belongs in a worker.
- * @throws SluiceError model_invalid when the graph does not load, or its inputs and outputs are not those of the package
+ * Opens a session for a model that was already parsed and checked. Scoring blocks its thread, so use it in a worker.
+ * @throws SluiceError model_invalid if the graph does not load, or its inputs and outputs do not match the package
  */
 export async function openOnnxRuntime(model: Servable, manifest: Manifest): Promise<Evaluator> {
   const session = await openSession(model);
@@ -46,8 +46,8 @@ export async function openOnnxRuntime(model: Servable, manifest: Manifest): Prom
 }
 
 /**
- * Row-major scores of the tensors that contain them: one tensor [rows, classes], or one per class.
- * @throws SluiceError model_failed when they are not floats or have another number of columns
+ * Row-major scores from the output tensors: one tensor [rows, classes], or one per class.
+ * @throws SluiceError model_failed if they are not floats or have a wrong number of columns
  */
 export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes: number): Scores {
   const columns = tensors.map((t) => {
@@ -67,7 +67,10 @@ export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes
   return { values, width };
 }
 
-/** ONNX Runtime ignores unknown feeds, so names and types are checked here. */
+/**
+ * Lists differences between session and package. Names and types are checked here, because ONNX Runtime ignores unknown
+ * inputs.
+ */
 export function mismatches(session: Pick<OnnxSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
   const problems: string[] = [];
   const declared = new Map(manifest.inputs.map((i) => [i.name, i]));

@@ -1,10 +1,10 @@
-// What a raw score means: class, probability, scorecard points and decision, as the model package defines them.
+// Interprets a raw score as class, probability, scorecard points and decision, as the model package defines them.
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { Scores } from './evaluator.ts';
 
-/** Probabilities are clamped this far from 0 and 1: keeps scorecard points finite. */
+/** Distance from 0 and 1 to which probabilities are clamped, so that scorecard points stay finite. */
 const CLAMP = 1e-9;
-/** Rounding of float32 sums. */
+/** Tolerance for the rounding of float32 sums. */
 const PROBABILITY_SLACK = 1e-5;
 
 export class Interpreter {
@@ -41,7 +41,7 @@ export class Interpreter {
     return values instanceof Float32Array ? Math.fround(positive) : positive;
   }
 
-  /** The same of rows 0..rows-1, as float32. */
+  /** Probabilities of rows 0 to `rows - 1`, as float32. */
   probabilities(scores: Scores, rows: number, out: Float32Array): void {
     const { values, width } = scores;
     if (this.#logOdds || width === 1) {
@@ -51,7 +51,7 @@ export class Interpreter {
     for (let r = 0, at = this.positive; r < rows; r++, at += width) out[r] = values[at]!;
   }
 
-  /** Index of the most probable class of row `r`; the first of equals, as the training libraries take it. */
+  /** Index of the most probable class of row `r`; ties go to the first class, as in the training libraries. */
   top(scores: Scores, r: number): number {
     const { values, width } = scores;
     let best = 0;
@@ -65,8 +65,8 @@ export class Interpreter {
   }
 
   /**
-   * The first row in `from`..`rows` - 1 whose scores are invalid: not finite or, where probabilities are due, outside 0…1 or (of
-   * several classes) not adding up to 1; `rows` if all are valid.
+   * The first row from `from` to `rows - 1` with invalid scores; `rows` if all are valid. Scores are invalid if not
+   * finite; probabilities also if outside 0…1, or if those of several classes do not add up to 1.
    */
   nextInvalid(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;
@@ -85,30 +85,33 @@ export class Interpreter {
     return rows;
   }
 
-  /** true if the scores of row `r` are invalid. */
+  /** Whether the scores of row `r` are invalid. */
   isInvalid(scores: Scores, r: number): boolean {
     return this.nextInvalid(scores, r, r + 1) === r;
   }
 
-  /** true if every score of row `r` is a finite number. */
+  /** Whether all scores of row `r` are finite. */
   finite(scores: Scores, r: number): boolean {
     const { values, width } = scores;
     for (let c = 0; c < width; c++) if (!Number.isFinite(values[r * width + c]!)) return false;
     return true;
   }
 
-  /** Scorecard points: base_points at base_odds (good : bad), points_to_double_odds more for each doubling; rounded. */
+  /**
+   * Scorecard points, rounded: base_points at base_odds (good : bad), and points_to_double_odds more for each doubling
+   * of the odds.
+   */
   points(probability: number): number {
     const p = Math.min(1 - CLAMP, Math.max(CLAMP, probability));
     return Math.round(this.#offset + this.#factor * Math.log(p / (1 - p)));
   }
 
-  /** Every value `decision` can return. */
+  /** All values that `decision` can return. */
   get decisions(): string[] {
     return [...this.#decisions.map((d) => d.name), ''];
   }
 
-  /** The first decision whose min_probability is reached, from the highest down; '' if none is. */
+  /** The decision with the highest min_probability that is reached; '' if none is. */
   decision(probability: number): string {
     for (const d of this.#decisions) if (probability >= d.min_probability) return d.name;
     return '';

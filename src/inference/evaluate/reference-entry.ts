@@ -1,4 +1,4 @@
-// The thread behind `openReference`.
+// Entry point of the thread that `openReference` starts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { asSluiceError } from '../../core/errors.ts';
 import { openOnnxRuntime } from './onnxruntime.ts';

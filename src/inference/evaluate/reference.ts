@@ -1,4 +1,4 @@
-// ONNX Runtime in a separate thread, so that a model is loaded there while it is compiled here.
+// Runs ONNX Runtime in a separate thread, so that it loads a model while this thread compiles it.
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -7,7 +7,7 @@ import type { OnnxModel } from '../onnx/graph.ts';
 import { type Servable, servable } from '../onnx/servable.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 
-/** A micro-batch for the thread; one at a time. */
+/** A micro-batch to score; the thread handles one at a time. */
 export interface ReferenceJob {
   inputs: readonly EncodedInput[];
   rows: number;
@@ -23,7 +23,10 @@ export interface ReferenceInit {
   manifest: Manifest;
 }
 
-/** Its `score` may be called again once the last call has been answered. @throws SluiceError model_invalid */
+/**
+ * Opens ONNX Runtime in a thread. Call `score` again only after the previous call has resolved. @throws SluiceError
+ * model_invalid
+ */
 export async function openReference(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
   const own = import.meta.url.endsWith('.ts') ? './reference-entry.ts' : './reference-entry.js';
   const init: ReferenceInit = { model: servable(model), manifest };
@@ -44,7 +47,8 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
       if (answer.type !== 'scored') throw new Error('the reference process sent an unexpected response');
       return answer.scores;
     },
-    // A thread with ONNX Runtime in it is never ended from outside: its process ends, which is why it was made.
+    // A thread with ONNX Runtime must not be terminated from outside. It ends with this process, which exists only for
+    // this purpose.
     close: async () => worker.unref(),
   };
 }

@@ -1,4 +1,4 @@
-// An ONNX Runtime session on the bytes of a file: ZipMap taken out, one thread, names of inputs and outputs as in the file.
+// Opens ONNX Runtime sessions: single-threaded, without ZipMap, and with the input and output names of the model file.
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../../core/errors.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -12,35 +12,35 @@ export interface OutputTensor {
 
 export interface SessionInput {
   name: string;
-  /** Element type as ONNX Runtime names it, such as float32. */
+  /** Element type as named by ONNX Runtime, such as float32. */
   type: string;
-  /** Columns the graph takes; null: it does not say. */
+  /** Number of columns that the graph accepts; null: unspecified. */
   width: number | null;
-  /** true: the graph takes exactly one row. */
+  /** Whether the graph accepts exactly one row. */
   single: boolean;
 }
 
 export interface OnnxSession {
   readonly inputs: readonly SessionInput[];
-  /** Names of the outputs that are tensors, ZipMap outputs under their own name. */
+  /** Names of the tensor outputs; ZipMap outputs keep their original names. */
   readonly outputs: readonly string[];
   /**
-   * Runs rows `from`..`to - 1` of the inputs; blocks its thread.
+   * Runs rows `from` to `to - 1` of the inputs. Blocks its thread.
    * @throws SluiceError model_failed
    */
   run(inputs: readonly EncodedInput[], from: number, to: number, outputs: readonly string[]): Promise<OutputTensor[]>;
   close(): Promise<void>;
 }
 
-/** Initializes ONNX Runtime, which the first session would otherwise wait for. */
+/** Initializes ONNX Runtime, so that the first session does not wait for it. */
 export async function warmUp(): Promise<void> {
-  // One byte is not a model: the call fails, but only after the initialization.
+  // One byte is not a valid model, so the call fails, but only after initialization.
   await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
 }
 
 /**
- * Opens a session with one thread: with more, scores depend on the size of the batch.
- * @throws SluiceError model_invalid when the graph does not load
+ * Opens a session with one thread; with more threads, scores depend on the batch size.
+ * @throws SluiceError model_invalid if the graph does not load
  */
 export async function openSession(graph: Servable): Promise<OnnxSession> {
   let session: ort.InferenceSession;
@@ -60,7 +60,7 @@ export async function openSession(graph: Servable): Promise<OnnxSession> {
   const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
   const inputs = session.inputMetadata.map((m): SessionInput => {
     const shape = m.isTensor ? m.shape : [];
-    // Without a declared shape the width stays open; one dimension is one column.
+    // Without a declared shape the width is unknown; a single dimension means one column.
     const declared = graph.inputs.find((i) => i.name === m.name)?.type;
     const unknown = declared?.kind === 'tensor' && declared.shape === null;
     const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
@@ -86,7 +86,7 @@ export async function openSession(graph: Servable): Promise<OnnxSession> {
       const feeds: Record<string, ort.Tensor> = {};
       for (const i of encoded) {
         const [start, end] = [from * i.width, to * i.width];
-        // A view, no copy: the session reads it before `run` returns.
+        // A view without a copy, because the session reads it before `run` returns.
         const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
         feeds[i.name] = new ort.Tensor(
           i.type as 'float32',
@@ -123,10 +123,13 @@ function message(cause: unknown): string {
   return `${operator.split(' ', 1)[0]} fails: ${withoutSource(status).trim().slice(0, 300)}`;
 }
 
-/** Names in a graph can be of any length. */
+/** Maximum length of a status message, because names in a graph can be of any length. */
 const LONGEST_STATUS = 2000;
 
-/** Without the source position in ONNX Runtime and the signature at its start: `/a/b.cc:12 void f(int) [with …] text`. */
+/**
+ * Removes ONNX Runtime's source position and function signature from the start of a message: `/a/b.cc:12 void f(int)
+ * [with …] text`.
+ */
 function withoutSource(status: string): string {
   const text = status.startsWith('/') ? status.slice(status.indexOf(' ') + 1) : status;
   for (let end = text.lastIndexOf(') '); end > 0; end = text.lastIndexOf(') ', end - 1)) {
@@ -139,7 +142,7 @@ function withoutSource(status: string): string {
   return text;
 }
 
-/** The fix for load failures that exporters are known for. */
+/** Suggests a fix for load failures that known exporters cause. */
 function hint(cause: unknown): string {
   const text = String(cause);
   if (/implementation for Imputer/.test(text)) {

@@ -1,31 +1,32 @@
-// What an interpretation costs a model that has to be asked, in evaluations a row, and what fits a limit of them.
+// Estimates and limits the cost of interpreting a black-box model, in evaluations per row.
 import { SluiceError } from '../../core/errors.ts';
 
-/** With more columns than this, asking for all subsets is too expensive. */
+/** With more columns than this, evaluating all subsets is too expensive. */
 export const EXACT_COLUMNS = 12;
-/** With more, their subsets do not fit in memory either. */
+/** With more columns than this, the subsets do not fit in memory. */
 export const MOST_EXACT_COLUMNS = 16;
-/** Least number of pairs of permutations where nothing limits them. */
+/** Minimum number of permutation pairs without a limit. */
 export const DEFAULT_PAIRS = 400;
-/** Fewer give no standard error. */
+/** Minimum number of pairs: fewer give no standard error. */
 const LEAST_PAIRS = 2;
 
-/** The most evaluations that all subsets take: rows that come out alike are asked for once. */
+/** Maximum evaluations for all subsets; identical rows are evaluated once. */
 export const evaluationsOfSubsets = (backgroundRows: number, columns: number): number =>
   1 + backgroundRows * (2 ** columns - 1);
 
-/** The maximum number of evaluations for this many pairs: fewer if an application shares cells with a background row. */
+/** Maximum evaluations for this many pairs; fewer if an application has cells in common with a background row. */
 export const evaluationsOfPairs = (pairs: number, columns: number): number => 1 + pairs * 2 * (columns - 1);
 
-/** The fewest evaluations with which a row of a model that has to be asked is interpreted at all. */
+/** Minimum evaluations for interpreting a row of a black-box model. */
 export const leastEvaluations = (columns: number): number => evaluationsOfPairs(LEAST_PAIRS, columns);
 
-/** At least this many pairs, with every background row in equally many. */
+/** The number of pairs rounded up so that every background row is used equally often. */
 export const wholeRounds = (pairs: number, backgroundRows: number): number =>
   Math.max(1, Math.ceil(pairs / backgroundRows)) * backgroundRows;
 
 /**
- * How many pairs, and at most `wanted`, take no more than `limit` evaluations: whole rounds of the background, or a part of one.
+ * The largest number of pairs, at most `wanted`, that fits `limit` evaluations: whole rounds of the background rows, or
+ * part of one.
  * @throws SluiceError interpretation_over_budget
  */
 export function pairsWithin(limit: number, columns: number, wanted: number, backgroundRows: number): number {
@@ -43,12 +44,12 @@ export const overBudget = (limit: number, least: number): SluiceError =>
     { extra: { limit, least } },
   );
 
-/** The background rows that this many pairs use, evenly spaced, each equally often. */
+/** The background rows for this many pairs: evenly spaced, each used equally often. */
 export function backgroundRowsOf(pairs: number, backgroundRows: number): Int32Array {
   const n = Math.min(pairs, backgroundRows);
   return Int32Array.from({ length: n }, (_, i) => Math.floor(((i + 0.5) * backgroundRows) / n));
 }
 
-/** The smaller of two limits; null: there is none. */
+/** The smaller of two limits; null: no limit. */
 export const tighter = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.min(a, b);

@@ -1,4 +1,4 @@
-// Chooses the best explanation method that a model allows, exact where possible, and reports why it rejected better ones.
+// Chooses the best explanation method that a model allows, exact if possible, and reports why better ones were rejected.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -17,10 +17,10 @@ import { logisticsExplainer } from './logistics.ts';
 import { type Background, placesOf, scoreBackground } from './scored-background.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 
-// Averages of models (voting, bagging): the weighted sum of the effects of each.
+// Averages of models (voting, bagging): the effects are the weighted sum of the effects of each model.
 
 /**
- * @param make makes the explainer of part `i`; its link is the one given
+ * @param make creates the explainer of part `i` with the given link
  * @throws NotExplainable if the answers are not the weighted sum of the parts
  */
 function sumExplainer(
@@ -38,7 +38,7 @@ function sumExplainer(
       const targets = sums[0]!.length;
       if (classes > 1 && targets !== classes) throw new NotExplainable('a part answers for other classes');
       const unit = (t: number) => Array.from({ length: targets }, (_, k) => (k === t ? 1 : 0));
-      // Two classes: trees whose weights all belong to the first number mean the second class by it.
+      // With two classes, if all weights of the trees belong to the first number, it is the score of the second class.
       const varies = (t: number) => sums.some((s) => s[t] !== sums[0]![t]);
       const last = interpreter.task === 'binary' && targets === 2 && !varies(1) ? 0 : targets - 1;
       const sign = interpreter.task === 'binary' && interpreter.positive === 0 ? -1 : 1;
@@ -94,35 +94,38 @@ function sumExplainer(
   };
 }
 
-/** Rows of the background where each of them costs time for each row explained; trees and linear models take all of it. */
+/**
+ * Maximum background rows for methods whose time per explained row grows with them. Trees and linear models use all
+ * rows.
+ */
 const MOST_ASKED = 1000;
 
 interface ExplainerOptions {
   bytes: Uint8Array;
   manifest: Manifest;
   evaluator: Evaluator;
-  /** The background sample, encoded; at least one row. */
+  /** The encoded background sample, with at least one row. */
   background: { inputs: readonly EncodedInput[]; rows: number };
   covers: Covers | null;
 }
 
 export interface ChosenExplainer {
   explainer: Explainer;
-  /** Why better methods were not taken, in words. */
+  /** The reasons why better methods were rejected. */
   reasons: string[];
   /**
-   * The same within a limit of evaluations per row, in addition to that of the package; null: that of the package. A
-   * black-box model then gets fewer pairs.
+   * The explainer with a limit of evaluations per row, in addition to the package's limit; null: the package's limit
+   * only. A black-box model then gets fewer pairs.
    * @throws SluiceError interpretation_over_budget
    */
   within(limit: number | null): Explainer;
 }
 
 /**
- * The method the manifest names (`explain.method`), or the best that works: trees against the background (or against
- * covers if only they are asked for), linear, all subsets up to 12 columns, sampling.
- * @throws NotExplainable when the method named cannot be used
- * @throws SluiceError interpretation_over_budget when nothing fits the limit of the package
+ * Creates an explainer with the manifest's method (`explain.method`), or else with the best that works: trees against
+ * the background, trees with covers, linear, all subsets up to 12 columns, or sampling.
+ * @throws NotExplainable if the manifest's method cannot be used
+ * @throws SluiceError interpretation_over_budget if no method fits the package's limit
  */
 export async function createExplainer(options: ExplainerOptions): Promise<ChosenExplainer> {
   const { manifest, evaluator, covers } = options;
@@ -143,7 +146,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
       return null;
     }
   };
-  // With one output per class, any of them leads to the sums inside.
+  // With one output per class, every output leads to the same inner sums.
   const output = scoreOutputs(manifest).at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const heads = (() => {
@@ -202,7 +205,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
   return { explainer: within(null), reasons, within };
 }
 
-/** Explainers of a model that has to be asked, by the limit of evaluations a row. */
+/** Explainers of a black-box model, by the limit of evaluations per row. */
 function askedWithin(
   own: Asking,
   { explain }: Manifest,

@@ -1,4 +1,4 @@
-// Effects of a black-box model: all subsets of the columns where there are few, else antithetic permutations.
+// Effects of a black-box model: evaluates all subsets if there are few columns, else antithetic permutations.
 import { Random } from '../../core/random.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
@@ -9,9 +9,9 @@ import { Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { answersOf } from './link.ts';
 import type { Background, Place } from './scored-background.ts';
 
-// Mixed rows of an application and a background row that are equal are evaluated once.
+// Evaluates identical mixed rows of an application and a background row only once.
 
-/** Whether row x and background row z differ in a column; where they do not, the column changes nothing. */
+/** Whether row x and background row z differ in a column. If not, the column has no effect. */
 export const differs = (
   list: readonly Place[],
   inputs: readonly EncodedInput[],
@@ -24,13 +24,15 @@ export const differs = (
     return !Object.is(data[x * width + at], other.inputs[input]!.data[z * width + at]);
   });
 
-/** Questions for all subsets of the columns of an application. */
+/** Lists the distinct evaluations for all subsets of an application's columns. */
 class Likeness {
   readonly #background: Background;
   readonly #places: readonly (readonly Place[])[];
-  /** Per subset of columns and row of the background: the first row of its part that has the same cells there. */
+  /**
+   * For each subset of columns and background row: the first row of the same part with equal cells in these columns.
+   */
   readonly #first: Uint16Array;
-  /** Per subset taken from the background and row of it: which question has its answer, or -1. */
+  /** For each subset taken from the background and background row: the index of its evaluation, or -1. */
   readonly #asked: Int32Array;
   readonly #differing: Int32Array;
   readonly #sets: Int32Array;
@@ -52,7 +54,7 @@ class Likeness {
       this.#firstOf(from, Math.min(background.rows, from + atOnce));
   }
 
-  /** Two rows are alike in a subset if they are in its first column and in the rest of it. */
+  /** Two rows are equal in a subset if they are equal in one column of it and in the rest. */
   #firstOf(from: number, to: number): void {
     const { rows, inputs } = this.#background;
     const first = this.#first;
@@ -72,8 +74,8 @@ class Likeness {
   }
 
   /**
-   * The questions for row x and the rows z0..z1 - 1 of the background: `sets[k]` are the columns that question k takes from row `of[k]` of
-   * it. `at[set * (z1 - z0) + z - z0]`: the question with the answer to the row that takes the columns of `set` from x.
+   * The evaluations for row x and background rows z0..z1 - 1. Evaluation k takes the columns `sets[k]` from background
+   * row `of[k]`. `at[set * (z1 - z0) + z - z0]`: evaluation of the row that takes the columns of `set` from x.
    */
   distinct(inputs: readonly EncodedInput[], x: number, z0: number, z1: number) {
     const background = this.#background;
@@ -115,7 +117,7 @@ const cellsOf = (inputs: readonly EncodedInput[], places: readonly Place[], row:
     })
     .join('\0');
 
-/** Answers held at once while subsets or pairs are asked for, in rows. */
+/** Maximum answers in memory during an explanation. */
 const MOST_ANSWERS = 1 << 17;
 
 export interface Asking {
@@ -123,7 +125,7 @@ export interface Asking {
   interpreter: Interpreter;
   places: readonly (readonly Place[])[];
   background: Background;
-  /** What explainers of one model share; default: one of its own. */
+  /** Shared by the explainers of one model; default: a separate instance. */
   hybrids?: Hybrids;
 }
 
@@ -135,7 +137,7 @@ export function hybridsOf({ evaluator, interpreter, places, background }: Asking
 const spaceOf = (interpreter: Interpreter): Space =>
   interpreter.task === 'binary' || interpreter.task === 'multiclass' ? 'probability' : 'value';
 
-/** The mean of what the model answers on these rows of the background. */
+/** The mean of the model's answers for these background rows. */
 function baseOf({ interpreter, background }: Asking, outputs: number, rows: Int32Array): Float64Array {
   const base = new Float64Array(outputs);
   const answer = new Float64Array(outputs);
@@ -147,8 +149,9 @@ function baseOf({ interpreter, background }: Asking, outputs: number, rows: Int3
 }
 
 /**
- * Exact interventional Shapley values by the definition: for each background row all subsets of the columns that differ. Rows that
- * come out alike are asked for once. Up to 2^columns questions a background row, so for few columns only.
+ * Exact interventional Shapley values by definition: for each background row, all subsets of the columns that differ.
+ * Identical rows are evaluated once. Needs up to 2^columns evaluations per background row, so it is for few columns
+ * only.
  * @throws NotExplainable
  */
 export function exactExplainer(asking: Asking): Explainer {
@@ -183,7 +186,7 @@ export function exactExplainer(asking: Asking): Explainer {
           const share = (z1 - z0) / background.rows / count;
           await hybrids.evaluate(count, make, answers, (n) => onExplained?.(n * share, n));
           evaluations += count;
-          // The first is the row itself: nothing of it is taken from the background.
+          // The first evaluation is the row itself, without columns from the background.
           margins.set(answers.subarray(0, outputs), i * outputs);
           addMeans(values, answers, { at, subsets, rows: z1 - z0, outputs, of: background.rows });
         }
@@ -194,7 +197,10 @@ export function exactExplainer(asking: Asking): Explainer {
   };
 }
 
-/** Adds the answers of each subset, a row of the background after the other, to its value: their mean over all `of` rows. */
+/**
+ * Adds the mean answer of each subset to its value: the sum over these background rows, divided by the number of all
+ * rows (`of`).
+ */
 function addMeans(
   values: Float64Array,
   answers: Float64Array,
@@ -209,7 +215,7 @@ function addMeans(
   }
 }
 
-/** By the size of a subset without the player. */
+/** Shapley weights by the size of a subset without the player. */
 function shapleyWeights(columns: number): Float64Array {
   const factorial = [1];
   for (let n = 1; n <= columns; n++) factorial.push(factorial[n - 1]! * n);
@@ -219,7 +225,10 @@ function shapleyWeights(columns: number): Float64Array {
   );
 }
 
-/** Shapley values of a game given by the values of all subsets, row-major: subsets × outputs; `into` is outputs × players. */
+/**
+ * Adds the Shapley values of a game to `into` (outputs × players). `values`: value of every subset, row-major: subsets
+ * × outputs.
+ */
 function addShapley(values: Float64Array, weights: Float64Array, into: Float64Array, outputs: number): void {
   const players = weights.length;
   for (let set = 0; set < 2 ** players; set++) {
@@ -241,9 +250,9 @@ function bitCount(n: number): number {
 
 /**
  * Permutation sampling with antithetic pairs (each order and its reverse; Mitchell et al., "Sampling permutations for
- * Shapley value estimation", JMLR 2022). Every used background row is used equally often, so base and effects add up;
- * fewer pairs than rows use that many rows, evenly spaced. The orders depend on the row alone: its effects have the
- * same bits whatever its neighbours.
+ * Shapley value estimation", JMLR 2022). Every used background row is used equally often, so that base and effects add
+ * up. If there are fewer pairs than rows, only that many rows are used, evenly spaced. The orders depend only on the
+ * row, so its effects have the same bits whatever other rows are in the batch.
  */
 export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   const hybrids = asking.hybrids ?? hybridsOf(asking);
@@ -295,13 +304,13 @@ export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   };
 }
 
-/** One pair: an order of the columns in which a row and a row of the background differ, and its reverse. */
+/** A pair: an order of the columns in which an application and a background row differ, and its reverse. */
 interface Order {
   z: number;
   order: number[];
 }
 
-/** Rows asked for in a pair: those between the row of the background and the application, both ways. */
+/** Number of evaluations for a pair: the rows between background row and application, in both directions. */
 const stepsOf = (order: readonly number[]): number => 2 * Math.max(0, order.length - 1);
 
 const differing = (
@@ -319,7 +328,7 @@ interface AskedRow {
   told: (evaluations: number) => void | Promise<void>;
 }
 
-/** What the model answers on the way of each pair: first along its order, then along the reverse. */
+/** The model's answers for each pair: first along its order, then along the reverse. */
 async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x, background, told }: AskedRow) {
   const count = orders.reduce((n, { order }) => n + stepsOf(order), 0);
   const answers = new Float64Array(count * hybrids.outputs);
@@ -342,9 +351,9 @@ async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x
   return answers;
 }
 
-/** Sums of what pairs give, and of their squares. */
+/** Sums of the effects of pairs, and of their squares. */
 class PairSums {
-  /** What the model answers on the row of the background of the pair to be added. */
+  /** The model's answer for the background row of the next pair to be added. */
   readonly other: Float64Array;
   readonly #sums: Float64Array;
   readonly #squares: Float64Array;
@@ -361,7 +370,7 @@ class PairSums {
     this.#pair = new Float64Array(outputs * columns);
   }
 
-  /** `answers` from `at` on: those of the pair; `own`: the answer to the application. */
+  /** Adds a pair. `answers` from `at`: the answers of the pair; `own`: the answer for the application. */
   add(order: readonly number[], answers: Float64Array, at: number, own: Float64Array): void {
     const outputs = this.#outputs;
     const last = order.length - 1;
@@ -383,7 +392,7 @@ class PairSums {
     }
   }
 
-  /** Writes the means over n pairs; returns the largest standard error. */
+  /** Writes the means over n pairs and returns the largest standard error. */
   mean(n: number, into: Float64Array, at: number): number {
     let worst = 0;
     for (let k = 0; k < this.#sums.length; k++) {
@@ -404,7 +413,7 @@ function shuffled(items: number[], random: Random): number[] {
   return items;
 }
 
-/** FNV-1a over the encoded cells of a row. */
+/** FNV-1a hash of the encoded cells of a row. */
 function hashRow(inputs: readonly EncodedInput[], row: number): number {
   let h = 0x811c9dc5;
   const mix = (n: number) => {

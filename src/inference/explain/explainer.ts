@@ -1,31 +1,32 @@
-// The interface of explanation methods: encoded applications in, one effect per column and output out; and which methods support interactions.
+// The interface of explanation methods: encoded applications in, one effect per column and output out.
+// Also defines which methods support interactions.
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 
 export type Method = 'tree_interventional' | 'tree_path_dependent' | 'linear' | 'exact' | 'sampling';
 
-/** Where effects add up. */
+/** The space in which effects add up. */
 export type Space = 'log_odds' | 'probability' | 'value';
 
 /**
- * Effects of the columns of the package on `outputs` outputs: one for binary (the positive class), regression and score,
- * one a class for several classes.
+ * Effects of the package's columns on `outputs` outputs: one for binary (the positive class), regression and score; one
+ * per class for several classes.
  */
 export interface Effects {
   /** Row-major: rows × outputs × columns. */
   readonly values: Float64Array;
-  /** rows × outputs: what the effects and the base add up to, computed from the model itself. */
+  /** rows × outputs: the sum of base and effects, computed from the model itself. */
   readonly margins: Float64Array;
-  /** Largest standard error of a row's effects; null: the method is exact. */
+  /** Largest standard error of each row's effects; null: the method is exact. */
   readonly errors: Float64Array | null;
-  /** Rows the model was asked to score for them. */
+  /** Number of rows that the model scored for the effects. */
   readonly evaluations: number;
 }
 
 /**
- * Called repeatedly while effects are computed, at the latest after each batch of evaluations, with the progress since
- * then in rows (including parts) and evaluations. May wait, and ends the work by throwing.
+ * Called repeatedly while effects are computed, at the latest after each batch of evaluations. Receives the progress
+ * since the last call, in rows (including fractions) and evaluations. May wait; throwing ends the computation.
  */
 export type OnExplained = (rows: number, evaluations: number) => void | Promise<void>;
 
@@ -33,43 +34,50 @@ export interface Explainer {
   readonly method: Method;
   readonly space: Space;
   readonly outputs: number;
-  /** The most rows the model is asked to score for one explanation; 0: it is not asked. */
+  /** Maximum rows that the model scores for one explanation; 0: it is not evaluated. */
   readonly questions: number;
-  /** One row may take milliseconds although the model is not asked: work for a worker, not for the thread that has the requests. */
+  /**
+   * Whether a row can take milliseconds although the model is not evaluated. Such work belongs in a worker, not in the
+   * thread that serves requests.
+   */
   readonly lengthy?: true;
-  /** One an output. */
+  /** One base per output. */
   readonly base: Float64Array;
   /**
-   * Effects of the rows named by `rows` (positions in the inputs). What it returns is overwritten by the next call.
+   * Computes the effects of `rows` (positions in the inputs). The next call overwrites the result.
    * @throws SluiceError model_failed
    */
   explain(inputs: readonly EncodedInput[], rows: readonly number[], onExplained?: OnExplained): Promise<Effects>;
-  /** The margins alone of the first `rows` rows, bit by bit those of `explain`, where they cost less. Overwritten by the next call. */
+  /**
+   * Only the margins of the first `rows` rows, with the same bits as in `explain`, if they are cheaper alone. The next
+   * call overwrites the result.
+   */
   margins?(inputs: readonly EncodedInput[], rows: number): Float64Array;
   /**
-   * Shapley interaction indices of every pair of columns, where a method knows them exactly: rows × outputs × pairs, in the
-   * order of `pairIndex`, in the space of the effects. A SHAP interaction value is half of one.
+   * Shapley interaction indices of all pairs of columns, for methods that compute them exactly: rows × outputs × pairs,
+   * in the order of `pairIndex`, in the space of the effects. A SHAP interaction value is half of an index.
    */
   interactions?(inputs: readonly EncodedInput[], rows: readonly number[]): Float64Array;
 }
 
-/** Why a method cannot be used for a model; the next one is tried. */
+/** The reason why a method cannot be used for a model. The next method is then tried. */
 export class NotExplainable extends Error {}
 
-// Here and not with BatchInterpretation, because formatters need them: predictions alone must not load the methods.
+// Defined here rather than with BatchInterpretation because formatters need them, and predictions alone must not load
+// the explanation methods.
 /** The row was not selected for interpretation. */
 export const NOT_ASKED = -1;
-/** Base and effects of the row do not add up to what the model answers. */
+/** Base and effects of the row do not add up to the model's answer. */
 export const INEXACT = -2;
-/** Interpreting the row failed: it ended its worker, exceeded its time limit, or threw. */
+/** Interpreting the row failed: it crashed its worker, exceeded its time limit, or threw. */
 export const FAILED = -3;
 
-// Entry points reject interactions that a method does not support before anything is computed.
+// Entry points reject interactions that a method does not support before any computation.
 
-/** `Explainer.interactions` of no other method is there; of this one not for averages of several models. */
+/** Whether a method supports interactions. tree_interventional does, except for averages of several models. */
 const hasInteractions = (method: Method): boolean => method === 'tree_interventional';
 
-/** Pairs of columns that an answer of a model of `columns` columns has room for, at most. */
+/** Maximum number of pairs in an answer of a model with `columns` columns. */
 export const pairsTold = (interactions: number | undefined, columns: number): number =>
   Math.min(interactions ?? 0, (columns * (columns - 1)) / 2);
 
@@ -83,7 +91,7 @@ export function noInteractions({ id, version }: { id: string; version: string | 
   return new SluiceError('interpretation_unavailable', `${id}:${version}: the method ${method} ${why}`);
 }
 
-/** Why a package does not provide the requested pairs; null: it does, or that is unknown before it is opened. */
+/** The error if a package cannot provide the requested pairs; null: it can, or this is unknown until it is opened. */
 export function pairsRefused(manifest: Manifest, interactions: number | undefined): SluiceError | null {
   const method = manifest.explain?.method;
   return !interactions || method === undefined || hasInteractions(method) ? null : noInteractions(manifest, method);

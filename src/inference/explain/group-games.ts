@@ -1,40 +1,41 @@
-// Groups of leaves that one look-up serves. The effects of a group on a row depend only on the class of states of each slot on
-// its paths; the classes form a key, as digits form a number. Leaves that share most of their paths have few more keys together
-// than each alone, so a tree of 31 leaves takes three or four look-ups.
+// Groups of leaves whose effects are found with a single lookup.
+// The effects of a group on a row depend only on the class of states of each slot on its paths. The classes form a key,
+// like the digits of a number. Leaves that share most of their paths have few more keys together than alone, so a tree
+// of 31 leaves needs three or four lookups.
 import { IntegerTable, NOTHING, type VectorMemo } from './lookup-tables.ts';
 
-/** What a tree says about a slot it asks: segments of alike states, and the leaves that each leaves reachable. */
+/** How a tree uses its slots: segments of equivalent states, and the leaves that stay reachable in each segment. */
 export interface SlotMasks {
-  /** Slots in use, by their number in the plan; the others follow this order. */
+  /** Slots in use, by their index in the plan. The other arrays follow this order. */
   readonly slots: Int32Array;
-  /** Segment of every state. */
+  /** Segment of each state. */
   readonly segments: readonly Uint16Array[];
-  /** Words of 32 leaves for every segment. */
+  /** Reachable leaves of each segment, as bits in words of 32 leaves. */
   readonly masks: readonly Int32Array[];
   readonly words: number;
 }
 
-/** Leaves first..end - 1 of a tree. */
+/** A group: leaves `first` to `end - 1` of a tree. */
 export interface LeafGroup {
   readonly first: number;
   readonly end: number;
-  /** Slots of the tree, by their position in it, that can exclude one of them. */
+  /** Slots that can exclude a leaf of the group, by their position in the tree. */
   readonly slots: Int32Array;
-  /** What the segment of each slot adds to the key. */
+  /** Contribution of each slot's segment to the key. */
   readonly digits: readonly Digit[];
-  /** Keys are whole numbers below this; null: there are too many to number them. */
+  /** Keys are integers below this; null: there are too many to number them. */
   readonly keys: number | null;
 }
 
-/** The part of a slot in the key of a group. */
+/** The contribution of a slot to the key of a group. */
 interface Digit {
-  /** Its number in the plan. */
+  /** Index of the slot in the plan. */
   readonly slot: number;
   readonly segment: Uint16Array;
   readonly part: Int32Array;
 }
 
-/** The information of a tree branch about its leaves. */
+/** The leaves below a branch of a tree. */
 interface Span {
   readonly yes: number;
   readonly no: number;
@@ -42,12 +43,12 @@ interface Span {
   readonly end: number;
 }
 
-/** Most keys of a group of several leaves. More make fewer look-ups, and more that has to be computed before it can be looked up. */
+/** Maximum keys of a group with several leaves. More keys mean fewer lookups, but more vectors to compute first. */
 const MOST_KEYS = 4096;
 /** Keys are signed 32-bit integers. */
 const MOST_NUMBERED = 2 ** 31;
 
-/** Groups of whole subtrees where they have few enough keys, and of neighbours; in the order of the leaves. */
+/** Forms groups of whole subtrees with few enough keys, and of neighbouring leaves; in leaf order. */
 export function groupLeaves(tree: SlotMasks, branches: readonly Span[], leaves: number): LeafGroup[] {
   const few = (first: number, end: number): boolean => {
     let keys = 1;
@@ -91,7 +92,10 @@ function numbered(tree: SlotMasks, first: number, end: number): LeafGroup {
   return { first, end, slots: Int32Array.from(slots), digits, keys: keys <= MOST_NUMBERED ? keys : null };
 }
 
-/** Segments of a slot that leave the same of these leaves reachable are one class; whether any excludes one. */
+/**
+ * Classes of a slot's segments in which the same leaves of this range stay reachable, and whether any class excludes a
+ * leaf.
+ */
 function classesOf({ masks, words }: SlotMasks, slot: number, first: number, end: number) {
   const mask = masks[slot]!;
   const of = new Int32Array(mask.length / words);
@@ -116,31 +120,34 @@ function classesOf({ masks, words }: SlotMasks, slot: number, first: number, end
   return { of, count: known.length, excludes };
 }
 
-// Adds up the vectors of groups: one key and one look-up for each row and group.
+// Adds up the vectors of groups, with one key and one lookup per row and group.
 
-/** Rows in the form that games read: the states of slot s start at s × stride. */
+/** Rows in the layout that games read: the states of slot s start at s × stride. */
 export interface StateColumns {
   readonly states: Int32Array;
   readonly stride: number;
   readonly rows: number;
 }
 
-/** A vector has for each target the sum of the leaves reached, and then the effects of the columns. */
+/**
+ * A group with its vectors. For each target, a vector has the sum of the reached leaves, then the effects of the
+ * columns.
+ */
 export interface GroupGame extends LeafGroup {
   readonly columns: Int32Array;
   readonly targets: Int32Array;
   readonly memo: VectorMemo;
 }
 
-/** Computes the vector of a row: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
+/** Computes the vector of a row into `out` from `at`, `memo.width` numbers. Returns false if it is all zeros. */
 type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, at: number) => boolean;
 
 export class GroupAdder<G extends GroupGame> {
   readonly #fill: VectorFill<G>;
-  /** Keys of the rows in the current group, and the positions of their vectors. */
+  /** Keys of the rows in the current group, and positions of their vectors. */
   #keys = new Int32Array(0);
   #at = new Int32Array(0);
-  /** Vectors that do not fit into the cache, for the time of their group. */
+  /** Vectors of the current group that do not fit into the cache. */
   #passing = new Float64Array(0);
   readonly #passed = new IntegerTable();
 
@@ -148,7 +155,7 @@ export class GroupAdder<G extends GroupGame> {
     this.#fill = fill;
   }
 
-  /** The keys of rows; overwritten by the next call. */
+  /** The keys of the rows; the next call overwrites them. */
   keysOf(g: LeafGroup, { states, stride, rows }: StateColumns): Int32Array {
     if (this.#keys.length < rows) {
       this.#keys = new Int32Array(rows);
@@ -164,8 +171,8 @@ export class GroupAdder<G extends GroupGame> {
   }
 
   /**
-   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, as states are) and the leaves
-   * they reach to `sums` (targets × stride).
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states), and the
+   * leaves that they reach to `sums` (targets × stride).
    */
   add(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { targets, columns: own } = g;
@@ -194,7 +201,7 @@ export class GroupAdder<G extends GroupGame> {
     }
   }
 
-  /** The same for one row, without loops over rows; false: its vector is not known yet. */
+  /** The same for a single row, without loops over rows. Returns false if its vector is not cached. */
   #addOne(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): boolean {
     const { targets, columns: own, digits, memo } = g;
     if (g.keys === null) return false;
@@ -215,7 +222,7 @@ export class GroupAdder<G extends GroupGame> {
     return true;
   }
 
-  /** Writes the position of each row's vector to `#at`; returns the array that contains them. */
+  /** Writes the position of each row's vector to `#at`, and returns the array that contains the vectors. */
   #find(g: G, rows: StateColumns, keys: Int32Array): Float64Array {
     const at = this.#at;
     const { memo } = g;
@@ -225,7 +232,7 @@ export class GroupAdder<G extends GroupGame> {
     let passing = false;
     for (let r = 0; r < rows.rows; r++) {
       if (keyed && at[r]! >= 0) continue;
-      // A row before may have had the same key.
+      // An earlier row may have had the same key.
       let found = keyed ? memo.find(keys[r]!) : -1;
       if (found < 0) found = this.#enter(g, rows, r, keys[r]!);
       passing ||= found < 0;
@@ -244,7 +251,10 @@ export class GroupAdder<G extends GroupGame> {
     return all;
   }
 
-  /** Computes the vector of a row and caches it; without space, ~its position among the temporary ones. */
+  /**
+   * Computes the vector of a row and caches it. Returns its position; if the cache is full, ~its position among the
+   * temporary vectors.
+   */
   #enter(g: G, rows: StateColumns, row: number, key: number): number {
     const { memo } = g;
     const keyed = g.keys !== null;
@@ -281,12 +291,12 @@ function addTwoDigits(keys: Int32Array, a: Digit, b: Digit, states: Int32Array, 
     keys[r]! += partA[segmentA[states[fromA + r]!]!]! + partB[segmentB[states[fromB + r]!]!]!;
 }
 
-/** Adds number `i` of every row's vector to a column of sums. */
+/** Adds number `i` of each row's vector to a column of sums. */
 function addColumn(v: Float64Array, i: number, at: Int32Array, to: Float64Array, from: number, rows: number): void {
   for (let r = 0; r < rows; r++) to[from + r]! += v[at[r]! + i]!;
 }
 
-/** The same for numbers `i` and `i + 1`, whose columns begin at a and b: a vector is fetched once for both. */
+/** The same for numbers `i` and `i + 1`, whose columns start at a and b, so that a vector is fetched once for both. */
 function addTwoColumns(
   v: Float64Array,
   i: number,
@@ -303,7 +313,7 @@ function addTwoColumns(
   }
 }
 
-/** The same for numbers `i`..`i + 3`, whose columns begin at a, b, c and d. */
+/** The same for numbers `i` to `i + 3`, whose columns start at a, b, c and d. */
 function addFourColumns(
   v: Float64Array,
   i: number,

@@ -1,5 +1,4 @@
-// Rows made of the cells of two others, as many at once as the model evaluates quickly: the queries of a black-box
-// model.
+// Builds rows from the cells of two others in batches that the model scores quickly: the evaluations of a black-box model.
 import type { EncodedInput, InputArray } from '../encode/encoder.ts';
 import { paddedRows } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
@@ -7,20 +6,23 @@ import type { Interpreter } from '../evaluate/prediction.ts';
 import { answersOf } from './link.ts';
 import type { Place } from './scored-background.ts';
 
-/** Rows the model is asked for at once: few while it is not known what one costs. */
+/** Size of the first batch: small, because the cost of a row is still unknown. */
 const FIRST_BATCH = 256;
 const SMALLEST_BATCH = 16;
 const LARGEST_BATCH = 4096;
-/** A batch takes no longer than this, ms, where the model lets it: between two of them a worker says that it has come on. */
+/** Maximum duration of a batch if the model permits, ms. Workers report their progress between batches. */
 const LONGEST_BATCH_MS = 1000;
 
-/** Answers the first `rows` rows of the inputs; what it gives writes those of row `r`, one number per output. */
+/**
+ * Scores the first `rows` rows of the inputs. The returned function writes the answer of row `r`, one number per
+ * output.
+ */
 export type Answerer = (
   inputs: readonly EncodedInput[],
   rows: number,
 ) => Promise<(r: number, out: Float64Array) => void>;
 
-/** As the model answers. */
+/** Creates an Answerer that uses the model. */
 export const modelAnswers =
   (evaluator: Evaluator, interpreter: Interpreter): Answerer =>
   async (inputs, rows) => {
@@ -28,10 +30,13 @@ export const modelAnswers =
     return (r, out) => answersOf(interpreter, scores, r, out);
   };
 
-/** Called after every batch with the evaluations it took; may wait, and ends the work by what it throws. */
+/** Called after every batch with its number of evaluations. May wait; throwing ends the work. */
 type OnEvaluated = (evaluations: number) => void | Promise<void>;
 
-/** Which columns rows `from`..`from + rows - 1` of a list take from which row of the others. */
+/**
+ * Selects for rows `from` to `from + rows - 1` of a list the columns (`sets`) to take from a row (`of`) of the other
+ * inputs.
+ */
 interface Mixed {
   sets: Int32Array;
   of: Int32Array;
@@ -42,12 +47,12 @@ interface Mixed {
 interface Cells<T> {
   width: number;
   at: number;
-  /** The cells there if nothing is taken from the others. */
+  /** The cells if nothing is taken from the other inputs. */
   own: T;
   column: number;
 }
 
-/** One row after the other, for `Hybrids.evaluate`. */
+/** Adapts a function for single rows to `Hybrids.evaluate`. */
 export const rowByRow =
   (make: (i: number, to: number) => void) =>
   (from: number, rows: number): void => {
@@ -62,7 +67,7 @@ export class Hybrids {
   #room = FIRST_BATCH;
   #batch = FIRST_BATCH;
 
-  /** `like`: inputs of the types and widths that the model takes. */
+  /** `like`: inputs with the types and widths that the model takes. */
   constructor(
     answerer: Answerer,
     outputs: number,
@@ -75,7 +80,7 @@ export class Hybrids {
     this.#inputs = like.map((i) => ({ ...i, data: emptyLike(i.data, FIRST_BATCH * i.width) }));
   }
 
-  /** Puts row `r` of `from` where row `to` of a batch is made. */
+  /** Copies row `r` of `from` to row `to` of the batch. */
   row(from: readonly EncodedInput[], r: number, to: number): void {
     for (let i = 0; i < this.#inputs.length; i++) {
       const { data, width } = from[i]!;
@@ -83,7 +88,7 @@ export class Hybrids {
     }
   }
 
-  /** Puts a column of row `r` of `from` into row `to` of a batch. */
+  /** Copies a column of row `r` of `from` to row `to` of the batch. */
   column(column: number, from: readonly EncodedInput[], r: number, to: number): void {
     const places = this.#places[column]!;
     for (let p = 0; p < places.length; p++) {
@@ -95,8 +100,8 @@ export class Hybrids {
   }
 
   /**
-   * Makes `rows` rows of row `x` of `inputs`: the k-th takes the columns of the set `sets[from + k]` (a bit each) from row `of[from + k]`
-   * of `others`.
+   * Builds `rows` rows from row `x` of `inputs`. The k-th takes the columns of the set `sets[from + k]` (one bit each)
+   * from row `of[from + k]` of `others`.
    */
   mix(inputs: readonly EncodedInput[], x: number, others: readonly EncodedInput[], mixed: Mixed): void {
     for (const [column, list] of this.#places.entries()) {
@@ -104,7 +109,7 @@ export class Hybrids {
         const { data, width } = this.#inputs[input]!;
         const [own, other] = [inputs[input]!.data, others[input]!.data];
         const cells = { width, at, own: own[x * width + at]!, column };
-        // One function a type of cells, because one that sees several is slower than the model.
+        // Separate functions per cell type, because a function that sees several types is slower than the model.
         if (data instanceof Float32Array) mixFloats(data, cells as Cells<number>, other as Float32Array, mixed);
         else mixCells(data as string[], cells as Cells<string>, other as string[], mixed);
       }
@@ -112,8 +117,8 @@ export class Hybrids {
   }
 
   /**
-   * Makes rows 0..count - 1 (`make(from, rows)` puts rows `from`.. at 0.., by `row`, `column` or `mix`) and asks for them. The answers are
-   * row-major in `into`: count × outputs.
+   * Builds rows 0 to `count - 1` and scores them. `make(from, rows)` writes rows from `from` into the batch, with
+   * `row`, `column` or `mix`. The answers in `into` are row-major: count × outputs.
    * @throws SluiceError model_failed
    */
   async evaluate(
@@ -142,7 +147,10 @@ export class Hybrids {
     }
   }
 
-  /** The bits of an answer do not depend on how many are asked for at once, so time may decide about that. */
+  /**
+   * Adapts the batch size to the measured time. This is safe, because the bits of an answer do not depend on the batch
+   * size.
+   */
   #fit(rows: number, ms: number): void {
     if (ms > LONGEST_BATCH_MS) this.#batch = Math.max(SMALLEST_BATCH, this.#batch >> 1);
     else if (rows === this.#batch && ms < LONGEST_BATCH_MS / 4) this.#batch = Math.min(LARGEST_BATCH, this.#batch << 1);

@@ -1,4 +1,4 @@
-// The interpretation of a micro-batch: effects where they are wanted, checked against the model, with reasons in words.
+// The interpretation of a micro-batch: the requested effects, checked against the model, and reason codes with their texts.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -19,19 +19,21 @@ import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 import { type StrongestPairs, strongestPairs } from './strongest-pairs.ts';
 
-/** What a stream asks for. */
+/** The interpretation that a stream requests. */
 export interface InterpretationSpec {
-  /** Effects of the columns are part of the answer. */
+  /** Whether the answer includes the effects of the columns. */
   effects: boolean;
-  /** Only the N largest; null: all. */
+  /** Only the N largest effects; null: all. */
   top: number | null;
-  /** Reasons are part of the answer (binary models). */
+  /** Whether the answer includes reason codes (binary models). */
   reasons: boolean;
-  /** Only rows whose probability (or value) is below this; null: all. */
+  /** Only rows with a probability (or value) below this; null: all rows. */
   below: number | null;
-  /** Evaluations of the model per row, in addition to the limit of the package; absent or null: that of the package alone. */
+  /**
+   * Maximum model evaluations per row, in addition to the package's limit; absent or null: only the package's limit.
+   */
   maxEvaluations?: number | null;
-  /** The N strongest pairwise interactions; absent: none. */
+  /** Number of strongest pairwise interactions; absent: none. */
   interactions?: number;
 }
 
@@ -44,25 +46,25 @@ interface Reason {
 export interface BatchInterpretation {
   readonly explainer: Pick<Explainer, 'method' | 'space' | 'outputs' | 'base'>;
   readonly spec: InterpretationSpec;
-  /** Per row of the batch: its position in `effects`, NOT_ASKED, INEXACT or FAILED. */
+  /** For each row of the batch: its position in `effects`, or NOT_ASKED, INEXACT or FAILED. */
   readonly at: Int32Array;
   /** Row-major: positions × outputs × columns. */
   readonly effects: Float64Array;
-  /** Standard errors by position; null: exact. */
+  /** Standard errors by position; null: the method is exact. */
   readonly errors: Float64Array | null;
-  /** Reasons by position; empty if none are asked for. */
+  /** Reason codes by position; empty if not requested. */
   readonly reasons: readonly (readonly Reason[])[];
-  /** What pairs of columns make together, by position and output; null: it was not asked for. */
+  /** The strongest interactions, by position and output; null: not requested. */
   readonly pairs: StrongestPairs | null;
   readonly explained: number;
-  /** Rows without the interpretation that was requested for them. */
+  /** Number of rows that lack the interpretation requested for them. */
   readonly inexact: number;
-  /** Rows the model was asked to score for the effects. */
+  /** Number of rows that the model scored for the effects. */
   readonly evaluations: number;
 }
 
 const DEFAULT_REASONS = 4;
-/** Candidates beyond the number of reasons wanted, because some fail the check. */
+/** Candidates in addition to the requested number of reason codes, because some fail the check. */
 const SPARE = 4;
 
 export class Interpretations {
@@ -72,7 +74,9 @@ export class Interpretations {
   readonly #places: readonly (readonly Place[])[];
   readonly #typical: TypicalRow;
   readonly #hybrids: Hybrids;
-  /** Used where a probability is so close to 0 or 1 that the prediction does not change; null: there are no margins. */
+  /**
+   * Used if a probability is so close to 0 or 1 that the prediction does not change; null: the method has no margins.
+   */
   readonly #margins: Hybrids | null;
 
   constructor(
@@ -93,14 +97,16 @@ export class Interpretations {
     this.#margins = inMargins ? new Hybrids(marginsOfRows(explainer), explainer.outputs, this.#places, inputs) : null;
   }
 
-  /** The explainer of what a stream asks for. @throws SluiceError interpretation_over_budget | interpretation_unavailable */
+  /**
+   * The explainer for a stream's request. @throws SluiceError interpretation_over_budget | interpretation_unavailable
+   */
   within({ maxEvaluations, interactions }: InterpretationSpec): Explainer {
     const explainer = this.#chosen.within(maxEvaluations ?? null);
     if (interactions && !explainer.interactions) throw noInteractions(this.#manifest, explainer.method);
     return explainer;
   }
 
-  /** `scores` must stay as they are while this runs: the model is asked again. */
+  /** Interprets a batch. `scores` must not be overwritten meanwhile, although the model is evaluated again. */
   async of(
     batch: ColumnBatch,
     inputs: readonly EncodedInput[],
@@ -115,7 +121,7 @@ export class Interpretations {
     if (rows.length === 0) return noneExplained(explainer, spec, at);
     const wantsReasons = spec.reasons && this.#interpreter.task === 'binary';
     const explained = await explainer.explain(inputs, rows, onExplained);
-    // Reasons may ask the explainer once more, which overwrites what it gave.
+    // Computing reason codes may call the explainer again, which overwrites its result.
     const { values, margins, errors, evaluations } =
       wantsReasons && this.#margins ? copyOf(explained, rows.length, explainer) : explained;
     let inexact = 0;
@@ -142,7 +148,7 @@ export class Interpretations {
     };
   }
 
-  /** base + effects = the sum inside the model, and that sum is what the model answers. */
+  /** Whether base + effects equals the sum inside the model, and this sum gives the model's answer. */
   #addsUp(
     { outputs, base, space }: Explainer,
     scores: Scores,
@@ -169,8 +175,8 @@ export class Interpretations {
   }
 
   /**
-   * The columns that lowered the score most, and of these only those whose typical value really raises it: in the
-   * prediction, or in the margin if the prediction is at its limit. Equal effects keep the order of the columns.
+   * The columns that lowered the score most, limited to those whose typical value really raises it: in the prediction,
+   * or in the margin if the prediction is at its limit. Equal effects keep the column order.
    */
   async #reasons(
     inputs: readonly EncodedInput[],
@@ -217,7 +223,7 @@ export class Interpretations {
     );
   }
 
-  /** The prediction of each row with its column at the typical value. */
+  /** The prediction of each row with its column set to the typical value. */
   async #withTypical(
     hybrids: Hybrids,
     inputs: readonly EncodedInput[],
@@ -235,7 +241,7 @@ export class Interpretations {
   }
 }
 
-/** Valid rows of the batch that are to be interpreted. */
+/** The valid rows of the batch to interpret. */
 function selectedRows(
   batch: ColumnBatch,
   scores: Scores,
@@ -274,7 +280,10 @@ const noneExplained = (
   evaluations: 0,
 });
 
-/** What a batch is answered whose interpretation failed before: the rows keep their predictions. No explainer is opened. */
+/**
+ * The interpretation of a batch whose interpretation failed before: the rows keep their predictions. No explainer is
+ * opened.
+ */
 export function failedInterpretation(
   batch: ColumnBatch,
   scores: Scores,
@@ -288,7 +297,7 @@ export function failedInterpretation(
   return noneExplained(none, spec, at, rows.length);
 }
 
-/** What the sums inside the model come to, before they are made an answer. */
+/** Creates an Answerer that returns the sums inside the model, before they become answers. */
 const marginsOfRows =
   (explainer: Explainer): Answerer =>
   async (inputs, n) => {
@@ -309,8 +318,8 @@ function copyOf({ values, margins, errors, evaluations }: Effects, rows: number,
 
 /**
  * The typical value of each column, as a background row that has it: the median of numbers, the most frequent one of
- * other values. One row provides all cells of a column, because cells of different rows may form a value that never
- * occurs.
+ * other values. A single row provides all cells of a column, because cells of different rows could form a value that
+ * never occurs.
  */
 class TypicalRow {
   readonly inputs: readonly EncodedInput[];
@@ -326,15 +335,15 @@ class TypicalRow {
     this.#rows = places.map((list, c) => (list.length === 0 ? 0 : typicalOf(background, list, isNumber(c))));
   }
 
-  /** The row that column `column` is taken from. */
+  /** The background row with the typical value of `column`. */
   of(column: number): number {
     return this.#rows[column]!;
   }
 }
 
 /**
- * The background row whose cells at these places represent the column. The column's kind decides, not its cells: the
- * middle of category codes has no meaning.
+ * The background row whose cells at these places are typical of the column. The column's kind decides, not its cells,
+ * because the median of category codes has no meaning.
  */
 export function typicalOf(
   { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
@@ -351,14 +360,14 @@ export function typicalOf(
   }
   const missing = (cell: unknown): boolean => typeof cell === 'number' && Number.isNaN(cell);
   const numbers = all.flatMap(([cell], row) => (typeof cell === 'number' && !missing(cell) ? [{ cell, row }] : []));
-  // Where most have none, having none is typical.
+  // If most rows have no value, a missing value is typical.
   if (isNumber && numbers.length * 2 > rows) {
     return numbers.sort((a, b) => a.cell - b.cell || a.row - b.row)[(numbers.length - 1) >> 1]!.row;
   }
   return [...first.values()].reduce((best, one) => (one.count > best.count ? one : best)).row;
 }
 
-/** Columns without a reason from the lender: their own names would appear in a letter. */
+/** Columns for which the lender defined no reason; their own names would appear in a letter. */
 export function unmappedReasons(manifest: Manifest): string[] {
   if (manifest.task !== 'binary' || !manifest.reasons) return [];
   return manifest.columns.map((c) => c.name).filter((n) => manifest.reasons![n] === undefined);

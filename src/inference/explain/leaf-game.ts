@@ -1,20 +1,29 @@
-// The game of one leaf: the columns on its path are the players. Its solvers, and the paths, segments and weights of leaves.
+// The game of one leaf, whose players are the columns on its path: its solvers, and the paths, segments and weights of leaves.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { Slot, Truth } from '../trees/slots.ts';
 
-/** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
+/**
+ * Writes the contribution of each player of a leaf per unit of the leaf's weight to `out[0..d-1]`. Returns false if all
+ * are zero.
+ */
 export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
 
 export interface LeafGame {
-  /** Players on the path: columns. */
+  /** Players: the columns on the path. */
   readonly players: Int32Array;
-  /** Conditions of player j on the path, by branch: the share of the branch's cover that goes the leaf's way. */
+  /**
+   * For each player, the product over its branches on the path of the share of the branch's cover that takes the path's
+   * direction.
+   */
   readonly shares: Float64Array;
-  /** Interventional: masks of the background rows, ascending, and the share of the rows that have each. */
+  /**
+   * For the interventional game: distinct masks of the background rows, ascending, and the share of rows with each
+   * mask.
+   */
   backgroundMasks: Int32Array;
   backgroundShares: Float64Array;
-  /** By player: the masks that have its bit, as bits in words of 32. */
+  /** For each player: the masks that contain it, as bits in words of 32. */
   backgroundMeets: Int32Array;
 }
 
@@ -26,23 +35,26 @@ const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
   return f;
 });
 
-/** How many bits of 32 are set. */
+/** Number of set bits in 32. */
 export const bits = (v: number): number => {
   let n = v - ((v >>> 1) & 0x55555555);
   n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 };
 
-/** before! · after! / (before + after + 1)!: how often this many players come before one, and this many after it. */
+/**
+ * before! · after! / (before + after + 1)!: the share of orders in which these players come before and after a given
+ * one.
+ */
 export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
 const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
   (i >>> 5) + (i & 31) > 30 ? 0 : (FACTORIALS[i >>> 5]! * FACTORIALS[i & 31]!) / FACTORIALS[(i >>> 5) + (i & 31) + 1]!,
 );
 
 /**
- * The game of one background row z: a coalition plays 1 if the row that takes its columns from x and the others from z
- * reaches the leaf. It does so for coalitions that hold all players only x satisfies and none only z satisfies; a player both
- * satisfy adds nothing. The mean over the background is exact interventional SHAP.
+ * The game for one background row z: a coalition has the value 1 if the row that takes its columns from x and the
+ * others from z reaches the leaf. That holds for coalitions with all players that only x satisfies and none that only z
+ * satisfies. A player that both satisfy contributes nothing. The mean over the background is exact interventional SHAP.
  */
 export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -50,7 +62,8 @@ export function interventional(game: LeafGame, mask: number, out: Float64Array):
   const { backgroundMasks, backgroundShares, backgroundMeets } = game;
   const words = (backgroundMasks.length + 31) >>> 5;
   out.fill(0, 0, d);
-  // A row that makes up for what x lacks satisfies all of it: how many only z satisfies is the same for each of them.
+  // Background rows that reach the leaf together with x must satisfy every player that x does not. The number of
+  // players that only z satisfies is therefore the same for all of them.
   const lacking = full & ~mask;
   const nz = bits(lacking);
   const whereLost = (nz - 1) * 32;
@@ -81,9 +94,9 @@ const poly = new Float64Array(32);
 const rest = new Float64Array(32);
 
 /**
- * The game in which a column outside the coalition goes every way in the shares of the training rows:
- * v(S) = Π over S of (x satisfies p) × Π over the others of p's share. Sums over coalitions by size are the coefficients
- * of Π (share + satisfied·t).
+ * The game in which a column outside the coalition takes every direction, in the shares of the training rows: v(S) = Π
+ * over S of (x satisfies p) × Π over the others of p's share. Sums over coalitions by size are the coefficients of Π
+ * (share + satisfied·t).
  */
 export function pathDependent(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -113,14 +126,14 @@ export function pathDependent(game: LeafGame, mask: number, out: Float64Array): 
   return any;
 }
 
-// Paths: each leaf with the branches above it.
+// Paths of leaves: the branches above each leaf.
 
 interface Turn {
   branch: Branch;
   yes: boolean;
 }
 
-/** Every leaf with the branches above it, leaves in order. */
+/** Calls `leaf` for every leaf with the branches above it, in leaf order. */
 export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => void): void {
   const path: Turn[] = [];
   const walk = (at: number): void => {
@@ -138,7 +151,7 @@ export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => 
   walk(t.branches.length > 0 ? 0 : ~0);
 }
 
-/** The share of the training rows at a branch that took this direction; 0 if none did. */
+/** The share of training rows at a branch that took this direction; 0 if the branch had no rows. */
 export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: number) => number): number {
   const went = b.nodes.reduce((n, node) => n + cover(e.onTrue[node]!), 0);
   const stayed = cover(e.onFalse[b.nodes.at(-1)!]!);
@@ -146,9 +159,9 @@ export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: numb
   return total > 0 ? (yes ? went : stayed) / total : 0;
 }
 
-// Segments: the states of a slot for which all tests of a tree give the same answers.
+// Segments: states of a slot for which all tests of a tree have the same results.
 
-/** Masks of the leaves that stay reachable, for every state of a slot; states with the same masks share a segment. */
+/** Masks of the leaves that stay reachable in each state of a slot. States with the same masks share a segment. */
 export function segmentsOf(
   branches: readonly Branch[],
   truths: ReadonlyMap<Branch, Truth>,
@@ -156,7 +169,7 @@ export function segmentsOf(
   words: number,
 ): { segment: Uint16Array; mask: Int32Array } {
   const { states } = slot;
-  // Where a test changes its answer a segment begins; within one all states are alike.
+  // A segment starts where the result of a test changes. All states within it are equivalent.
   const starts = new Set([0, ...(slot.kind === 'number' ? [states - 1] : [])]);
   for (const b of branches) {
     for (const [from, end] of truths.get(b)!.ranges) {
@@ -177,15 +190,15 @@ export function segmentsOf(
   return { segment, mask };
 }
 
-/** Whether a test holds in a state: the last one of a number is that of a missing value. */
+/** Whether a test holds in a state. The last state of a number slot is the missing value. */
 export const holdsIn = ({ missing, ranges }: Truth, state: number, { kind, states }: Slot): boolean =>
   kind === 'number' && state === states - 1 ? missing : ranges.some(([a, end]) => state >= a && state < end);
 
 export interface LeafWeights {
-  /** Weights of node i: entries `first[i]`..`first[i + 1]` of target and value. */
+  /** Weights of node i: entries `first[i]` to `first[i + 1] - 1` of target and value. */
   readonly first: Int32Array;
   readonly target: Int32Array;
-  /** Scaled as the ensemble aggregates: their sum over the trees is the answer. */
+  /** Scaled by the ensemble's aggregation, so that their sum over all trees is the answer. */
   readonly value: Float64Array;
 }
 

@@ -1,12 +1,14 @@
-// Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game of the columns on its path: what a column adds
-// depends only on which of these columns meet all their conditions in the row, a mask of bits. So the values of a leaf
-// are looked up under the mask, and computed once for each mask that occurs; and what a group of leaves adds together is looked up under a key of all their masks (group-games.ts), so that a row needs few lookups per tree.
+// Shapley values of a tree ensemble, leaf by leaf.
+// A leaf is a small game of the columns on its path. A column's contribution depends only on which of these columns
+// meet all their conditions in the row, which is a bit mask. The values of a leaf are therefore looked up by mask, and
+// computed once per mask that occurs. The sum of a group of leaves is looked up by a key of all their masks
+// (group-games.ts), so that a row needs few lookups per tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et
-// al. 2015); a background counted by its masks once, whatever its rows: Nadel and Wettenstein, "From Decision Trees to
-// Boolean Logic: A Fast and Unified SHAP Algorithm" (Woodelf), 2025. Players are columns of the application: all features
-// made of one column move together.
+// al. 2015); background rows counted once per mask: Nadel and Wettenstein, "From Decision Trees to Boolean Logic: A
+// Fast and Unified SHAP Algorithm" (Woodelf), 2025. Players are columns of the application: all features of a column
+// move together.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
@@ -39,9 +41,12 @@ import {
   type PatternSolver,
 } from './pattern-sums.ts';
 
-// The background is counted by its masks, so that equal rows cost one computation.
+// Background rows are counted by mask, so that rows with the same mask cost one computation.
 
-/** Masks of the rows at a leaf, ascending, so that sums over them do not depend on the order of the background, and how many have each. */
+/**
+ * Distinct masks of the rows at a leaf with their counts. Ascending, so that sums over them do not depend on the order
+ * of the background.
+ */
 function countMasks(
   walk: TreeWalk,
   leaf: number,
@@ -69,7 +74,7 @@ function countMasks(
   };
 }
 
-/** For each of `players` bits the masks that have it: player by player, ⌈masks / 32⌉ words of bits. */
+/** For each of `players` bits, the masks that contain it: player by player, ⌈masks / 32⌉ words of bits. */
 function meetingSets(masks: Int32Array, players: number): Int32Array {
   const words = Math.ceil(masks.length / 32);
   const sets = new Int32Array(players * words);
@@ -78,63 +83,63 @@ function meetingSets(masks: Int32Array, players: number): Int32Array {
   return sets;
 }
 
-/** A tree cut into what a row asks of it. Words are 32 leaves. */
+/** A tree in the form that games evaluate. A word has bits for 32 leaves. */
 export interface TreeGame extends SlotMasks {
-  /** Player of each slot, as a number within the tree. */
+  /** Player of each slot, as an index within the tree. */
   readonly slotPlayer: Int32Array;
   readonly players: number;
   readonly leaves: number;
-  /** First entry of each leaf in the flat arrays. */
+  /** Index of each leaf's first entry in the flat arrays. */
   readonly leafFirst: Int32Array;
-  /** Flat: player within the tree, and column. */
+  /** Flat arrays: the player's index within the tree, and its column. */
   readonly leafPlayer: Int32Array;
   readonly leafColumn: Int32Array;
   readonly games: readonly LeafGame[];
-  /** By leaf: values by mask. */
+  /** For each leaf: cached values by mask. */
   readonly leafMemos: readonly VectorMemo[];
   readonly weightFirst: Int32Array;
   readonly weightEnd: Int32Array;
   readonly walk: TreeWalk;
 }
 
-/** A group with what it takes to add its leaves up. */
+/** A group with the data for adding up its leaves. */
 interface TreeGroup extends GroupGame {
   readonly tree: TreeGame;
-  /** Positions in a vector: of the entries of the leaves, from leafFirst[first] on, for the first target. */
+  /** Vector positions of the leaves' entries, from leafFirst[first], for the first target. */
   readonly leafAt: Int32Array;
 }
 
-/** A mask is a signed 32-bit integer. */
+/** Maximum players of a leaf, because a mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Memory of the lookup tables, bytes; results without space are computed again. Half is for groups, half for leaves. */
+/** Memory of the lookup tables, bytes: half for groups, half for leaves. Results that do not fit are computed again. */
 const MEMO_BYTES = 128 * 1024 * 1024;
-/** Numbers of the vectors of all groups, one vector a group: with more, leaves are added up one by one. */
+/** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up individually. */
 const MOST_GROUPED = 40_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 
 export class LeafGames {
   readonly #trees: readonly TreeGame[];
-  /** Tree by tree. */
+  /** Groups in tree order. */
   readonly #groups: readonly TreeGroup[];
   readonly #adder: GroupAdder<TreeGroup>;
   readonly #patterns = new LeafPatterns();
   readonly #leafAdder = new PatternAdder();
-  /** Leaves are added up one by one: what groups of them say would not find room. */
+  /** Whether leaves are added up individually, because the vectors of groups would not fit into memory. */
   readonly #alone: boolean;
-  /** By tree. */
+  /** Solver of each tree. */
   readonly #solvers: PatternSolver[];
   readonly #weights: LeafWeights;
   readonly #solve: LeafGameSolver;
   readonly #pathDependent: boolean;
   readonly #scratch = new Float64Array(MAX_PLAYERS);
-  /** Per player of a tree: the leaves whose conditions on it a row meets. */
+  /** For each player of a tree: the leaves whose conditions on it the row meets. */
   readonly #rowMasks: Int32Array;
 
   /**
-   * `playerOf[slot]`: the column a slot depends on. `cover`: node of the ensemble → training rows, for path-dependent games.
-   * `memoBytes`: what may be kept to be looked up; answers do not depend on it.
-   * `mostGrouped`: leaves of ensembles whose groups have more numbers are added up one by one.
-   * @throws NotExplainable when a path has too many columns or tables get too large
+   * `playerOf[slot]`: the column on which a slot depends. `cover`: node of the ensemble → number of training rows, for
+   * path-dependent games. `memoBytes`: memory for lookup tables; does not affect the answers. `mostGrouped`: if the
+   * vectors of all groups have more numbers, leaves are added up individually.
+   * @throws NotExplainable if a path has too many columns, or the tables get too large
    */
   constructor(
     e: Ensemble,
@@ -170,7 +175,7 @@ export class LeafGames {
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
 
-  /** Adds the weights of the leaves that the rows reach to `sums` (targets × stride), with the bits that `add` gives them. */
+  /** Adds the weights of the leaves that the rows reach to `sums` (targets × stride), with the same bits as `add`. */
   addReached({ states, stride, rows }: StateColumns, sums: Float64Array): void {
     const { target, value } = this.#weights;
     const reached = new Int32Array(rows);
@@ -188,7 +193,7 @@ export class LeafGames {
     }
   }
 
-  /** Informs every game of the masks of the background rows. Before anything is added, and for interventional games only. */
+  /** Passes the masks of the background rows to all games. Call it before `add`, and only for interventional games. */
   setBackground(background: StateColumns): void {
     const { rows } = background;
     for (const [i, t] of this.#trees.entries()) {
@@ -206,7 +211,7 @@ export class LeafGames {
     }
   }
 
-  /** Adds what the sums are on average before anything is known of a row: one number a target. */
+  /** Adds the expected sums without knowledge of a row, one number per target. */
   addExpected(sums: Float64Array): void {
     for (const t of this.#trees) {
       for (let l = 0; l < t.leaves; l++) {
@@ -220,16 +225,16 @@ export class LeafGames {
   }
 
   /**
-   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states) and the
-   * leaves they reach to `sums` (targets × stride). Group by group, so that the lookups of one group stay in the cache
-   * for all rows.
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states), and the
+   * leaves that they reach to `sums` (targets × stride). Works group by group, so that the lookups of a group stay in
+   * the CPU cache for all rows.
    */
   add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     if (this.#alone) this.#addLeaves(rows, columns, effects, sums);
     else for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
   }
 
-  /** The same leaf by leaf. */
+  /** The same, adding leaves individually. */
   #addLeaves(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { stride } = rows;
     const { target, value } = this.#weights;
@@ -248,22 +253,22 @@ export class LeafGames {
     }
   }
 
-  /** Rows that are best added at once: without caching, common parts of this many rows are computed once. */
+  /** Best number of rows per `add`: without caching, common parts of this many rows are computed once. */
   get chunk(): number {
     return this.#alone ? 4096 : 1024;
   }
 
-  /** What the leaves add to the targets, entries named by `weightFirst` and `weightEnd` of a tree. */
+  /** Contributions of the leaves to targets; `weightFirst` and `weightEnd` of a tree select the entries. */
   get weights(): LeafWeights {
     return this.#weights;
   }
 
-  /** Every leaf of every tree, always in the same order, with what the rows lack of its conditions. */
+  /** Visits all leaves of all trees in a fixed order, with the conditions that the rows do not meet. */
   eachLeaf(rows: StateColumns, visit: (tree: TreeGame, leaf: number, lacking: Int32Array) => void): void {
     for (const t of this.#trees) this.#patterns.eachLeaf(t.walk, rows, (leaf, lacking) => visit(t, leaf, lacking));
   }
 
-  /** The vector of a row's key: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
+  /** Computes the vector of a row into `out` from `at`, `memo.width` numbers. Returns false if it is all zeros. */
   #fill(g: TreeGroup, rows: StateColumns, row: number, out: Float64Array, at: number): boolean {
     const { tree: t, targets, leafAt } = g;
     const { leafFirst, weightFirst, weightEnd } = t;
@@ -271,7 +276,7 @@ export class LeafGames {
     this.#masksOf(g, rows, row);
     const origin = leafFirst[g.first]!;
     const step = 1 + g.columns.length;
-    // The cached data of a group of one leaf is that of the leaf.
+    // A group with a single leaf needs no separate cache for the leaf.
     const alone = g.end - g.first === 1;
     let any = false;
     for (let l = g.first; l < g.end; l++) {
@@ -303,7 +308,7 @@ export class LeafGames {
     return any;
   }
 
-  /** Per player of the tree: the leaves of the group whose conditions on it the row meets. */
+  /** For each player of the tree, computes the leaves of the group whose conditions on it the row meets. */
   #masksOf({ tree: t, first, end, slots }: TreeGroup, { states, stride }: StateColumns, row: number): void {
     const M = this.#rowMasks;
     const { words, segments, masks, slotPlayer } = t;
@@ -345,12 +350,12 @@ function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: Mem
   };
 }
 
-/** Rows that lack nothing reach a leaf. */
+/** Adds a leaf's value for the rows that reach it, because they meet all its conditions. */
 function addReachedBy(lacking: Int32Array, rows: number, value: number, sums: Float64Array, to: number): void {
   for (let r = 0; r < rows; r++) if (lacking[r] === 0) sums[to + r]! += value;
 }
 
-/** Leaves of a word that stay reachable, row by row. */
+/** Removes the leaves of a word that become unreachable, row by row. */
 function keepReached(
   reached: Int32Array,
   segment: Uint16Array,

@@ -1,31 +1,32 @@
 // Pairwise interactions: Shapley interaction indices of a tree ensemble against the background, leaf by leaf.
 //
-// Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature Machine
-// Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the path-dependent one.
-// A SHAP interaction value Φij = Φji is half of the index here; the main effect Φii of a column is its effect less the
-// halves of all its pairs, so that a row of Φ adds up to the effect of its column.
+// Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
+// Machine Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the
+// path-dependent one. A SHAP interaction value Φij = Φji is half of the index computed here. The main effect Φii of a
+// column is its effect minus half of each of its pairs. A row of Φ therefore adds up to the column's effect.
 import type { StateColumns } from './group-games.ts';
 import { bits, type LeafGame, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
 
-/** Memory of the lookup tables, bytes; results without space are computed again. */
+/** Memory of the lookup tables, bytes. Results that do not fit are computed again. */
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;
 
-/** Pairs of n players. */
+/** Number of pairs of n players. */
 export const pairCount = (n: number): number => (n * (n - 1)) / 2;
 
-/** Position of pair (i, j), i < j, of n players: (0, 1), (0, 2), …, (1, 2), … */
+/** Index of pair (i, j), i < j, of n players: (0, 1), (0, 2), …, (1, 2), … */
 export const pairIndex = (i: number, j: number, n: number): number => (i * (2 * n - i - 1)) / 2 + (j - i - 1);
 
 const gained = new Float64Array(32);
 
 /**
- * Fills `out` with the interaction index of every pair of players of a leaf, per unit of its weight, in the order of
- * pairIndex; false: nothing. For one background row let `a` players be satisfied by x alone and `b` by the row alone: a
- * coalition plays 1 if it holds all of the first and none of the second. Then two of the first make (a−2)!·b!/(a+b−1)!,
- * two of the second a!·(b−2)!/(a+b−1)!, and one of each −(a−1)!·(b−1)!/(a+b−1)!; a player both satisfy makes nothing.
+ * Writes the interaction index of all pairs of players of a leaf per unit of its weight to `out`, in the order of
+ * pairIndex. Returns false if all are zero. For one background row, let `a` players be satisfied only by x and `b` only
+ * by the background row. A coalition has the value 1 if it contains all of the first and none of the second. Two of the
+ * first then have the index (a−2)!·b!/(a+b−1)!, two of the second a!·(b−2)!/(a+b−1)!, and one of each
+ * −(a−1)!·(b−1)!/(a+b−1)!. A player that both satisfy has no interactions.
  */
 function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -33,7 +34,7 @@ function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): b
   const { backgroundMasks, backgroundShares } = game;
   out.fill(0, 0, pairCount(d));
   gained.fill(0, 0, d);
-  // As for effects: every row that makes up for what x lacks satisfies all of it, so b is the same for each of them.
+  // As for effects, a background row that matters satisfies everything that x lacks, so b is the same for all of them.
   const b = d - bits(mask);
   let any = false;
   let lost = 0;
@@ -64,7 +65,7 @@ function addPairsOf(set: number, d: number, value: number, out: Float64Array): v
   }
 }
 
-/** Pairs with a player that x does not satisfy. */
+/** Adds pairs with a player that x does not satisfy. */
 function addLacking(mask: number, d: number, lost: number, out: Float64Array): void {
   for (let i = 0, at = 0; i < d; i++) {
     const met = (mask >>> i) & 1;
@@ -76,18 +77,18 @@ function addLacking(mask: number, d: number, lost: number, out: Float64Array): v
   }
 }
 
-/** Interactions of the rows of an ensemble whose games know their background. */
+/** Computes interactions for an ensemble whose games already have their background. */
 export class LeafPairs {
   readonly #games: LeafGames;
   readonly #columns: number;
-  /** By leaf, in the order of `eachLeaf`. */
+  /** Caches by leaf, in the order of `eachLeaf`. */
   readonly #memos: VectorMemo[] = [];
-  /** By leaf: positions of its pairs of players among the pairs of columns. */
+  /** For each leaf: indexes of its pairs of players among the pairs of columns. */
   readonly #places: Int32Array[] = [];
   readonly #budget: { left: number };
   readonly #scratch = new Float64Array(pairCount(32));
 
-  /** `memoBytes`: what may be kept to be looked up; answers do not depend on it. */
+  /** `memoBytes`: memory for lookup tables; does not affect the answers. */
   constructor(games: LeafGames, columns: number, memoBytes = PAIR_MEMO_BYTES) {
     this.#games = games;
     this.#columns = columns;
@@ -95,8 +96,8 @@ export class LeafPairs {
   }
 
   /**
-   * Adds the interaction indices of rows to `out`: rows × targets × pairs of columns, in the order of pairIndex. Leaf
-   * by leaf, so that the lookups of one leaf stay in the cache for all rows.
+   * Adds the interaction indices of the rows to `out`: rows × targets × pairs of columns, in the order of pairIndex.
+   * Works leaf by leaf, so that the lookups of a leaf stay in the CPU cache for all rows.
    */
   add(rows: StateColumns, targets: number, out: Float64Array): void {
     let n = 0;
@@ -133,7 +134,10 @@ export class LeafPairs {
     }
   }
 
-  /** Computes the vector of a pattern and caches it; without space it is in `#scratch`: below 0. */
+  /**
+   * Computes the vector of a pattern and caches it. Returns its position; if the cache is full, a negative number, and
+   * the vector stays in `#scratch`.
+   */
   #enter(memo: VectorMemo, t: TreeGame, leaf: number, pattern: number): number {
     if (interventionalPairs(t.games[leaf]!, maskOfPattern(t.walk, leaf, pattern), this.#scratch))
       return memo.keep(pattern, this.#scratch, 0);

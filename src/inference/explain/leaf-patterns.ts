@@ -1,33 +1,42 @@
-// Which conditions on the way to each leaf a row does not meet, for many rows at once: a bit for each column of the path, in
-// the order in which the path names them. What a path knows so far is a column of numbers, one a row, that both branches of the
-// next test inherit: a test costs two numbers a row, however many leaves lie below it.
+// Computes for many rows at once which conditions on the path to each leaf they do not meet.
+// The result has one bit per column of the path, in the order of first occurrence. The bits of all rows so far form a
+// column of numbers, which both branches of the next test inherit. A test therefore costs two numbers per row, however
+// many leaves are below it.
 //
 // Source: decision patterns of Nadel and Wettenstein, "From Decision Trees to Boolean Logic: A Fast and Unified SHAP
 // Algorithm" (Woodelf), 2025.
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { StateColumns } from './group-games.ts';
 
-/** A tree as columns of rows traverse it; branches in the order of the tree. */
+/** A tree in the form for traversal with columns of rows; branches in tree order. */
 export interface TreeWalk {
-  /** Slots in use, by their number in the plan, and the segment of every state. */
+  /** Slots in use, by their index in the plan, and the segment of each state. */
   readonly slots: Int32Array;
   readonly segments: readonly Uint16Array[];
-  /** By branch: its slot, by position in `slots`; its column's bit on the path; what follows, a branch or ~leaf. */
+  /**
+   * For each branch: its slot as a position in `slots`, the bit of its column on the path, and the next branch or
+   * ~leaf.
+   */
   readonly slot: Int32Array;
   readonly bit: Int32Array;
   readonly yes: Int32Array;
   readonly no: Int32Array;
-  /** By branch: where its entries of `fails` begin, one a segment: the bit where the test fails, else 0. */
+  /**
+   * For each branch: index of its first entry in `fails`, which has one per segment: the bit if the test fails, else 0.
+   */
   readonly failsFrom: Int32Array;
   readonly fails: Int32Array;
-  /** Flat, leaf by leaf from `leafFirst` on: the player of the leaf that each bit represents. */
+  /** Flat, starting at `leafFirst` of each leaf: the leaf's player for each bit. */
   readonly leafFirst: Int32Array;
   readonly place: Int32Array;
-  /** The column itself. */
+  /** Flat as `place`: the column of each bit. */
   readonly column: Int32Array;
 }
 
-/** Input of a leaf: the bits of the columns whose conditions each row does not meet. Overwritten when it returns. */
+/**
+ * Receives a leaf and, for each row, the bits of the columns whose conditions it does not meet. The array is
+ * overwritten after the call.
+ */
 type OnLeaf = (leaf: number, lacking: Int32Array, rows: number) => void;
 
 interface SegmentedSlots {
@@ -36,8 +45,8 @@ interface SegmentedSlots {
 }
 
 /**
- * `slotAt`: position of the slot a branch asks; `playerOf`: column of that slot; `holds`: its answer in the segment that begins
- * with a state; `playersOf`: columns of a leaf, ascending.
+ * `slotAt`: position of the slot that a branch tests; `playerOf`: column of that slot; `holds`: result of the test in
+ * the segment that starts with a state; `playersOf`: columns of each leaf, ascending.
  */
 export function walkOf(
   t: Tree,
@@ -88,7 +97,7 @@ export function walkOf(
   };
 }
 
-/** The mask of a leaf, of met players, for a pattern of lacking bits. */
+/** Converts a pattern of unmet bits at a leaf to the mask of its met players. */
 export function maskOfPattern({ leafFirst, place }: TreeWalk, leaf: number, lacking: number): number {
   const first = leafFirst[leaf]!;
   let mask = 2 ** (leafFirst[leaf + 1]! - first) - 1;
@@ -98,11 +107,11 @@ export function maskOfPattern({ leafFirst, place }: TreeWalk, leaf: number, lack
 
 export class LeafPatterns {
   #segments = new Uint16Array(0);
-  /** By depth: what rows lack that go either way. */
+  /** By depth: unmet bits of the rows in either direction. */
   readonly #yes: Int32Array[] = [];
   readonly #no: Int32Array[] = [];
 
-  /** Passes the lacking bits of each row to every leaf of a tree, in order. */
+  /** Passes the unmet bits of each row to every leaf of a tree, in order. */
   eachLeaf(t: TreeWalk, { states, stride, rows }: StateColumns, onLeaf: OnLeaf): void {
     const { slots, segments } = t;
     if (this.#segments.length < slots.length * rows) this.#segments = new Uint16Array(slots.length * rows);
@@ -145,7 +154,7 @@ function readSegments(
   for (let r = 0; r < rows; r++) to[at + r] = segment[states[from + r]!]!;
 }
 
-/** What rows lack on either side of a test. */
+/** Computes the unmet bits of the rows on either side of a test. */
 function part(
   lacking: Int32Array,
   yes: Int32Array,

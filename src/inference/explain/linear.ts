@@ -1,4 +1,4 @@
-// Effects of a traced linear model in closed form: what a column contributes, less what it contributes on average.
+// Effects of a traced linear model in closed form: a column's contribution minus its average contribution.
 import type { EncodedInput } from '../encode/encoder.ts';
 import { type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
@@ -73,12 +73,12 @@ export function linearExplainer(
   };
 }
 
-/** Adds what some features contribute to `out[target * columns + column]`. */
+/** Adds the contributions of some features to `out[target * columns + column]`. */
 type Part = (inputs: readonly EncodedInput[], row: number, out: Float64Array) => void;
 
-/** What each column contributes to the sums of a row: coefficient × value, over all features made of the column. */
+/** Contribution of each column to the sums of a row: coefficient × value, over all features derived from the column. */
 export class Contributions {
-  /** targets × columns, of the row read last. */
+  /** targets × columns, for the row that was read last. */
   readonly values: Float64Array;
   readonly #parts: Part[] = [];
   readonly #head: LinearHead;
@@ -117,7 +117,7 @@ export class Contributions {
     for (const part of this.#parts) part(inputs, row, this.values);
   }
 
-  /** The sums of the row read last: intercept and contributions. */
+  /** The sums of the row that was read last: intercept and contributions. */
   sums(): Float64Array {
     const { targets, intercepts } = this.#head;
     return Float64Array.from({ length: targets }, (_, t) => {
@@ -139,7 +139,7 @@ export class Contributions {
     };
   }
 
-  /** All features of one category at once: a table of what each of its states adds. */
+  /** Handles all features of one category with a table of the contribution of each state. */
   #categoryPart(feature: Feature, keys: CategoryKeys, column: number): Part {
     const { targets, coefficients } = this.#head;
     const columns = this.#columns;

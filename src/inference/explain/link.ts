@@ -1,4 +1,4 @@
-// The link from a model's inner sums to its answers, found by comparing both on the background, not by operator names.
+// The link from a model's inner sums to its answers, found by comparing both on the background, not from operator names.
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';
@@ -13,10 +13,10 @@ export interface Link {
   offset: readonly number[];
 }
 
-/** Rounding of float32 sums of some hundred trees; relative beyond 1. */
+/** Tolerance for rounding float32 sums of some hundred trees; relative for values above 1. */
 export const ANSWER_TOLERANCE = 1e-5;
 
-/** What the model answers, one number per output: probability of the positive class, of each class, or the value. */
+/** The model's answer, one number per output: probability of the positive class, of each class, or the value. */
 export function answersOf(interpreter: Interpreter, scores: Scores, r: number, out: Float64Array): void {
   if (interpreter.task === 'multiclass')
     for (let c = 0; c < out.length; c++) out[c] = scores.values[r * scores.width + c]!;
@@ -41,7 +41,7 @@ export function applyLink(
     for (let o = 0; o < outputs; o++) out[o] = kind === 'logistic' ? logisticOf(margins[at + o]!) : margins[at + o]!;
 }
 
-/** Largest difference between two answers, relative beyond 1. */
+/** Largest difference between two answers; relative for values above 1. */
 export function distance(a: Float64Array, b: Float64Array): number {
   let worst = 0;
   for (let o = 0; o < a.length; o++) {
@@ -58,8 +58,8 @@ export type LinkFinder = (
 ) => Link;
 
 /**
- * Finds the link on rows whose sums and answers are known.
- * @throws NotExplainable when none fits
+ * Finds the link from rows with known sums and answers.
+ * @throws NotExplainable if no link fits
  */
 export function findLink(
   interpreter: Interpreter,
@@ -80,7 +80,7 @@ export function findLink(
       add('probability', 'identity', [unit(t, -1)], [1]);
     }
     if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
-    // Calibration by a sigmoid: a · sum + b in log-odds.
+    // Sigmoid calibration: a · sum + b in log-odds.
     const usable = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
     for (let t = targets - 1; t >= 0 && usable.length > 2; t--) {
       const line = lineThrough(
@@ -124,7 +124,7 @@ export function marginsOf(link: Link, sums: Float64Array, out: Float64Array): vo
   });
 }
 
-/** The line through the two points farthest apart; whether it fits the others is checked by the caller. */
+/** The line through the two points with the smallest and largest x. The caller checks whether it fits the others. */
 function lineThrough(x: readonly number[], y: readonly number[]): [number, number] | null {
   const low = x.indexOf(Math.min(...x));
   const high = x.indexOf(Math.max(...x));

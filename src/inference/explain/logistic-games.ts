@@ -1,17 +1,19 @@
-// Shapley values of a logistic function of a sum, exactly: its players are the terms of the sum.
+// Exact Shapley values of a logistic function of a sum, whose players are the terms of the sum.
 
-/** Up to this many players all subsets are summed; beyond, the series is faster. */
+/** Up to this many players, all subsets are summed; beyond, the series is faster. */
 const FEW_PLAYERS = 9;
-/** Terms of the series below this are omitted; this far behind the margins its period continues. */
+/** Exponent of the smallest series term that is kept; also how far the period extends beyond the margins. */
 const NEGLIGIBLE_EXPONENT = 24;
-/** Least and most waves a game may take, whatever the background needs: its cost must not depend on the values of a row. */
+/**
+ * Limits of the number of waves per game for any background, because the cost must not depend on the values of a row.
+ */
 const LEAST_WAVES = 1024;
 const MOST_WAVES = 16_384;
-/** From this argument on the logistic function is 0 or 1 to the last digit of a probability. */
+/** From this argument, the logistic function is 0 or 1 to the last digit of a probability. */
 const SATURATED = 36;
-/** In addition to large terms, the small ones together reach no farther than this. */
+/** Maximum total size of the terms that are treated as small. */
 const SMALL_REACH = 64;
-/** Coalitions of large terms that are distinguished in one game. */
+/** Maximum number of coalitions of large terms distinguished in one game. */
 const MOST_COALITIONS = 8192;
 
 export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
@@ -19,24 +21,24 @@ export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
 const periodOf = (reach: number): number => Math.max(reach + NEGLIGIBLE_EXPONENT, 2 * NEGLIGIBLE_EXPONENT);
 const wavesIn = (period: number): number => Math.ceil((NEGLIGIBLE_EXPONENT * period) / (2 * Math.PI * Math.PI));
 
-/** How many waves games may take whose arguments of the logistic function ordinarily lie within ±reach. */
+/** Number of waves for games whose arguments of the logistic function normally stay within ±reach. */
 export const wavesFor = (reach: number): number =>
   Math.min(MOST_WAVES, Math.max(LEAST_WAVES, wavesIn(periodOf(reach))));
 
 /**
- * Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`; `terms` has one number a player. The work
- * is bounded by the number of players and by `mostWaves`, whatever the terms are. Where that does not suffice for exact values
- * (many terms beyond saturation that cancel out), and where a term is not finite, the values are NaN.
+ * Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`. `terms` has one number per
+ * player. The work is bounded by the number of players and by `mostWaves`, independent of the terms. The values are NaN
+ * if that does not suffice for exact values (many terms beyond saturation that cancel out), or if a term is not finite.
  */
 export class LogisticGames {
-  /** Complex factors multiplied and coalitions visited so far, by player: what the time is proportional to. */
+  /** Number of complex multiplications and visited coalitions so far, times players; proportional to the time. */
   work = 0;
   readonly #mostWaves: number;
   readonly #players: Int32Array;
   readonly #margins = new Float64Array(2 ** FEW_PLAYERS);
   readonly #weights: Float64Array[] = [];
   readonly #nodes: { q: number; weight: number }[][] = [];
-  /** Products of factors before and behind a player, as pairs of real and imaginary part. */
+  /** Products of the factors before a player, and the factors, as pairs of real and imaginary part. */
   readonly #before: Float64Array;
   readonly #factors: Float64Array;
   /** exp(iω term) - 1 of every player. */
@@ -94,9 +96,9 @@ export class LogisticGames {
   }
 
   /**
-   * The derivative of the logistic function, made periodic behind all margins there can be, is a cosine series with known terms; of
-   * exp(iωt), a product over the players, the mean over all orders is an integral of a polynomial, which Gauss-Legendre nodes
-   * give exactly (the multilinear extension: Owen 1972).
+   * The derivative of the logistic function, made periodic beyond all possible margins, is a cosine series with known
+   * terms. For each wave, exp(iωt) is a product over the players. Its mean over all orders is the integral of a
+   * polynomial, which Gauss-Legendre nodes compute exactly (the multilinear extension: Owen 1972).
    */
   #series(start: number, terms: Float64Array, n: number, weight: number, period: number, into: Float64Array): void {
     const players = this.#players;
@@ -114,7 +116,7 @@ export class LogisticGames {
     return this.#nodes[n];
   }
 
-  /** Prepares wave `m` for `#addWave`; returns its amplitude. */
+  /** Prepares wave `m` for `#addWave` and returns its amplitude. */
   #turn(start: number, terms: Float64Array, n: number, m: number, period: number): number {
     const players = this.#players;
     const omega = (2 * Math.PI * m) / period;
@@ -130,21 +132,21 @@ export class LogisticGames {
   }
 
   /**
-   * Players whose terms lie beyond saturation decide the value alone, except in the coalitions in which they cancel out. Coalitions
-   * of these players are visited from the largest term on; where whatever follows leaves the value at 0 or 1, all that
-   * follow are one case. The others leave a game of the small terms, which is a short series.
+   * Players with terms beyond saturation alone determine the value, except in coalitions where they cancel out.
+   * Coalitions of these players are visited starting with the largest term. If the value stays 0 or 1 whatever follows,
+   * all remaining coalitions are one case. Otherwise a game of the small terms remains, which is a short series.
    */
   #steps(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
     const players = this.#players;
     const size = (c: number): number => Math.abs(terms[c]!);
-    // Small terms first, so that games of them alone are those of the first players.
+    // Sorts small terms first, so that a game of only these uses the first players.
     const order = players.subarray(0, n).sort((a, b) => size(a) - size(b) || a - b);
     let small = 0;
     for (let reach = 0; small < n; small++) {
       reach += size(order[small]!);
       if (!(reach <= SMALL_REACH)) break;
     }
-    // What the first i players can add, at least and at most.
+    // Minimum and maximum sum of the first i players.
     const [least, most] = [new Float64Array(n + 1), new Float64Array(n + 1)];
     for (let i = 0; i < n; i++) {
       const term = terms[order[i]!]!;
@@ -180,7 +182,7 @@ export class LogisticGames {
     const finite = Number.isFinite(least[n]!) && Number.isFinite(most[n]!) && Number.isFinite(start);
     let exact = finite && visit(n, start, 0);
     if (finite && !exact) {
-      // One by one: always enough for few players.
+      // Retries with all terms as large ones, which always suffices for few players.
       small = 0;
       coalitions = MOST_COALITIONS;
       found.fill(0);
@@ -189,7 +191,9 @@ export class LogisticGames {
     for (let i = 0; i < n; i++) into[order[i]!]! += exact ? weight * found[order[i]!]! : Number.NaN;
   }
 
-  /** The coalitions in which just the large players in `taken` take part; `sum` is what those add up to. */
+  /**
+   * Adds the coalitions in which exactly the large players in `taken` take part; `sum` is the start plus their terms.
+   */
   #smallGame(
     sum: number,
     terms: Float64Array,
@@ -207,7 +211,7 @@ export class LogisticGames {
     const nodes = this.#nodesFor(n);
     let all = 0;
     for (let j = 0; j < small; j++) all += terms[players[j]!]!;
-    // By node: the chance of just these large players, and the mean value of the game of the small ones.
+    // For each node: the probability of exactly these large players, and the mean value of the game of the small ones.
     const chances = nodes.map(({ q }) => q ** inside * (1 - q) ** outside);
     const means = nodes.map(({ q }) => 0.5 + (sum + q * all) / period);
     const chance = nodes.reduce((s, { weight }, k) => s + weight * chances[k]!, 0);
@@ -229,8 +233,9 @@ export class LogisticGames {
   }
 
   /**
-   * Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 + q (exp(iω other) - 1))] of every player. Plain numbers
-   * throughout, because this is all the time it takes. Returns the mean of Im[exp(iω (start + Σ terms))] over the coalitions.
+   * Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 + q (exp(iω other) - 1))] for every
+   * player. Uses plain numbers throughout, because nearly all time is spent here. Returns the mean of Im[exp(iω (start
+   * + Σ terms))] over the coalitions.
    */
   #addWave(n: number, q: number, scale: number, into: Float64Array): number {
     const [before, factors, steps, players] = [this.#before, this.#factors, this.#turns, this.#players];
@@ -264,8 +269,9 @@ export class LogisticGames {
 }
 
 /**
- * Adds what a value is worth that every coalition has in which, of the players from `open` on, just those in `taken` take part:
- * the restricted Shapley weights (inside - 1)! outside! / decided! and inside! (outside - 1)! / decided!.
+ * Adds the Shapley values of the coalitions in which, among the players from `open`, exactly those in `taken` take
+ * part, and which all have the same value. The restricted Shapley weights are (inside - 1)! outside! / decided! and
+ * inside! (outside - 1)! / decided!.
  */
 function addConstant(
   players: Int32Array,
@@ -280,7 +286,7 @@ function addConstant(
   for (let i = open; i < n; i++) into[players[i]!]! += taken[i] === 1 ? joined : -missed;
 }
 
-/** Per subset: its weight in the value of a player that is not in it. */
+/** For each subset: its weight in the value of a player outside it. */
 function subsetWeights(n: number): Float64Array {
   const bySize = new Float64Array(n);
   let choices = 1;
@@ -293,7 +299,10 @@ function subsetWeights(n: number): Float64Array {
   return Float64Array.from(sizes, (size) => bySize[size] ?? 0);
 }
 
-/** Nodes in (0, 1): exact for polynomials up to degree 2n - 1. Newton's method on the Legendre polynomial. */
+/**
+ * Gauss-Legendre nodes in (0, 1), exact for polynomials up to degree 2n - 1. Uses Newton's method on the Legendre
+ * polynomial.
+ */
 function gaussLegendre(n: number): { q: number; weight: number }[] {
   return Array.from({ length: n }, (_, i) => {
     let x = Math.cos((Math.PI * (i + 0.75)) / (n + 0.5));

@@ -1,4 +1,4 @@
-// Effects of an average of logistic functions of linear models (calibrated linear models, voting): exact, without asking the model.
+// Exact effects of an average of logistic functions of linear models (calibration, voting), without evaluating the model.
 import type { InputShape } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import type { Logistic } from '../onnx/heads.ts';
@@ -8,11 +8,11 @@ import { ANSWER_TOLERANCE, answersOf } from './link.ts';
 import { LogisticGames, logisticOf, wavesFor } from './logistic-games.ts';
 import type { Background, Place } from './scored-background.ts';
 
-/** Work of games between two reports of progress: some 200 ms. */
+/** Work of games between two progress reports, some 200 ms. */
 const REPORTED_WORK = 2 ** 24;
 
 /**
- * The effects are those of the probability: means over the background of exact Shapley values, part by part.
+ * Effects on the probability: means over the background of exact Shapley values, summed over the parts.
  * @throws NotExplainable | Unsupported
  */
 export function logisticsExplainer(
@@ -73,7 +73,7 @@ export function logisticsExplainer(
   };
 }
 
-/** How far from 0 the argument of a logistic function can be, for a row whose values are among those of the background. */
+/** Maximum distance from 0 of a logistic function's argument, for rows whose values occur in the background. */
 function reachOf(others: readonly Terms[][], columns: number): number {
   let reach = 0;
   for (const rows of others) {
@@ -88,7 +88,7 @@ function reachOf(others: readonly Terms[][], columns: number): number {
   return reach;
 }
 
-/** What the columns of a row add to the argument of a logistic function, and that argument. */
+/** Contributions of a row's columns to the argument of a logistic function, and that argument. */
 interface Terms {
   terms: Float64Array;
   margin: number;
@@ -100,7 +100,7 @@ class Part {
   readonly #contributions: Contributions;
   readonly #target: number;
   readonly #columns: number;
-  /** Which of two classes the sum is for is not known from the graph. */
+  /** Sign of the sum, because the graph does not show to which of two classes it belongs. */
   #sign = 1;
 
   /** @throws NotExplainable | Unsupported */
@@ -123,12 +123,12 @@ class Part {
     return { terms, margin: slope * this.#contributions.sums()[this.#target]! + this.#logistic.offset };
   }
 
-  /** The argument if the sum is for the other class. */
+  /** The argument if the sum belongs to the other class. */
   turned(margin: number): number {
     return 2 * this.#logistic.offset - margin;
   }
 
-  /** From now on the sum is for the other class; so are these rows. */
+  /** Switches the sum, and these rows, to the other class. */
   turn(rows: Terms[]): void {
     this.#sign = -this.#sign;
     for (const row of rows) {
@@ -142,7 +142,7 @@ class Part {
   }
 }
 
-/** For which class the sums speak, found by comparing with the answers. @throws NotExplainable */
+/** Determines to which class the sums belong by comparison with the answers. @throws NotExplainable */
 function classOf(parts: readonly Part[], others: Terms[][], answers: Float64Array): { offset: number; scale: number } {
   const fits = (offset: number, scale: number, sign: number): boolean =>
     answers.every((answer, z) => {

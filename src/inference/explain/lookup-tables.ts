@@ -1,12 +1,12 @@
-// Hash tables without objects: from integers to integers, and from integers to computed vectors within a memory budget.
+// Hash tables without objects: integers to integers, and integers to computed vectors within a memory budget.
 
 const FIRST_SLOTS = 8;
-/** 2^32 divided by the golden ratio: neighbouring keys lie far apart (Knuth, The Art of Computer Programming 3, 6.4). */
+/** 2^32 divided by the golden ratio: spreads neighbouring keys (Knuth, The Art of Computer Programming 3, 6.4). */
 const GOLDEN = 0x9e3779b1 | 0;
 
 export class IntegerTable {
   #size = 0;
-  /** Pairs of a key and what belongs to it + 1; 0: the place is free. At most half of the places are taken. */
+  /** Pairs of a key and its value + 1; 0: free. At most half of the places are in use. */
   #places = new Int32Array(2 * FIRST_SLOTS);
   #shift = 32 - Math.log2(FIRST_SLOTS);
 
@@ -14,7 +14,7 @@ export class IntegerTable {
     return this.#size;
   }
 
-  /** The next key makes the table twice as large. */
+  /** Whether adding a key would double the table. */
   get full(): boolean {
     return (this.#size + 1) * 4 > this.#places.length;
   }
@@ -23,7 +23,7 @@ export class IntegerTable {
     return this.#places.byteLength;
   }
 
-  /** What belongs to a key, or -1. Keys are 32-bit integers. */
+  /** The value of a key, or -1. Keys are 32-bit integers. */
   find(key: number): number {
     const places = this.#places;
     const last = places.length - 2;
@@ -33,7 +33,7 @@ export class IntegerTable {
     }
   }
 
-  /** For a new key; `value` is not negative. */
+  /** Adds a new key. `value` must not be negative. */
   add(key: number, value: number): void {
     if (this.full) this.#grow();
     this.#size++;
@@ -62,30 +62,32 @@ export class IntegerTable {
   }
 }
 
-/** Memory that memos share, in bytes. */
+/** Memory that several memos share, bytes. */
 export interface MemoBudget {
   left: number;
 }
 
-/** Position of the vector that is zero everywhere; it takes no room of its own. */
+/** Position of the all-zero vector, which needs no additional memory. */
 export const NOTHING = 0;
-/** Vectors of a new memo. */
+/** Initial number of vectors. */
 const FIRST_VECTORS = 4;
-/** Up to this many keys, the number of a key's vector is in an array of 16 bits. */
+/** Up to this many keys, vectors are found through an array of 16-bit numbers. */
 const MOST_INDEXED = 4096;
 
 export class VectorMemo {
   readonly width: number;
-  /** Vectors of `width` numbers, one after the other; the first is zero. Later vectors may be in another array. */
+  /** Vectors of `width` numbers, concatenated; the first is all zeros. Adding vectors may replace the array. */
   values: Float64Array;
   readonly #budget: MemoBudget;
   readonly #keys: number;
-  /** Number of the vector of a key + 1, or 0; null: the table has them. Made with the first vector. */
+  /**
+   * For each key, the number of its vector + 1, or 0; null: the table is used instead. Created with the first vector.
+   */
   #index: Uint16Array | null = null;
   #table: IntegerTable | null = null;
   #vectors = 1;
 
-  /** Keys are whole numbers below `keys`. */
+  /** Keys are integers from 0 to `keys - 1`. */
   constructor(width: number, keys: number, budget: MemoBudget) {
     this.width = width;
     this.#keys = keys;
@@ -93,13 +95,16 @@ export class VectorMemo {
     this.values = new Float64Array(width);
   }
 
-  /** Where in `values` the vector of a key begins, or -1. */
+  /** Start of a key's vector in `values`, or -1. */
   find(key: number): number {
     const number = this.#index !== null ? this.#index[key]! - 1 : this.#table !== null ? this.#table.find(key) : -1;
     return number < 0 ? -1 : number * this.width;
   }
 
-  /** The same for many keys, into `at`; false: some have none, and a number below zero there. */
+  /**
+   * Looks up many keys and writes the positions to `at`. Returns false if some keys are missing; their positions are
+   * negative.
+   */
   findAll(keys: Int32Array, count: number, at: Int32Array): boolean {
     if (this.#index !== null) return findIndexed(this.#index, this.width, keys, count, at);
     let all = true;
@@ -110,7 +115,7 @@ export class VectorMemo {
     return all;
   }
 
-  /** Stores a vector, `from[at]`.., for a new key; returns its position, or -1 if there is no space. */
+  /** Stores the vector at `from[at]` for a new key. Returns its position, or -1 if the table is full. */
   keep(key: number, from: Float64Array, at: number): number {
     const { width } = this;
     const to = this.#vectors * width;
@@ -122,7 +127,7 @@ export class VectorMemo {
     return to;
   }
 
-  /** Keeps that the vector of a key is zero everywhere. */
+  /** Records that a key's vector is all zeros. */
   keepNothing(key: number): void {
     this.#enter(key, NOTHING);
   }

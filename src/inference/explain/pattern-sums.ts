@@ -1,17 +1,22 @@
-// Effects of large ensembles: the background as bit patterns at each leaf, and sums over the patterns that occur among the rows.
+// Effects of large ensembles: the background as bit patterns at each leaf, and sums over the patterns that occur in the rows.
+// For a pattern, the background rows that satisfy its unmet conditions are looked up, five columns of the path at a
+// time.
 import { bits, type LeafGame, type LeafGameSolver, shapley } from './leaf-game.ts';
 import { maskOfPattern, type TreeWalk } from './leaf-patterns.ts';
 import { IntegerTable } from './lookup-tables.ts';
 
 // For a pattern, the background rows that supply its missing conditions are looked up, five columns of the path at a time.
 
-/** Columns whose subsets a table has, and these subsets. */
+/** Number of columns per table of subsets, and number of these subsets. */
 const BLOCK = 5;
 const SUBSETS = 1 << BLOCK;
 const LAST = SUBSETS - 1;
 const MOST_COLUMNS = 32;
 
-/** By what a row lacks (× 32) and what a row of the background lacks: what one of the first loses, what one of the others adds. */
+/**
+ * By the number of columns unmet by a row (× 32) and by a background row: loss per column unmet by the row, and gain
+ * per column unmet by the background row.
+ */
 const LOST = weights((x, z) => (x > 0 ? shapley(x - 1, z) : 0));
 const GAINED = weights((x, z) => (z > 0 ? shapley(z - 1, x) : 0));
 
@@ -19,21 +24,24 @@ function weights(of: (x: number, z: number) => number): Float64Array {
   return Float64Array.from({ length: 32 * 32 }, (_, i) => of(i >>> 5, i & 31));
 }
 
-/** Answers for the leaf that was opened last. */
+/** Computes effects for the leaf that was opened last. */
 export interface PatternSolver {
   open(leaf: number): void;
-  /** Puts what each column of the path adds per unit of weight, in the order of bits, at `out[at]`.., and writes one number behind them; false: nothing. */
+  /**
+   * Writes the contribution of each column of the path per unit of weight, in bit order, to `out` from `at`, and one
+   * more number after them. Returns false if all are zero.
+   */
   solve(pattern: number, out: Float64Array, at: number): boolean;
 }
 
-/** Patterns of the background rows at a leaf, and the share of the rows that have each. */
+/** Patterns of the background rows at a leaf, and the share of rows with each. */
 export interface LeafBackground {
   readonly columns: number;
   readonly patterns: Int32Array;
   readonly shares: Float64Array;
 }
 
-/** Asks the game of a leaf for each pattern. */
+/** Solves each pattern with the game of its leaf. */
 export class GameSolver implements PatternSolver {
   readonly #walk: TreeWalk;
   readonly #games: readonly LeafGame[];
@@ -60,17 +68,23 @@ export class GameSolver implements PatternSolver {
   }
 }
 
-/** The interventional game of leaf-game.ts. */
+/** Solves the interventional game of leaf-game.ts. */
 export class PatternBackground implements PatternSolver {
   readonly #first: Int32Array;
   readonly #columns: Uint8Array;
-  /** Flat, leaf by leaf. */
+  /** Patterns and their shares, concatenated leaf by leaf. */
   readonly #patterns: Int32Array;
   readonly #shares: Float64Array;
-  /** Columns that each pattern lacks: how many, and the first four, a byte each; the place behind the last column for none. */
+  /**
+   * Number of columns that each pattern does not meet, and the first four of them, one byte each. Unused bytes have the
+   * index after the last column.
+   */
   readonly #sizes: Uint8Array;
   readonly #lists: Int32Array;
-  /** Of the leaf at hand: where it begins, its columns, words of 32 patterns, and by block and subset of columns who lacks none of them. */
+  /**
+   * The current leaf: its first pattern, number of columns, words of 32 patterns, and by block and subset of columns
+   * the patterns that meet all of them.
+   */
   #from = 0;
   #width = 0;
   #words = 0;
@@ -163,7 +177,7 @@ export class PatternBackground implements PatternSolver {
   }
 }
 
-/** Which patterns do not lack each column. */
+/** For each column, the patterns that meet it. */
 function meetingSets(
   patterns: Int32Array,
   from: number,
@@ -183,7 +197,7 @@ function meetingSets(
   }
 }
 
-/** By subset of columns `first`..: which of the patterns lack none of them. */
+/** For each subset of the columns from `first`, the patterns that meet all of them. */
 function subsets(
   meets: Int32Array,
   first: number,
@@ -215,24 +229,25 @@ function withoutFour(pattern: number): number {
   return rest;
 }
 
-// Leaf by leaf, each pattern that occurs is computed once. Only the leaf at hand is cached: memory has no room for all patterns.
+// Each pattern that occurs at a leaf is computed once. Only the current leaf is cached, because memory does not suffice
+// for all patterns.
 
-/** Columns of a path up to which patterns are numbered by an array. */
+/** Maximum columns of a path for which an array numbers the patterns. */
 const MOST_INDEXED = 14;
-/** No row with this pattern gets anything. */
+/** Marks a pattern whose effects are all zero. */
 const NOTHING = -1;
 
-/** The numbers 0, 1, … of the patterns of a leaf, in the order in which rows bring them. */
+/** Numbers the patterns of a leaf 0, 1, … in the order in which rows have them. */
 class PatternNumbers {
   readonly #index = new Uint16Array(1 << MOST_INDEXED);
   readonly #table = new IntegerTable();
-  /** Of each number. */
+  /** Pattern of each number. */
   patterns = new Int32Array(0);
-  /** Of each row. */
+  /** Number of each row's pattern. */
   of = new Int32Array(0);
   count = 0;
 
-  /** Numbers the patterns of the rows of a leaf with this many players. */
+  /** Numbers the patterns of the rows at a leaf with this many players. */
   read(lacking: Int32Array, rows: number, players: number): void {
     if (this.of.length < rows) {
       this.of = new Int32Array(rows);
@@ -279,15 +294,15 @@ class PatternNumbers {
 
 export class PatternAdder {
   readonly #numbers = new PatternNumbers();
-  /** What the patterns add, one after the other, and where it begins. */
+  /** Effects of the patterns, concatenated, and the start of each. */
   #vectors = new Float64Array(0);
   #begins = new Int32Array(0);
-  /** Rows that receive something, and its position. */
+  /** Rows with non-zero effects, and the positions of these effects. */
   #rows = new Int32Array(0);
   #at = new Int32Array(0);
   #live = 0;
 
-  /** Finds what each of the rows, at most 65,535, gets from a leaf. */
+  /** Computes the effects of a leaf on each of the rows, at most 65,535. */
   find(t: TreeWalk, leaf: number, lacking: Int32Array, rows: number, solver: PatternSolver): void {
     const players = t.leafFirst[leaf + 1]! - t.leafFirst[leaf]!;
     const numbers = this.#numbers;
@@ -297,7 +312,7 @@ export class PatternAdder {
       this.#at = new Int32Array(rows);
       this.#begins = new Int32Array(rows);
     }
-    // A solver may write a number behind the last vector.
+    // A solver may write one number after the last vector.
     const room = numbers.count * players + 1;
     if (this.#vectors.length < room) this.#vectors = new Float64Array(room * 2);
     solver.open(leaf);
@@ -311,8 +326,8 @@ export class PatternAdder {
   }
 
   /**
-   * Adds the result, times a weight, to the columns of the players, `columns[first]`.. to `columns[end - 1]`: column c
-   * of `effects` is `origin + c × stride`..
+   * Adds the result times a weight to the players' columns, `columns[first]` to `columns[end - 1]`. Column c of
+   * `effects` starts at `origin + c × stride`.
    */
   add(
     columns: Int32Array,
@@ -337,7 +352,7 @@ export class PatternAdder {
   }
 }
 
-/** Rows whose pattern adds something, and where that begins; returns how many. */
+/** Collects rows whose pattern has non-zero effects, and the start of these effects. Returns their number. */
 function whoGets(of: Int32Array, begins: Int32Array, rows: Int32Array, at: Int32Array, n: number): number {
   let live = 0;
   for (let r = 0; r < n; r++) {
@@ -362,7 +377,7 @@ function addOne(
   for (let k = 0; k < n; k++) to[a + rows[k]!]! += weight * v[at[k]! + i]!;
 }
 
-/** Numbers `i`..`i + 3` of each vector, to the columns that begin at a, b, c and d. */
+/** Adds numbers `i` to `i + 3` of each vector to the columns that start at a, b, c and d. */
 function addFour(
   v: Float64Array,
   i: number,

@@ -1,24 +1,24 @@
-// The background sample of a package, the applications a row is compared with, and what the model answers on it.
+// The background sample of a package, to which applications are compared, and the model's scores for it.
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { NotExplainable } from './explainer.ts';
 
 export interface Background {
-  /** Encoded as applications are; `rows` rows are valid. */
+  /** Encoded like applications; `rows` rows are valid. */
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
-  /** What the model answers on them. */
+  /** The model's scores for the background rows. */
   readonly scores: Scores;
 }
 
-/** Where a column of the package goes among the inputs. */
+/** Position of a package column among the inputs. */
 export interface Place {
   /** Index of the input, and column within it. */
   readonly input: number;
   readonly at: number;
 }
 
-/** Places of column i of the package; a column may feed several inputs. */
+/** Positions of each package column; a column may feed several inputs. */
 export function placesOf(
   columns: readonly { name: string }[],
   inputs: readonly { columns?: string[]; column?: string }[],
@@ -30,7 +30,7 @@ export function placesOf(
   );
 }
 
-/** The column of the package that feeds a feature. @throws NotExplainable */
+/** The package column that feeds a feature. @throws NotExplainable */
 export function columnFeeding(
   source: { readonly input: string; readonly column: number },
   shapes: readonly { readonly name: string }[],
@@ -42,7 +42,7 @@ export function columnFeeding(
   return column;
 }
 
-/** Scores the background; the result is a copy. */
+/** Scores the background and copies the scores. */
 export async function scoreBackground(
   evaluator: Evaluator,
   inputs: readonly EncodedInput[],

@@ -1,19 +1,22 @@
-// The pairs of columns that make most together in each application, of all that the method knows.
+// Selects the strongest pairwise interactions of each application.
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Explainer, OnExplained } from './explainer.ts';
 import { pairCount } from './leaf-pairs.ts';
 
-/** Rows between two looks at whether the work is still wanted: they take milliseconds each. */
+/** Rows between checks for cancellation, because each row takes milliseconds. */
 const ROWS_AT_ONCE = 64;
-/** Numbers that are held of all pairs at a time. */
+/** Maximum numbers in memory for all pairs at a time. */
 const NUMBERS_AT_ONCE = 512 * 1024;
 
-/** Pairs that make something, the strongest first; equal ones in the order of the columns. Positions × outputs × `most`. */
+/**
+ * Pairs with a non-zero interaction, strongest first; ties in column order. Arrays have positions × outputs × `most`
+ * entries.
+ */
 export interface StrongestPairs {
   readonly most: number;
-  /** Positions × outputs: how many there are. */
+  /** Number of pairs, for positions × outputs. */
   readonly counts: Int32Array;
-  /** The columns of each pair, `first` before `second` in the package. */
+  /** Columns of each pair; `first` precedes `second` in the package. */
   readonly first: Int32Array;
   readonly second: Int32Array;
   /** Shapley interaction indices, in the space of the effects. */
@@ -23,14 +26,17 @@ export interface StrongestPairs {
 interface AskedPairs {
   explainer: Explainer;
   inputs: readonly EncodedInput[];
-  /** Positions in the inputs. */
+  /** Rows as positions in the inputs. */
   rows: readonly number[];
   columns: number;
-  /** Pairs of a row and output, at most. */
+  /** Maximum pairs per row and output. */
   most: number;
 }
 
-/** Of an explainer with interactions that does not report its rows: `onExplained` is called here. */
+/**
+ * Selects pairs with an explainer that supports interactions. It does not report progress itself, so `onExplained` is
+ * called here.
+ */
 export async function strongestPairs(
   { explainer, inputs, rows, columns, most: asked }: AskedPairs,
   onExplained?: OnExplained,
@@ -57,7 +63,7 @@ export async function strongestPairs(
   return found;
 }
 
-/** Keeps the largest of the values in the places of `at`. */
+/** Stores the largest values in the entries of position `at`. */
 function select(values: Float64Array, columns: number, at: number, found: StrongestPairs): void {
   const { most, counts, first, second, effects } = found;
   const begin = at * most;

@@ -1,4 +1,4 @@
-// Exact effects of a traced tree ensemble, against the background (interventional) or the covers of the training rows.
+// Exact effects of a traced tree ensemble, against the background (interventional) or with the covers of the training rows.
 import type { EncodedInput } from '../encode/encoder.ts';
 import { type Fill, type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
@@ -30,7 +30,7 @@ class SlotStates {
     });
   }
 
-  /** Puts the state of every slot of row `row` at `to + slot × stride`. */
+  /** Writes the state of every slot of row `row` to `to + slot × stride`. */
   readInto(inputs: readonly EncodedInput[], row: number, states: Int32Array, to: number, stride: number): void {
     const reads = this.#reads;
     for (let s = 0; s < reads.length; s++) states[to + s * stride] = reads[s]!(inputs, row);
@@ -42,27 +42,27 @@ const one = (fill: Fill, get: () => number) => (inputs: readonly EncodedInput[],
   return get();
 };
 
-/** Rows whose interactions are computed at once: this many fit into the cache. */
+/** Rows whose interactions are computed at once, so that they fit into the CPU cache. */
 const PAIR_ROWS = 128;
 
-/** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */
+/** Tree ID → number of training rows at its nodes, by node ID: the `covers.json` of a package. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
 
-/** An ensemble cut into games, and what reads the states of a row. */
+/** An ensemble as games, and the reader of a row's states. */
 interface TreeModel {
   readonly games: LeafGames;
   readonly states: SlotStates;
   readonly slots: number;
   readonly targets: number;
   readonly columns: number;
-  /** What the sums start from, one a target. */
+  /** Initial value of the sums, one per target. */
   readonly start: Float64Array;
-  /** Training rows at a node; null: interventional. */
+  /** Number of training rows at a node; null: interventional. */
   readonly cover: ((node: number) => number) | null;
 }
 
 /**
- * @param covers null: interventional
+ * @param covers null: interventional method
  * @throws NotExplainable | Unsupported
  */
 export function treeExplainer(
@@ -129,7 +129,7 @@ function treeModel(
   };
 }
 
-/** The sums of the background rows, what the model adds up before it answers; interventional games know their masks then. */
+/** The sums of the background rows before they become answers. Also passes the background to interventional games. */
 function scoreSums({ games, states, slots, start, cover }: TreeModel, background: Background): Float64Array[] {
   const { rows } = background;
   const read = { states: new Int32Array(rows * slots), stride: rows, rows };
@@ -141,7 +141,7 @@ function scoreSums({ games, states, slots, start, cover }: TreeModel, background
   return Array.from({ length: rows }, (_, r) => start.map((_, t) => sums[t * rows + r]!));
 }
 
-/** Explains rows chunk by chunk: effects on the sums, then mixed into effects on the outputs. */
+/** Explains rows in chunks: computes effects on the sums, then combines them into effects on the outputs. */
 function explainRows({ games, states, slots, targets, columns, start }: TreeModel, link: Link): Explainer['explain'] {
   const { outputs } = link;
   let chunk = new Int32Array(0);
@@ -184,7 +184,7 @@ function fillColumns(columns: Float64Array, of: Float64Array, rows: number): voi
   for (let t = 0; t < of.length; t++) columns.fill(of[t]!, t * rows, (t + 1) * rows);
 }
 
-/** What the trees add up to without asking what each column did. */
+/** Computes the margins without the effects of columns. */
 function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): NonNullable<Explainer['margins']> {
   const chunk = new Int32Array(games.chunk * slots);
   const sums = new Float64Array(games.chunk * start.length);
@@ -210,7 +210,7 @@ function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): 
   };
 }
 
-/** What pairs of columns make together on the sums, weighted by the link's coefficients as effects are. */
+/** Computes interactions on the sums, weighted by the link's coefficients like effects. */
 function interactionsOfRows(
   { games, states, slots, targets, columns }: TreeModel,
   link: Link,
@@ -226,7 +226,7 @@ function interactionsOfRows(
       for (const [i, r] of part.entries()) states.readInto(inputs, r, read.states, i, part.length);
       const perTarget = new Float64Array(part.length * size);
       found.add(read, targets, perTarget);
-      // A pair is mixed like a column of a chunk of one row.
+      // A pair is combined like a column in a chunk of one row.
       for (let i = 0; i < part.length; i++)
         mix(link, perTarget.subarray(i * size), 1, values, (from + i) * link.outputs * pairs, pairs);
     }
@@ -234,7 +234,10 @@ function interactionsOfRows(
   };
 }
 
-/** Effects of rows on the outputs, row by row: those on the sums, column by column, weighted by the link's coefficients. */
+/**
+ * Combines effects on the sums (column by column), weighted by the link's coefficients, into effects on the outputs
+ * (row by row).
+ */
 function mix(
   { coefficients, outputs }: Link,
   perTarget: Float64Array,
@@ -258,7 +261,7 @@ function mix(
   }
 }
 
-/** Training rows of a node, from the tree and node ids of the file. */
+/** Number of training rows of a node, looked up by the tree and node IDs in the model file. */
 function coverOf(
   attributes: ReadonlyMap<string, { ints: readonly number[] }>,
   covers: Covers,

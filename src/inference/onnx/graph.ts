@@ -1,15 +1,15 @@
-// ONNX's ModelProto as far as a scorer needs it; field numbers are those of the published onnx.proto3.
+// Reads the parts of ONNX's ModelProto that scoring needs; field numbers are those of the published onnx.proto3.
 import { SluiceError } from '../../core/errors.ts';
 import { type Field, type KnownText, Message } from './protobuf.ts';
 
-/** TensorProto.DataType by number. */
+/** Names of TensorProto.DataType by number. */
 const ELEMENT_TYPES = [
   'undefined', 'float32', 'uint8', 'int8', 'uint16', 'int16', 'int32', 'int64', 'string', 'bool', 'float16', 'float64',
   'uint32', 'uint64', 'complex64', 'complex128', 'bfloat16',
 ] as const; // biome-ignore format: the table reads better packed
 export type ElementType = (typeof ELEMENT_TYPES)[number] | 'other';
 
-/** A dimension: its size, the name of a free one, or null if undeclared. */
+/** A dimension: its size, the name of a free dimension, or null if undeclared. */
 export type Dimension = number | string | null;
 
 type ValueType =
@@ -19,7 +19,7 @@ type ValueType =
 export interface ValueInfo {
   name: string;
   type: ValueType;
-  /** Bytes of the whole field in the file. */
+  /** The whole field in the file. */
   field: Field;
 }
 
@@ -27,9 +27,9 @@ export interface Tensor {
   name: string;
   dims: readonly number[];
   element: ElementType;
-  /** true: the data lies in another file. */
+  /** Whether the data is in another file. */
   external: boolean;
-  /** Values of float, double, int and bool tensors. Decoded at first use. */
+  /** Values of float, double, int and bool tensors, decoded on first use. */
   numbers(): readonly number[];
   strings(): readonly string[];
 }
@@ -62,7 +62,7 @@ export interface Graph {
   name: string;
   nodes: readonly Node[];
   initializers: ReadonlyMap<string, Tensor>;
-  /** Inputs that are fed; initializers listed among the inputs (IR version 3) are not. */
+  /** Inputs that must be fed, without initializers that are listed among the inputs (IR version 3). */
   inputs: readonly ValueInfo[];
   outputs: readonly ValueInfo[];
 }
@@ -81,7 +81,7 @@ export interface OnnxModel {
 }
 
 /**
- * Reads the bytes of an ONNX file; every length is checked against its surroundings.
+ * Reads an ONNX file; every length is checked against the enclosing message.
  * @throws SluiceError model_invalid
  */
 export function readOnnx(bytes: Uint8Array): OnnxModel {
@@ -297,7 +297,7 @@ function readDimension(message: Message): Dimension {
   return null;
 }
 
-/** Every node of the graph and of the graphs inside its attributes. */
+/** All nodes of the graph, including graphs in attributes. */
 export function* allNodes(graph: Graph): Generator<Node> {
   for (const n of graph.nodes) {
     yield n;
@@ -305,7 +305,7 @@ export function* allNodes(graph: Graph): Generator<Node> {
   }
 }
 
-/** Every tensor stored in the file. */
+/** All tensors stored in the file. */
 export function* allTensors(graph: Graph): Generator<Tensor> {
   yield* graph.initializers.values();
   for (const n of allNodes(graph)) {

@@ -1,19 +1,21 @@
-// Traces all models behind an output: an explanation adds up the effects of each.
+// Traces all models that contribute to an output; an explanation adds up the effects of each.
 import type { Node, OnnxModel } from './graph.ts';
 import { constant, constantOrNull, contextOf, type TraceContext, traceHead } from './trace.ts';
 import { Untraceable } from './trace-columns.ts';
 import type { Trace } from './traced-model.ts';
 
-/** The models behind an output, for explanation: their combined output is compared with the actual one. */
+/**
+ * The models that contribute to an output, for explanation. Their combined result is compared with the actual output.
+ */
 export interface TracedHeads {
-  /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
+  /** If `linear`, the output is the sum of weight × head; otherwise an unknown function of the heads. */
   heads: readonly { trace: Trace; weight: number }[];
   linear: boolean;
-  /** The output is their sum; null: it is made of something else, too. */
+  /** Logistic functions whose sum is the output; null: the output has other parts. */
   logistics: readonly Logistic[] | null;
 }
 
-/** weight / (1 + exp(-(slope × sum + offset))), the sum being that of a linear model. */
+/** weight / (1 + exp(-(slope × sum + offset))), where sum is the sum of a linear model. */
 export interface Logistic {
   trace: Trace;
   weight: number;
@@ -22,8 +24,8 @@ export interface Logistic {
 }
 
 /**
- * Traces every tree ensemble and linear model that the output is made of, past operators that native evaluation does not
- * know: Concat of both classes, Exp and Div of a calibration, averages of several models.
+ * Traces every tree ensemble and linear model that contributes to the output, also through operators that native
+ * evaluation does not support: Concat of both classes, Exp and Div of a calibration, averages of several models.
  */
 export function traceHeads(
   model: OnnxModel,
@@ -44,12 +46,12 @@ export function traceHeads(
   }
 }
 
-/** Follows every path from the output back to a model and multiplies the weights along it. */
+/** Follows every path from the output back to a model, and multiplies the weights along it. */
 class HeadWalk {
   readonly heads = new Map<string, { trace: Trace; weight: number }>();
   linear = true;
   logistics: Logistic[] | null = [];
-  /** Before a logistic function: models found there belong to it. */
+  /** Whether the walk is inside a logistic function, to which the models found belong. */
   #inside = false;
   readonly #context: TraceContext;
   #steps = 0;
@@ -86,13 +88,13 @@ class HeadWalk {
     }
     if (this.#visitLinear(node, computed, weight)) return;
     this.linear = false;
-    // Two classes that add up to 1 already are left as they are, which the answers show.
+    // Normalizer does not change two classes that already add up to 1; the comparison of answers verifies this.
     if (!this.#inside && node.op !== 'Normalizer') this.logistics = null;
     if (!NONLINEAR.has(node.op)) throw new Untraceable(`${node.op} after the model`);
     for (const i of computed) this.visit(i, weight);
   }
 
-  /** Follows an operator whose effect on the weights is known; false: it is none. */
+  /** Follows an operator with a known effect on the weights; false: another operator. */
   #visitLinear(node: Node, computed: readonly string[], weight: number): boolean {
     const [first] = node.inputs as [string];
     switch (node.op) {
@@ -125,7 +127,8 @@ class HeadWalk {
         this.visit(first, weight / this.#factor(node));
         return true;
       case 'Concat': {
-        // Along rows it is what gets averaged; of two classes side by side the models of the last are followed.
+        // A Concat along rows collects the terms of an average. For two classes side by side, the models of the last
+        // one are followed.
         const axis = node.attributes.get('axis')?.i ?? 0;
         if (axis === 0) for (const i of computed) this.visit(i, weight / computed.length);
         else if (computed.length === 2) this.visit(computed[1]!, weight);
@@ -137,7 +140,7 @@ class HeadWalk {
     }
   }
 
-  /** The logistic function of a linear model that is called `name`; null: not a JWT with an `exp`. */
+  /** The logistic function of a linear model whose result is `name`; null: another function. */
   #logistic(name: string, weight: number): Logistic | null {
     const { producers } = this.#context;
     const node = producers.get(name)!;
@@ -156,7 +159,7 @@ class HeadWalk {
     return this.#affine(exp.inputs[0]!, { weight, slope: -1, offset: 0 });
   }
 
-  /** Follows slope × x + offset back to the linear model that x is the sum of. */
+  /** Follows slope × x + offset back to the linear model whose sum is x. */
   #affine(name: string, { weight, slope, offset }: Omit<Logistic, 'trace'>): Logistic | null {
     const node = this.#context.producers.get(name);
     if (!node) return null;
@@ -181,7 +184,7 @@ class HeadWalk {
     return one === undefined || more.length > 0 ? null : one;
   }
 
-  /** The constant number of Mul or Div. */
+  /** The constant factor of Mul or Div. */
   #factor(node: Node): number {
     const name = node.inputs.find((i) => this.#isConstant(i)) ?? '';
     const [by, ...more] = constant(this.#context, name).numbers();
@@ -195,9 +198,9 @@ class HeadWalk {
 }
 
 const MAX_HEAD_STEPS = 2_000;
-/** Operators behind which a single sum is the same. */
+/** Operators that do not change a single sum. */
 const PASSED = new Set(['Identity', 'Cast', 'Reshape', 'Squeeze', 'Unsqueeze', 'Flatten', 'Gather', 'ArrayFeatureExtractor', 'Slice']); // biome-ignore format: a list
-/** Operators on scores whose effect is found by comparing the answers. */
+/** Operators on scores whose effect is determined by comparing answers. */
 const NONLINEAR = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
 const isHead = (n: Node): boolean =>
   /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(

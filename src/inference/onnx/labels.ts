@@ -1,14 +1,15 @@
-// Labels that a graph reveals: classes of a classifier and how its probabilities were calibrated, and categories known to its encoders.
+// Labels in a graph: classes of a classifier, isotonic calibration of its probabilities, and categories of its encoders.
 import type { Graph, Node } from './graph.ts';
 import { type ClassLabel, labelsOf, PASSING, zipMaps } from './servable.ts';
 
 /**
- * The classes of a classifier in the order of its probability columns: ZipMap's, else the classifier's own, else those the
- * label is picked from. null: the graph says nothing about classes.
+ * The classes of a classifier in the order of its probability columns: from ZipMap, else from the array that labels are
+ * picked from, else from the classifier. null: the graph lists no classes.
  */
 export function classesOf(graph: Graph): readonly ClassLabel[] | null {
   for (const z of zipMaps(graph)) if (z.classes.length > 0) return z.classes;
-  // The label is picked from a constant by its position: ArrayFeatureExtractor(classes, argmax), then casts and reshapes.
+  // The label is picked from a constant by index: ArrayFeatureExtractor(classes, argmax), followed by casts and
+  // reshapes.
   const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
   for (const o of graph.outputs) {
     let n = producers.get(o.name);
@@ -27,7 +28,7 @@ export function classesOf(graph: Graph): readonly ClassLabel[] | null {
   return first && listed.every((l) => l.length === first.length && l.every((v, i) => v === first[i])) ? first : null;
 }
 
-/** True if the probabilities come from calibration by steps (isotonic), which exporters get wrong by up to 0.05. */
+/** Whether probabilities are calibrated by steps (isotonic), which exporters get wrong by up to 0.05. */
 export function looksIsotonic(graph: Graph): boolean {
   const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
   return graph.nodes.some(
@@ -38,27 +39,27 @@ export function looksIsotonic(graph: Graph): boolean {
   );
 }
 
-// Categories of each column of the text inputs.
+// Finds the categories of each column of the text inputs.
 
-/** Categories that the encoders behind a column of texts know; null where the graph does not show them. */
+/** Categories in the encoders of a text column. */
 export interface KnownCategories {
   values: readonly string[];
-  /** What the graph does with other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
+  /** How the graph handles other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
   unseen: 'ignore' | 'error' | 'unknown';
-  /** The text that an imputer in the graph takes for a missing value. */
+  /** The text that an imputer in the graph treats as a missing value. */
   marker?: string;
 }
 
-/** A column of a tensor; null: the tensor is one column, or is taken as a whole. */
+/** A tensor and one of its columns; null: the tensor is a single column, or all its columns are meant. */
 interface Follow {
   tensor: string;
   column: number | null;
 }
 
-/** Deepest chain of nodes between an input and its encoder. */
+/** Maximum number of nodes between an input and its encoder. */
 const MAX_FOLLOW = 12;
 
-/** Follows every column of a string input to the encoder of its text; the key is `categoryKey`. */
+/** Follows every column of a string input to the encoder of its text; keys are from `categoryKey`. */
 export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategories> {
   const consumers = Map.groupBy(
     graph.nodes.flatMap((n) => n.inputs.map((i) => [i, n] as const)),
@@ -88,7 +89,7 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
         if (marks && texts.length === 1) found.marker = texts[0]!;
         else {
           found.values ??= texts;
-          // Exporters write a default for unknown categories; without one, training refused them.
+          // Exporters write a default for unknown categories; without one, training rejected them.
           found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
         }
       } else if (n.op === 'Concat') {
@@ -121,7 +122,7 @@ export const categoryKey = (input: string, column: number): string => `${column}
 const hasDefault = (n: Node): boolean =>
   ['default_int64', 'default_float', 'default_string', 'default_tensor'].some((a) => n.attributes.has(a));
 
-/** A node that makes the condition of a Where: 1 for the texts an imputer replaces. */
+/** Whether a node computes the condition of a Where: 1 for texts that an imputer replaces. */
 function isCondition(n: Node, consumers: ReadonlyMap<string, readonly (readonly [string, Node])[]>): boolean {
   if (n.op === 'Where') return true;
   const [first] = n.outputs;

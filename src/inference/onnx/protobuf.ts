@@ -1,24 +1,24 @@
-// The protobuf wire format: fields of a message inside bounds that are checked at every step.
+// Reads and writes the protobuf wire format, checking the bounds of messages at every step.
 import { SluiceError } from '../../core/errors.ts';
 
-/** One field of a message. Varints carry `value`; the others the bytes `start`..`end - 1` of their payload. */
+/** A field of a message. Varints have `value`; other fields have a payload in bytes `start` to `end - 1`. */
 export interface Field {
   readonly number: number;
   readonly wire: 0 | 1 | 2 | 5;
-  /** Varint, as a number: exact up to 2^53, signed where the sign bit of 64 is set. */
+  /** Value of a varint, exact up to 2^53; negative if the 64-bit sign bit is set. */
   readonly value: number;
   readonly start: number;
   readonly end: number;
-  /** First byte of the field's tag: `from`..`end - 1` is the whole field. */
+  /** First byte of the field's tag; `from` to `end - 1` is the whole field. */
   readonly from: number;
 }
 
 const broken = (what: string): SluiceError => new SluiceError('model_invalid', `the ONNX file is damaged: ${what}`);
 
-/** Deepest nesting of messages that is followed (graphs in attributes, types in types). */
+/** Maximum nesting depth of messages (graphs in attributes, types in types). */
 const MAX_DEPTH = 64;
 
-/** Reads varints one after another; the cursor is `at`. */
+/** Reads consecutive varints; `at` is the cursor. */
 class VarintReader {
   at: number;
   readonly #bytes: Uint8Array;
@@ -34,9 +34,9 @@ class VarintReader {
     return this.at >= this.#end;
   }
 
-  /** A varint of up to 64 bits; two's complement where it has ten bytes. @throws SluiceError model_invalid */
+  /** Reads a varint of up to 64 bits, in two's complement if it has ten bytes. @throws SluiceError model_invalid */
   next(): number {
-    // Fast path: most have one byte.
+    // Fast path: most varints have one byte.
     if (this.at < this.#end) {
       const byte = this.#bytes[this.at]!;
       if (byte < 128) {
@@ -61,7 +61,7 @@ class VarintReader {
   }
 }
 
-/** Moves from field to field and is itself the current field, so that no object is made per field. */
+/** Iterates over fields and is itself the current field, which avoids an object per field. */
 export class Cursor implements Field {
   number = 0;
   wire: Field['wire'] = 0;
@@ -79,7 +79,7 @@ export class Cursor implements Field {
     this.#limit = end;
   }
 
-  /** False behind the last field. @throws SluiceError model_invalid when a field leaves its message */
+  /** Moves to the next field; false: there is none. @throws SluiceError model_invalid if a field exceeds its message */
   next(): boolean {
     const reader = this.#reader;
     if (reader.done) return false;
@@ -109,14 +109,14 @@ export class Cursor implements Field {
   }
 
   /**
-   * Appends the integer or float of this field and those of the following fields of its kind, ending at the last of
-   * them: lists are written this way, one field per entry.
+   * Appends the integer or float of this field and of directly following fields of the same kind, and moves to the last
+   * of them. Lists are written this way, one field per entry.
    */
   run(out: number[]): void {
     const reader = this.#reader;
     const bytes = this.#bytes;
     const tag = bytes[this.from]!;
-    // A number above 15 takes two bytes: then each field is on its own.
+    // A field number above 15 takes two bytes; such fields are then read individually.
     const alike = this.number < 16;
     if (this.wire === 0) {
       out.push(this.value);
@@ -135,7 +135,7 @@ export class Cursor implements Field {
   }
 }
 
-/** A decoded text and its position. */
+/** A decoded text with its position. */
 export type KnownText = Pick<Field, 'start' | 'end'> & { readonly text: string };
 
 /** A message: its bytes and its nesting depth. */
@@ -154,7 +154,7 @@ export class Message {
     this.#depth = depth;
   }
 
-  /** The fields in the order of the file. @throws SluiceError model_invalid when one leaves its message */
+  /** The fields in file order. @throws SluiceError model_invalid if a field exceeds its message */
   *fields(): Generator<Field> {
     for (const f = this.cursor(); f.next(); ) {
       const { number, wire, value, start, end, from } = f;
@@ -162,7 +162,7 @@ export class Message {
     }
   }
 
-  /** The fields without an object for each: large ensembles have millions of them. */
+  /** Iterates over the fields without an object for each, because large ensembles have millions. */
   cursor(): Cursor {
     return new Cursor(this.bytes, this.start, this.end);
   }
@@ -178,7 +178,7 @@ export class Message {
     return decoder.decode(this.bytes.subarray(field.start, field.end));
   }
 
-  /** The same; repeated texts (modes of nodes) are decoded once. `known` belongs to the caller. */
+  /** Like `text`, but decodes repeated texts (modes of nodes) once. `known` belongs to the caller. */
   textAgain(field: Field, known: KnownText[]): string {
     if (field.wire !== 2) throw broken('a text is expected where a number stands');
     const length = field.end - field.start;
@@ -265,7 +265,7 @@ export function lengthField(number: number, body: Uint8Array | string): Uint8Arr
   return concat([varint(number * 8 + 2), varint(bytes.length), bytes]);
 }
 
-/** A varint field; values from 0 up. */
+/** A varint field for a non-negative value. */
 export function integerField(number: number, value: number): Uint8Array {
   return concat([varint(number * 8), varint(value)]);
 }

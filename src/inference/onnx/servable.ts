@@ -14,10 +14,10 @@ import { concat, lengthField, Message } from './protobuf.ts';
 
 export type ClassLabel = string | number;
 
-/** Operators that pass a tensor through, changing at most its type and shape. */
+/** Operators that pass a tensor on, and change at most its type and shape. */
 export const PASSING = /^(Identity|Cast|Reshape|Squeeze|Unsqueeze|Flatten)$/;
 
-/** Classes a node lists in its attributes, or null. */
+/** Classes listed in a node's attributes, or null. */
 export function labelsOf(n: Node): readonly ClassLabel[] | null {
   const ints = n.attributes.get('classlabels_int64s') ?? n.attributes.get('classlabels_ints');
   if (ints && ints.ints.length > 0) return ints.ints;
@@ -25,12 +25,12 @@ export function labelsOf(n: Node): readonly ClassLabel[] | null {
   return texts && texts.strings.length > 0 ? texts.strings : null;
 }
 
-// ZipMap turns a tensor of scores into a list of dictionaries; without it the tensor itself is served.
+// ZipMap converts a tensor of scores to a list of dictionaries. Without it, the tensor itself is served.
 
 interface ZipMapInfo {
   /** Name of the graph output. */
   output: string;
-  /** The tensor [rows, classes] it is made of. */
+  /** The tensor [rows, classes] that it converts. */
   tensor: string;
   classes: readonly ClassLabel[];
   node: Node;
@@ -46,12 +46,12 @@ export function zipMaps(graph: Graph): ZipMapInfo[] {
 
 interface ServableGraph {
   bytes: Uint8Array;
-  /** Graph output of the file → output to fetch instead of it. */
+  /** Graph output in the file → output to fetch in its place. */
   renamed: ReadonlyMap<string, string>;
 }
 
 /**
- * The graph without ZipMap: the tensor it was made of becomes the output. All other bytes stay as they are.
+ * The graph without ZipMap: its input tensor becomes the output. All other bytes stay unchanged.
  * @throws SluiceError model_invalid
  */
 function withoutZipMap(model: OnnxModel): ServableGraph {
@@ -86,7 +86,7 @@ function withoutZipMap(model: OnnxModel): ServableGraph {
       const z = g.number === 12 ? byOutputField.get(g.from) : undefined;
       if (!z) inner.push(bytes.subarray(g.from, g.end));
       else if (!present.has(z.tensor)) {
-        // A name alone: ONNX Runtime finds out the type, which is double where the inputs are.
+        // Only a name: ONNX Runtime infers the type, which is double if the inputs are.
         inner.push(lengthField(12, lengthField(1, z.tensor)));
         present.add(z.tensor);
       }
@@ -96,17 +96,17 @@ function withoutZipMap(model: OnnxModel): ServableGraph {
   return { bytes: concat(pieces), renamed };
 }
 
-// Reasons to reject a graph, as far as the file alone shows them.
+// Reasons to reject a graph that are visible in the file alone.
 
-/** Operator sets ONNX Runtime has built in. */
+/** Operator domains that ONNX Runtime includes. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft']);
-/** Element types the encoder can feed. */
+/** Element types that the encoder supports. */
 const FEEDABLE = new Set<ElementType>(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
 const NARROW = new Set<ElementType>(['bfloat16', 'float16']);
 
 /**
- * The reasons why a graph cannot be served correctly, each with its fix; empty if it can.
- * Only what the file shows; raw scores show up when rows are scored.
+ * The reasons why a graph cannot be served correctly, each with a fix; empty if it can. Covers only what the file
+ * shows; whether outputs are raw scores shows only when rows are scored.
  */
 export function refusals(model: OnnxModel): string[] {
   const reasons: string[] = [];
@@ -159,7 +159,7 @@ export function refusals(model: OnnxModel): string[] {
 
 const RANDOM = /^(Random(Normal|Uniform)(Like)?|Bernoulli|Multinomial)$/;
 
-/** Rows are the first dimension and columns the second; nothing else can be filled from a table. */
+/** Rejects input shapes other than rows × columns, because only these can be filled from a table. */
 function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   const [rows] = shape;
   if (shape.length === 0) {
@@ -180,18 +180,18 @@ function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   return [];
 }
 
-/** A model for ONNX Runtime with the names and types of its inputs and outputs. Plain data. */
+/** A model for ONNX Runtime, with its input names and types and its output names. Plain data. */
 export interface Servable {
   bytes: Uint8Array;
-  /** Outputs that were ZipMaps → the tensors behind them. */
+  /** Former ZipMap outputs → the tensors that they converted. */
   renamed: ReadonlyMap<string, string>;
   inputs: readonly ValueInfo[];
   outputs: readonly string[];
 }
 
 /**
- * Takes ZipMap out of a model from `readChecked`.
- * @throws SluiceError model_invalid when the graph is refused
+ * Removes ZipMap from a model of `readChecked`.
+ * @throws SluiceError model_invalid if the graph is rejected
  */
 export function servable(model: OnnxModel): Servable {
   const reasons = refusals(model);

@@ -3,7 +3,7 @@ import type { Graph, Node, OnnxModel, Tensor } from './graph.ts';
 import { type Columns, columnOps, limited, Untraceable } from './trace-columns.ts';
 import type { Feature, OutputStep, RealType, Trace } from './traced-model.ts';
 
-// Shared by every step of a trace: producers of tensors, constants, the columns in front of the model.
+// State shared by all steps of a trace: producers of tensors, constants, and the columns before the model.
 
 export interface TraceContext {
   graph: Graph;
@@ -11,7 +11,7 @@ export interface TraceContext {
   opset: number;
   widths: ReadonlyMap<string, number>;
   known: Map<string, Columns>;
-  /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
+  /** Whether the trace explains answers of ONNX Runtime, so that rows on which the graph fails never occur. */
   answered: boolean;
 }
 
@@ -24,10 +24,10 @@ export function contextOf(model: OnnxModel, widths: ReadonlyMap<string, number>,
   return { graph: model.graph, producers, opset, widths, known: new Map<string, Columns>(), answered };
 }
 
-/** Longest run of nodes after the model, and deepest nesting before it. */
+/** Maximum number of nodes after the model, and maximum nesting depth before it. */
 const MAX_STEPS = 64;
 
-/** The columns of a tensor in front of the model, traced once. */
+/** The columns of a tensor before the model, traced once. */
 function columnsOf(c: TraceContext, name: string, depth = 0): Columns {
   const known = c.known.get(name);
   if (known) return known;
@@ -78,7 +78,7 @@ export function constantOrNull(c: TraceContext, name: string): Tensor | undefine
   return tensor ?? undefined;
 }
 
-/** A constant text, also as exporters write it: a LabelEncoder of a constant number. */
+/** A constant text, also in the form that exporters write: a LabelEncoder of a constant number. */
 function constantText(c: TraceContext, name: string): string | null {
   const stored = constantOrNull(c, name);
   if (stored) return stored.element === 'string' && stored.strings().length === 1 ? stored.strings()[0]! : null;
@@ -95,7 +95,7 @@ export function constant(c: TraceContext, name: string): Tensor {
   return tensor;
 }
 
-// Linear heads: LinearClassifier and LinearRegressor, Gemm, and MatMul with an Add.
+// Traces linear heads: LinearClassifier and LinearRegressor, Gemm, and MatMul with an Add.
 
 function linearNode(c: TraceContext, node: Node, output: readonly OutputStep[]): Trace {
   const x = columnsOf(c, node.inputs[0]!);
@@ -124,7 +124,7 @@ function linearNode(c: TraceContext, node: Node, output: readonly OutputStep[]):
   };
 }
 
-/** Gemm, or MatMul with the Add that follows it. */
+/** Traces Gemm, or MatMul with the Add that follows it. */
 function matrix(c: TraceContext, node: Node, add: Tensor | null, output: readonly OutputStep[]): Trace {
   const x = columnsOf(c, node.inputs[0]!);
   const weights = constant(c, node.inputs[1]!);
@@ -154,7 +154,7 @@ function matrix(c: TraceContext, node: Node, add: Tensor | null, output: readonl
       secondClass: false,
       postTransform: 'NONE',
     },
-    // Steps after double arithmetic are in double until a Cast says otherwise.
+    // Steps after double arithmetic stay in double until a Cast changes the type.
     output: type === 'float64' ? inDouble(output) : output,
   };
 }
@@ -167,7 +167,7 @@ function inDouble(output: readonly OutputStep[]): OutputStep[] {
   });
 }
 
-/** The type of arithmetic that is traced. @throws Untraceable */
+/** The type of traced arithmetic. @throws Untraceable */
 function real(element: string): RealType {
   if (element === 'float32' || element === 'float64') return element;
   throw new Untraceable(`arithmetic in ${element}`);
@@ -176,8 +176,8 @@ function real(element: string): RealType {
 type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
 
 /**
- * Traces `output` of the model. `widths`: columns of inputs whose shape the file leaves open.
- * Not traceable is not an error: `trace` is null and the reason is given.
+ * Traces `output` of the model. `widths`: number of columns of inputs whose shape the file leaves open. An untraceable
+ * model is not an error: `trace` is then null, with the reason.
  */
 export function traceModel(
   model: OnnxModel,
@@ -247,7 +247,7 @@ export function traceHead(c: TraceContext, name: string, output: readonly Output
     case 'Squeeze':
     case 'Flatten':
     case 'Reshape':
-      // The elements stay where they are; what the columns mean is checked against ONNX Runtime.
+      // The elements keep their order; the comparison with ONNX Runtime verifies the meaning of the columns.
       return follow();
     case 'Gemm':
     case 'MatMul':
@@ -269,7 +269,7 @@ export function traceHead(c: TraceContext, name: string, output: readonly Output
   }
 }
 
-/** x / sum(|x|) as exporters write a Normalizer out in single nodes. */
+/** x / sum(|x|), which exporters write as single nodes in place of a Normalizer. */
 function l1Division(c: TraceContext, node: Node): OutputStep[] {
   const sum = c.producers.get(node.inputs[1]!);
   const abs = sum?.op === 'ReduceSum' || sum?.op === 'ReduceL1' ? c.producers.get(sum.inputs[0]!) : undefined;

@@ -1,44 +1,46 @@
 // A traced model as plain data: features → head → output steps.
 import type { Node } from './graph.ts';
 
-// A feature program: how a number that enters the model is computed from one column of one graph input.
+// A feature program computes a number that enters the model from one column of one graph input.
 
-/** Types a traced value can have; the arithmetic of a step is that of its type. */
+/** Types of traced values. The arithmetic of a step has the step's type. */
 export type RealType = 'float32' | 'float64';
 export type FeatureType = RealType | 'int64' | 'int32' | 'bool' | 'string';
 
 export type Cell = number | string;
 
-/** One elementwise operation; they are applied in order. `type` is the type of what comes out. */
+/** One elementwise operation; operations are applied in order. `type` is the type of the result. */
 export type FeatureStep =
   | { op: 'cast'; type: FeatureType }
-  /** `replaced` (NaN: a missing value) becomes `value`. */
+  /** Replaces `replaced` (NaN: a missing value) by `value`. */
   | { op: 'impute'; type: FeatureType; replaced: number; value: number }
-  /** A text becomes another: an imputer's word for a missing value. */
+  /** Replaces one text by another: an imputer's word for a missing value. */
   | { op: 'replace'; type: 'string'; from: string; to: string }
   /** (x - offset) * scale, as ai.onnx.ml Scaler computes it. */
   | { op: 'scale'; type: 'float32'; from: FeatureType; offset: number; scale: number }
   /** x ∘ by; `swapped`: by ∘ x. */
   | { op: 'add' | 'sub' | 'mul' | 'div'; type: FeatureType; by: number; swapped: boolean }
-  /** 1 where x equals the category, else 0. */
+  /** 1 if x equals the category, else 0. */
   | { op: 'equals'; type: FeatureType; category: Cell }
   /** The value of a key, or `otherwise`. */
   | { op: 'map'; type: FeatureType; table: ReadonlyMap<Cell, Cell>; otherwise: Cell }
-  /** 1 where x > threshold, else 0. */
+  /** 1 if x > threshold, else 0. */
   | { op: 'binarize'; type: FeatureType; threshold: number }
   | { op: 'isnan' | 'not'; type: 'bool' }
-  /** 1 where x < by (less), x > by (greater), else 0. */
+  /** 1 if x < by (less) or x > by (greater), else 0. */
   | { op: 'less' | 'greater'; type: 'bool'; by: number }
-  /** Position of the largest of several functions of the cell, the first of equals. First step of its feature. */
+  /**
+   * Index of the largest of several functions of the cell; ties go to the first. Always the first step of its feature.
+   */
   | { op: 'argmax'; type: 'int64'; of: readonly Feature[] }
   | { op: 'clip'; type: FeatureType; low: number; high: number };
 
-/** Feature j of a model: which cell of the application it reads, and what happens to it. */
+/** Feature j of a model: the cell of the application that it reads, and the steps applied to it. */
 export interface Feature {
-  /** Graph input and column within it; null: a constant. */
+  /** Graph input and column within it; null: the feature is a constant. */
   readonly source: { readonly input: string; readonly column: number; readonly type: FeatureType } | null;
   readonly steps: readonly FeatureStep[];
-  /** Constants: the value. */
+  /** Value of a constant feature. */
   readonly constant: Cell;
   /** Type of the result. */
   readonly type: FeatureType;
@@ -50,7 +52,7 @@ export const extend = (f: Feature, step: FeatureStep): Feature => ({
   type: step.type,
 });
 
-/** Rounds to what a value of the type can hold. Whole numbers are truncated as a C cast does. */
+/** Rounds to a value of the type. Integers are truncated as in a C cast. */
 function rounded(x: number, type: FeatureType): number {
   if (type === 'float32') return Math.fround(x);
   if (type === 'float64') return x;
@@ -64,7 +66,7 @@ function arithmetic(op: 'add' | 'sub' | 'mul' | 'div', a: number, b: number): nu
   return op === 'mul' ? a * b : a / b;
 }
 
-/** One step on one cell. A category is compared after truncation where numbers are, as OneHotEncoder does. */
+/** Applies one step to one cell. A numeric category is compared with the truncated number, as OneHotEncoder does. */
 export function applyStep(step: FeatureStep, x: Cell): Cell {
   if (step.op === 'equals') {
     return (typeof step.category === 'number' ? Math.trunc(x as number) === step.category : x === step.category)
@@ -111,7 +113,7 @@ export function evaluateFeature(f: Feature, x: Cell): Cell {
   return x;
 }
 
-/** What happens to the model's scores on the way to the output. */
+/** Steps from the model's scores to the output. */
 export type OutputStep =
   | { op: 'sigmoid' | 'softmax' | 'l1'; type: RealType }
   | { op: 'column'; column: number }
@@ -120,12 +122,14 @@ export type OutputStep =
 
 export interface LinearHead {
   kind: 'linear';
-  /** Row-major, `targets` rows of one coefficient a feature. */
+  /** Row-major: `targets` rows with one coefficient per feature. */
   coefficients: readonly number[];
   intercepts: readonly number[];
   targets: number;
   type: RealType;
-  /** LinearClassifier with one row of coefficients for two classes: a second column is added. */
+  /**
+   * Whether it is a LinearClassifier with one row of coefficients for two classes, so that a second column is added.
+   */
   secondClass: boolean;
   postTransform: string;
 }
@@ -134,13 +138,13 @@ interface TreesHead {
   node: Node;
 }
 
-/** The whole of a traced model: features → head → output steps. */
+/** A complete traced model: features → head → output steps. */
 export interface Trace {
-  /** `features[j]` is what the head sees as feature j. */
+  /** `features[j]` is feature j of the head. */
   features: readonly Feature[];
-  /** Type in which the features reach the head. */
+  /** Type of the features when they reach the head. */
   type: FeatureType;
   head: TreesHead | LinearHead;
-  /** In the order in which they are applied. */
+  /** Output steps, in order of application. */
   output: readonly OutputStep[];
 }

@@ -1,4 +1,4 @@
-// The verdict on a model and its compiled form, kept from one process to the next: a model that was judged here starts without ONNX Runtime.
+// Caches the verdict on a model and its compiled form on disk, so that later processes start without ONNX Runtime.
 import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -10,23 +10,23 @@ import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 
 const KIND = 'verdict';
-/** Changed when plans of the same release have another form. */
+/** Incremented when the format of plans changes within a release. */
 const RULES = '1';
-/** Bytes of a plan and its verdict, at most: larger ones would drive out all others. */
+/** Maximum size of a cached plan with its verdict, bytes, because larger ones would evict all others. */
 const MOST_BYTES = 64 * 1024 * 1024;
-/** Enough of it to identify a processor. */
+/** Number of leading bytes that suffice to identify a processor. */
 const CPUINFO_BYTES = 4096;
 
-/** A verdict as it is kept. */
+/** A cached verdict. */
 export interface KeptVerdict {
   readonly verdict: Verdict;
   readonly plan: NativePlan | null;
 }
 
-/** Whether a model may have been judged before, so that nothing has to be prepared for judging one. */
+/** Whether verdicts are cached at all, so that preparing for a comparison may be unnecessary. */
 export const mayBeKept = (): boolean => KeptResults.ofUser()?.has(KIND) ?? false;
 
-/** Where the verdict on one model is kept, if anything is. */
+/** The cache entry of the verdict on one model. */
 export class VerdictPlace {
   readonly #kept: KeptResults;
   readonly #name: string;
@@ -37,8 +37,8 @@ export class VerdictPlace {
   }
 
   /**
-   * Under everything that a verdict depends on: the model file, what feeds it, the versions and the processor.
-   * @throws SluiceError model_invalid | model_hash_mismatch
+   * The entry for everything on which a verdict depends: the model file, its input mapping, the versions and the
+   * processor. null: verdicts are not cached. @throws SluiceError model_invalid | model_hash_mismatch
    */
   static of(model: ModelPackage, policy: EnginePolicy): VerdictPlace | null {
     const kept = KeptResults.ofUser();
@@ -52,7 +52,7 @@ export class VerdictPlace {
 
   async read(): Promise<KeptVerdict | null> {
     const content = await this.#kept.read(this.#name);
-    // What the digest covers was written by `write`.
+    // The cache verified the digest, so this content was written by `write`.
     return content && (deserialize(content) as KeptVerdict);
   }
 
@@ -62,7 +62,9 @@ export class VerdictPlace {
   }
 }
 
-/** Of a checkout what its code was last changed: there a version has many forms. */
+/**
+ * In a source checkout, the time of the last code change, because a version number then covers many states of the code.
+ */
 function own(): string {
   if (!import.meta.url.endsWith('.ts')) return '';
   const folders = ['..', '../../wasm'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
@@ -74,7 +76,7 @@ function own(): string {
   return String(Math.max(...files.map((file) => statSync(file).mtimeMs)));
 }
 
-/** Its model and features: the code that ONNX Runtime runs depends on them. */
+/** The processor's model and features, which determine the code that ONNX Runtime runs. */
 function processor(): string {
   try {
     const file = openSync('/proc/cpuinfo', 'r');

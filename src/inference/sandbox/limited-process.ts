@@ -1,5 +1,6 @@
-// A process for code that cannot be interrupted, such as ONNX Runtime: within limits of memory and CPU time, and killed from
-// outside where it exceeds them. Only a process can be: a thread that is ended inside native code takes all others along.
+// Runs code that cannot be interrupted, such as ONNX Runtime, in a process with limits of memory and CPU time.
+// The process is killed from outside if it exceeds them. A thread would not do: terminating it inside native code takes
+// all other threads down.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -9,17 +10,17 @@ import { fieldsOfStat } from '../../core/processes.ts';
 const MB = 1024 * 1024;
 
 interface ProcessLimits {
-  /** Heap of JavaScript, MB. */
+  /** Maximum JavaScript heap, MB. */
   heapMb: number;
-  /** Bytes the process may use. */
+  /** Maximum memory of the process, bytes. */
   memoryBytes: number;
-  /** Seconds of CPU time the process may take in its whole life; null: no limit, for a process that serves. */
+  /** Maximum CPU time in the whole life of the process, seconds; null: no limit, for a process that serves. */
   cpuSeconds: number | null;
-  /** Further flags of Node. */
+  /** Additional flags for Node. */
   flags?: readonly string[];
 }
 
-/** Limits for validating or serving a model of this many bytes: generous for all known models, small for malicious ones. */
+/** Limits for validating or serving a model of this size: generous for all known models, small for malicious ones. */
 export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
   memoryBytes: 512 * MB + 16 * modelBytes,
   openCpuSeconds: 5 + (2 * modelBytes) / MB,
@@ -27,8 +28,8 @@ export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSec
 
 /**
  * A shell sets the limits before Node starts, because Node cannot set them. RLIMIT_DATA counts memory reserved for
- * writing, so the memory that Node reserves and never touches is added. With a suitable setpriv the process does not
- * outlive its parent; the inner shell checks that the parent had not ended before.
+ * writing, so the memory that Node reserves but never uses is added. With a suitable setpriv, the process does not
+ * outlive its parent; the inner shell checks that the parent has not ended before.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null
 [ -z "$2" ] || ulimit -t "$2" 2>/dev/null
@@ -42,9 +43,9 @@ exec "$@"`;
 const living = new Set<ChildProcess>();
 let watchesExit = false;
 
-/** Starts a file of the program with an IPC channel; it hears nothing else and says nothing else. */
+/** Starts a file of the program with only an IPC channel; its standard streams are ignored. */
 export function startLimited(entry: URL, limits: ProcessLimits): ChildProcess {
-  // Without these lines a signal that ends the parent at once would leave an endless loop behind.
+  // Without this, a signal that ends the parent at once would leave an endless loop running.
   if (!watchesExit) process.on('exit', killAll);
   watchesExit = true;
   const flags = [
@@ -90,7 +91,7 @@ const plain = (entry: URL, execArgv: string[]): ChildProcess =>
 const LEAST_RESERVED = 560 * MB;
 const MOST_RESERVED = 900 * MB;
 
-/** Bytes that a process of this Node reserves for writing without using them: what this one does. */
+/** Bytes that a process of this Node version reserves for writing without using them, measured in this process. */
 function reservedBytes(): number {
   const status = statusOf('self');
   const reserved = (kilobytesOf(status, 'VmData') - kilobytesOf(status, 'RssAnon')) * 1024;
@@ -111,15 +112,15 @@ function statusOf(pid: number | 'self'): string {
 export interface Usage {
   cpuSeconds: number;
   residentBytes: number;
-  /** The most that was resident so far. */
+  /** Maximum resident memory so far, bytes. */
   peakBytes: number;
 }
 
-/** Clock ticks a second in /proc: the same on every Linux that Node runs on. */
+/** Clock ticks per second in /proc, the same on every Linux that Node supports. */
 const TICKS = 100;
 const PAGE_BYTES = 4096;
 
-/** What a process has used; null where that cannot be asked. */
+/** Resource usage of a process; null: not available. */
 export function usageOf(pid: number): Usage | null {
   try {
     const fields = fieldsOfStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -132,17 +133,17 @@ export function usageOf(pid: number): Usage | null {
 }
 
 const LOOK_MS = 100;
-/** Seconds without any CPU time after which a process waits for what never comes; also where CPU time cannot be asked for. */
+/** Seconds without CPU time after which a process counts as hung. Also applies if CPU time cannot be measured. */
 const IDLE_SECONDS = 120;
 
 export interface Watch {
-  /** Ends the watching. */
+  /** Stops watching. */
   stop(): void;
 }
 
 /**
- * Kills the process when it takes more than `cpuSeconds` from now on, or more memory than it may: time that it waits for a
- * busy machine does not count. `onOver` gets the reason.
+ * Kills the process if from now on it uses more than `cpuSeconds` of CPU time, or too much memory. Time spent waiting
+ * for a busy machine does not count. `onOver` receives the reason.
  */
 export function watchUsage(
   child: ChildProcess,

@@ -1,4 +1,4 @@
-// The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
+// Entry point of a probe's process, which protects the requesting process from damaged models.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { endWithParent } from '../../core/processes.ts';
 import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
@@ -9,11 +9,11 @@ import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe.ts';
 
-/** Bytes from which loading a model in a second thread is worth the thread. */
+/** Minimum model size, bytes, for which loading it in a second thread pays off. */
 const LARGE = 4 * 1024 * 1024;
 
 let session: OnnxSession | null = null;
-/** Resolves when the message is sent: until then nothing may block this thread. */
+/** Sends an answer. Resolves when it is sent; this thread must not block before. */
 const answer = (message: ProbeAnswer): Promise<void> =>
   new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
 
@@ -73,5 +73,6 @@ process.on('message', (request: ProbeRequest) => {
 });
 endWithParent();
 await answer({ type: 'ready' });
-// Every request needs it, and the parent is often still preparing the first one. A failure shows when it is used.
+// All requests need ONNX Runtime, and the parent is often still preparing the first one. A failure surfaces when it is
+// used.
 await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});

@@ -14,7 +14,10 @@ import { limitsFor, startLimited, type Watch, watchUsage } from './limited-proce
 
 // Messages between a probe and its process.
 
-/** `verdict`: a large model is compiled and opened in ONNX Runtime side by side; `plan`: one after the other, in less memory. */
+/**
+ * What the caller waits for. `verdict`: a large model is compiled and opened in ONNX Runtime in parallel; `plan`:
+ * sequentially, with less memory.
+ */
 export type ProbeAim = 'plan' | 'verdict';
 
 export type ProbeRequest =
@@ -26,9 +29,9 @@ export type ProbeRequest =
 interface ProbeOpened {
   inputs: readonly SessionInput[];
   outputs: readonly string[];
-  /** Milliseconds of loading. */
+  /** Loading time, ms. */
   loadMs: number;
-  /** Bytes the process grew by loading. */
+  /** Growth of the process by loading, bytes. */
   memoryBytes: number;
 }
 
@@ -41,15 +44,15 @@ export type ProbeAnswer =
   | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
   | { type: 'failed'; code: ErrorCode; message: string };
 
-/** CPU seconds of starting Node and loading the program. */
+/** CPU seconds for starting Node and loading the program. */
 const START_CPU_SECONDS = 20;
-/** CPU seconds that a row may take. */
+/** Maximum CPU seconds per row. */
 const ROW_CPU_SECONDS = 0.02;
 const MB = 1024 * 1024;
-/** A process is prepared before its model is known. */
+/** Model size for which a process is prepared, because the model is not known yet. */
 const PREPARED_FOR_BYTES = 64 * MB;
 
-/** What one request may take. */
+/** Limits of one request. */
 interface Limit {
   cpuSeconds: number;
   memoryBytes: number;
@@ -61,7 +64,10 @@ const limitOf = (modelBytes: number, signal?: AbortSignal): Limit => {
   return { cpuSeconds: openCpuSeconds, memoryBytes, signal };
 };
 
-/** Compiling takes memory and time of our own; a graph that cannot be compiled is not run here. */
+/**
+ * Limits of a comparison: compiling needs additional time and memory. A graph that cannot be compiled is not run in
+ * this process.
+ */
 const comparisonLimit = (modelBytes: number, signal?: AbortSignal): Limit => ({
   cpuSeconds: 15 + (6 * modelBytes) / MB,
   memoryBytes: limitsFor(Math.max(modelBytes, PREPARED_FOR_BYTES)).memoryBytes,
@@ -80,12 +86,12 @@ export class Probe {
   }
 
   /**
-   * Starts a process and loads the model in it. A request that takes more CPU time or memory than a model of this size may
-   * ends the process, as `signal` does.
-   * @throws SluiceError model_invalid: damaged, refused, crashed or hung | cancelled
+   * Starts a process and loads the model in it. A request that exceeds the CPU time or memory for a model of this size
+   * ends the process; so does `signal`.
+   * @throws SluiceError model_invalid (damaged, rejected, crashed or hung) | cancelled
    */
   static async open(bytes: Uint8Array, signal?: AbortSignal): Promise<Probe> {
-    // Not the prepared one, whose limits are wide: an unknown graph is run here.
+    // The prepared process is not used: its limits are too wide for running an unknown graph.
     const child = start(bytes.length);
     const limit = limitOf(bytes.length, signal);
     try {
@@ -99,9 +105,9 @@ export class Probe {
   }
 
   /**
-   * Compares both evaluators in a process that ends afterwards, which returns the memory of ONNX Runtime and of compiling the
-   * model. `onPlan` gets the compiled model before it is compared, where it can be
-   * compiled; `priority` is the one the caller waits for.
+   * Compares both evaluators in a process that ends afterwards, which frees the memory of ONNX Runtime and of
+   * compilation. `onPlan` receives the compiled model, if it can be compiled, before the comparison. `priority`: the
+   * result that the caller waits for.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static async verdict(
@@ -128,11 +134,14 @@ export class Probe {
     }
   }
 
-  /** Starts the process of the next probe ahead of time, so that its startup overlaps with other work, unless there may be none. */
+  /**
+   * Starts the process of the next probe in advance, so that its startup overlaps with other work. Does nothing if
+   * verdicts are cached, because no probe may be needed.
+   */
   static prepare(): void {
     if (prepared || mayBeKept()) return;
     prepared = start(PREPARED_FOR_BYTES);
-    // It must not keep the parent alive if it is never used.
+    // An unused process must not keep the parent alive.
     prepared.unref();
     prepared.channel?.unref();
   }
@@ -143,7 +152,10 @@ export class Probe {
     prepared = null;
   }
 
-  /** Runs each range of rows by itself; per range the tensors of `outputs`. @throws SluiceError model_failed | model_invalid */
+  /**
+   * Runs each range of rows separately; returns the tensors of `outputs` for each range. @throws SluiceError
+   * model_failed | model_invalid
+   */
   async run(
     inputs: readonly EncodedInput[],
     ranges: readonly (readonly [number, number])[],
@@ -153,7 +165,7 @@ export class Probe {
     return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limitFor(rows))).results;
   }
 
-  /** Rows a second of one thread, measured for about `ms` milliseconds, and the memory of the process in bytes. */
+  /** Rows per second in one thread, measured for about `ms` milliseconds, and the memory of the process, bytes. */
   async bench(
     inputs: readonly EncodedInput[],
     rows: number,
@@ -164,7 +176,7 @@ export class Probe {
     return ask(this.#child, { type: 'bench', inputs, rows, outputs, ms }, 'benched', limit);
   }
 
-  /** Many rows may take their time; a graph that does not come to an end shows with the first few. */
+  /** Adds CPU time for the rows. A graph that never ends is detected with the first few rows. */
   #limitFor(rows: number, seconds = 0): Limit {
     return { ...this.#limit, cpuSeconds: this.#limit.cpuSeconds + seconds + rows * ROW_CPU_SECONDS };
   }
@@ -176,10 +188,10 @@ export class Probe {
 
 let prepared: ChildProcess | null = null;
 
-/** Process → its ready message, awaited from its start on. */
+/** Process → its ready message, awaited from its start. */
 const ready = new WeakMap<ChildProcess, Promise<unknown>>();
 
-/** The prepared process, or one of its own for a model that needs more than that. */
+/** The prepared process, or a new one for a model that needs higher limits. */
 function take(modelBytes: number): ChildProcess {
   const child =
     prepared && modelBytes <= PREPARED_FOR_BYTES ? prepared : start(Math.max(modelBytes, PREPARED_FOR_BYTES));
@@ -193,11 +205,11 @@ function start(modelBytes: number): ChildProcess {
   const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
   const child = startLimited(new URL(own, import.meta.url), {
-    // A parent that was killed cannot watch: then this is the end. Registering asks some dozen times.
+    // Applies only if the parent was killed and cannot watch. Registering a model sends some dozen requests.
     cpuSeconds: START_CPU_SECONDS + 30 * openCpuSeconds,
     memoryBytes,
     heapMb: 1024,
-    // It is short-lived: fewer garbage collections are worth some memory.
+    // The process is short-lived, so fewer garbage collections are worth some memory.
     flags: ['--max-semi-space-size=32'],
   });
   const isReady = answerOf(child, 'ready', { cpuSeconds: START_CPU_SECONDS, memoryBytes });
@@ -214,7 +226,7 @@ async function ask<T extends ProbeAnswer['type']>(
 ): Promise<Extract<ProbeAnswer, { type: T }>> {
   const answer = answerOf(child, type, limit);
   child.send(request, (error) => {
-    // The exit event that follows has a better reason than EPIPE.
+    // The following exit event has a better reason than EPIPE.
     if (error) startTimer(() => child.kill('SIGKILL'), 100);
   });
   return answer;

@@ -1,4 +1,4 @@
-// Scores sample rows through a probe exactly as a worker would: the same encoding rules, groups of rows and interpretation.
+// Scores sample rows through a probe exactly as a worker would: same encoding rules, row groups and interpretation.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import type { EncodedRows } from '../encode/encode-rows.ts';
@@ -8,7 +8,7 @@ import { scoresOf } from '../evaluate/onnxruntime.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
 import type { Probe } from './probe.ts';
 
-/** Scores of all rows, in groups as a worker evaluates them; row by row where the graph takes one row. */
+/** Scores all rows in groups like a worker, or row by row if the graph accepts only one row. */
 export async function scoreRows(
   probe: Pick<Probe, 'opened' | 'run'>,
   manifest: Manifest,
@@ -24,7 +24,7 @@ export async function scoreRows(
   return join(results, ranges, manifest, rows);
 }
 
-/** The probe as an evaluator, for explainers that query the model. */
+/** A probe as an evaluator, for explainers that evaluate the model. */
 export const probeEvaluator = (probe: Probe, manifest: Manifest): Evaluator => ({
   name: 'onnxruntime',
   score: (inputs, rows) => scoreRows(probe, manifest, { inputs, rows, rejected: new Map() }),
@@ -56,19 +56,19 @@ const blocks = (n: number, size: number): [number, number][] =>
 export interface BatchInvariance {
   sizes: number[];
   rows: number;
-  /** Per size: rows whose bits differ from those of the largest batch, as Sluice evaluates (whole groups). */
+  /** For each size: number of rows whose bits differ from the largest batch, as Sluice evaluates (whole groups). */
   different: Record<string, number>;
-  /** The same with the bare graph, without groups. */
+  /** The same for the graph alone, without whole groups. */
   differentBare: Record<string, number>;
   /** Largest difference of a score. */
   largest: number;
-  /** true: the graph takes one row at a time, so there is nothing to compare. */
+  /** Whether the graph accepts only one row at a time, so that nothing can be compared. */
   single: boolean;
 }
 
 const SIZES = [1, 2, 17, 64, 1024];
 
-/** Scores the same rows in batches of 1, 2, 17, 64 and 1,024 and compares the bits. */
+/** Scores the same rows in batches of 1, 2, 17, 64 and 1,024 rows and compares the bits. */
 export async function checkBatchInvariance(
   probe: Probe,
   manifest: Manifest,
@@ -93,7 +93,7 @@ export async function checkBatchInvariance(
     const [reference] = await scored(inputs, [[0, rows]], [rows]);
     const width = reference!.length / rows;
     for (const size of SIZES) {
-      // Small batches take many calls: a part of the rows is enough.
+      // Small batches need many calls, so some of the rows suffice.
       const upTo = Math.min(rows, size * 128);
       const chunks = blocks(upTo, size);
       const take = chunks.map(([from, to]) => to - from);
@@ -126,7 +126,7 @@ export async function checkBatchInvariance(
   return { sizes: SIZES, rows, different, differentBare, largest, single };
 }
 
-/** Repeats the rows of a sample until there are `rows`. */
+/** Repeats the rows of a sample until there are `rows` rows. */
 function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   return gather(
     encoded.inputs,
@@ -135,7 +135,7 @@ function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   ).data;
 }
 
-/** Some rows of encoded inputs, padded to whole groups as an evaluator takes them. */
+/** Selects rows of encoded inputs, padded to the whole groups that evaluators need. */
 export function takeRows(inputs: readonly EncodedInput[], rows: readonly number[]): readonly EncodedInput[] {
   const padded = [...rows, ...new Array<number>(paddedRows(rows.length) - rows.length).fill(rows[0] ?? 0)];
   return gather(

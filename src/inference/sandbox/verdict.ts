@@ -1,11 +1,11 @@
-// Which evaluator serves a model on this machine, decided once per process and model.
+// Decides which evaluator serves a model on this machine, once per process and model.
 import { columnsKey, type ModelPackage, modelHash } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
 import { Probe, type ProbeAim } from './probe.ts';
 
-/** A verdict, and the compiled model as long as someone holds it. */
+/** A verdict, and the compiled model while it is referenced elsewhere. */
 interface Finding {
   verdict: Verdict;
   plan: WeakRef<NativePlan> | null;
@@ -16,20 +16,18 @@ const MAX_FOUND = 100;
 const NOTHING: Known = { verdict: null, plan: null };
 
 export interface Judgement {
-  /**
-   * Whichever comes first: the compiled model without a verdict, or `known`.
-   */
+  /** The compiled model without a verdict, or `known`, whichever is available first. */
   readonly draft: Promise<Known>;
   /**
-   * The verdict, and the compiled model where it is native. No verdict: the policy leaves nothing to decide.
+   * The verdict, and the compiled model if it is native. No verdict: the policy leaves nothing to decide.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   readonly known: Promise<Known>;
 }
 
 /**
- * Either promise may be ignored: neither rejects unhandled. `priority`: the one the caller waits for. `signal` ends a
- * comparison under way, also for others who wait for it.
+ * Starts deciding a verdict. Either promise may be ignored; neither causes an unhandled rejection. `priority`: the
+ * result that the caller waits for. `signal` aborts a running comparison, also for other callers that wait for it.
  */
 export function judge(
   model: ModelPackage,
@@ -53,7 +51,7 @@ async function find(
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
-  // A changed file under the hash of a model that was judged before is refused.
+  // Rejects a changed file under the hash of a model that was judged before.
   modelHash(model);
   const key = JSON.stringify([manifest.onnx, manifest.inputs, columnsKey(model), policy]);
   const before = await found.get(key);
@@ -77,7 +75,7 @@ async function find(
   return { verdict: (await finding).verdict, plan };
 }
 
-/** What an earlier process found out, or what a comparison says now. */
+/** The cached result of an earlier process, or the result of a comparison now. */
 async function judged(
   model: ModelPackage,
   policy: EnginePolicy,
@@ -99,7 +97,7 @@ async function judged(
   return found;
 }
 
-/** Moves the tables to memory that threads share, instead of a copy each. */
+/** Moves the tables to memory that threads share, so that each does not need a copy. */
 function shared(plan: NativePlan): NativePlan {
   if (plan.head.kind !== 'trees') return plan;
   const { image } = plan.head;

@@ -9,7 +9,7 @@ function same(what: string, length: number, expected: number): void {
   if (length !== expected) throw invalid(`${what} has ${length} entries, ${expected} are needed`);
 }
 
-/** A whole number from 0 to `below` - 1. @throws SluiceError model_invalid */
+/** Checks an integer from 0 to `below` - 1. @throws SluiceError model_invalid */
 function index(what: string, n: number, below: number): number {
   if (!Number.isInteger(n) || n < 0 || n >= below) throw invalid(`${what} is ${n}, allowed are 0 to ${below - 1}`);
   return n;
@@ -20,7 +20,7 @@ function finite(what: string, values: readonly number[]): void {
   if (!values.every(Number.isFinite)) throw invalid(`${what} contains a number that is not finite`);
 }
 
-/** One of the known texts. @throws SluiceError model_invalid */
+/** Checks that a text is one of the known ones. @throws SluiceError model_invalid */
 function enumerated<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
   if (text === undefined) return otherwise;
   const found = all.find((t) => t === text);
@@ -28,7 +28,7 @@ function enumerated<T extends string>(what: string, text: string | undefined, al
   return found;
 }
 
-/** Finds nodes by tree and id: exporters count from 0 in each tree, others cost a table. */
+/** Finds nodes by tree and ID. Exporters usually count from 0 in each tree; other numberings need a table. */
 class NodeIndex {
   readonly #trees: readonly number[];
   readonly #ids: readonly number[];
@@ -52,7 +52,7 @@ class NodeIndex {
     }
   }
 
-  /** undefined: the node does not exist. */
+  /** Returns undefined if the node does not exist. */
   find(tree: number, id: number): number | undefined {
     if (this.#table) return this.#table.get(`${tree} ${id}`);
     const at = (this.#starts.get(tree) ?? -1) + id;
@@ -60,7 +60,7 @@ class NodeIndex {
   }
 }
 
-/** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
+/** Tests of a node; MEMBER occurs only in TreeEnsemble (ai.onnx.ml 5). */
 export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
 export type Mode = (typeof MODES)[number];
 export const LEAF = 0;
@@ -71,21 +71,21 @@ type PostTransform = (typeof POST_TRANSFORMS)[number];
 const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];
 
-/** An ensemble; the arrays over nodes have one entry a node, in the order of the file. */
+/** An ensemble. Arrays over nodes have one entry per node, in file order. */
 export interface Ensemble {
   kind: 'classifier' | 'regressor';
-  /** Thresholds and weights are double tensors. */
+  /** Whether thresholds and weights are double tensors. */
   double: boolean;
-  /** Classes or targets: the columns of the output. */
+  /** Number of classes or targets: the columns of the output. */
   targets: number;
   aggregate: Aggregate;
   postTransform: PostTransform;
   base: readonly number[];
-  /** Classifier: no weight below zero; ONNX Runtime then takes the sum for a probability. */
+  /** For a classifier: whether no weight is negative; ONNX Runtime then treats the sum as a probability. */
   allPositive: boolean;
-  /** Distinct targets that any leaf names. */
+  /** Number of distinct targets that leaves refer to. */
   named: number;
-  /** Features the input must have at least. */
+  /** Minimum number of features of the input. */
   features: number;
   /** Root node of every tree, in the order in which the trees are added up. */
   roots: Int32Array;
@@ -95,9 +95,9 @@ export interface Ensemble {
   missingTrue: Uint8Array;
   onTrue: Int32Array;
   onFalse: Int32Array;
-  /** MEMBER nodes: the set; undefined elsewhere. */
+  /** Sets of MEMBER nodes; undefined for other nodes. */
   members: ReadonlyMap<number, readonly number[]>;
-  /** Weights of leaf i: entries `weightFirst[i]`.. of weightTarget and weightValue. */
+  /** Weights of leaf i: `weightCount[i]` entries of weightTarget and weightValue from `weightFirst[i]`. */
   weightFirst: Int32Array;
   weightCount: Int32Array;
   weightTarget: Int32Array;
@@ -105,8 +105,8 @@ export interface Ensemble {
 }
 
 /**
- * The longest path from a root, runs of BRANCH_EQ on one feature counted once: ONNX Runtime follows paths by recursion,
- * and a longer one would overflow its stack.
+ * Maximum length of a path from a root, counting a run of BRANCH_EQ on one feature once. ONNX Runtime follows paths by
+ * recursion, and a longer path would overflow its stack.
  */
 const MAX_DEPTH = 2_000;
 const INT32 = 2_147_483_647;
@@ -115,9 +115,9 @@ const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
 /**
- * Reads a model and checks all of its tree ensembles, including those in branches and loops: ONNX Runtime crashes or
- * loops on damaged ones.
- * @throws SluiceError model_invalid with the fault of the file or of the first damaged ensemble
+ * Reads a model and checks all its tree ensembles, including those in branches and loops, because ONNX Runtime crashes
+ * or hangs on damaged ones.
+ * @throws SluiceError model_invalid with the error of the file or of the first damaged ensemble
  */
 export function readChecked(bytes: Uint8Array): OnnxModel {
   const model = readOnnx(bytes);
@@ -128,7 +128,7 @@ export function readChecked(bytes: Uint8Array): OnnxModel {
 const read = new WeakMap<Node, Ensemble>();
 
 /**
- * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5), once a node.
+ * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5), once per node.
  * @throws SluiceError model_invalid
  */
 export function readEnsemble(node: Node): Readonly<Ensemble> {
@@ -143,7 +143,7 @@ export function readEnsemble(node: Node): Readonly<Ensemble> {
 
 const ints = (node: Node, name: string): readonly number[] => node.attributes.get(name)?.ints ?? [];
 
-/** Numbers of `name`, or of `name_as_tensor` where they are doubles. */
+/** Numbers of the attribute `name`, or of the tensor `name_as_tensor` if present. */
 function reals(node: Node, name: string): { values: readonly number[]; double: boolean } {
   const tensor = node.attributes.get(`${name}_as_tensor`)?.tensor;
   if (!tensor) return { values: node.attributes.get(name)?.floats ?? [], double: false };
@@ -159,7 +159,7 @@ const MODE_OF = new Map(
   ][],
 );
 
-/** The tables over nodes of the classic operators, all of one length. */
+/** The node tables of the classic operators, all of the same length. */
 interface ClassicNodes {
   trees: readonly number[];
   ids: readonly number[];
@@ -194,7 +194,7 @@ function classicNodes(node: Node): ClassicNodes {
   return { trees, ids, features, modes, yes, no, values, double, missing };
 }
 
-/** Takes the nodes over, the trees one after the other; gives the root of each. */
+/** Copies the nodes, tree by tree, and returns the root of each tree. */
 function fillClassic(e: Columns, { trees, ids, features, modes, values, missing }: ClassicNodes): number[] {
   const roots: number[] = [];
   const seen = new Set<number>();
@@ -206,7 +206,7 @@ function fillClassic(e: Columns, { trees, ids, features, modes, values, missing 
       seen.add(tree);
       roots.push(i);
     }
-    // Leaves too: ONNX Runtime reads the feature of a leaf where modes are mixed.
+    // Leaves are checked too, because ONNX Runtime reads the feature of a leaf if modes are mixed.
     e.feature[i] = index('a feature id', features[i]!, INT32);
     const mode = MODE_OF.get(modes[i]!);
     if (mode === undefined) throw invalid(`mode ${modes[i]} is not known`);
@@ -218,7 +218,7 @@ function fillClassic(e: Columns, { trees, ids, features, modes, values, missing 
   return roots;
 }
 
-/** Children are named by tree and id. */
+/** Links the children, which are identified by tree and ID. */
 function linkClassic(e: Columns, { trees, ids, yes, no }: ClassicNodes, at: NodeIndex): void {
   const n = trees.length;
   const childOf = (i: number, id: number): number => {
@@ -291,14 +291,14 @@ const empty = (n: number, kind: Ensemble['kind'], targets: number): Columns => (
   weightValue: new Float64Array(0),
 });
 
-/** More base values than classes would be written beyond the scores. */
+/** Rejects more base values than classes, which would be written beyond the scores. */
 function checkedBase(base: readonly number[], targets: number): readonly number[] {
   finite('base_values', base);
   if (base.length > 1) same('base_values', base.length, targets);
   return base;
 }
 
-/** Sorts the weights by leaf, in the order of the file within one; weights of inner nodes are ignored, as ONNX Runtime does. */
+/** Sorts the weights by leaf, in file order within a leaf. Weights of inner nodes are ignored, as in ONNX Runtime. */
 function readWeights(
   e: Columns,
   values: readonly number[],
@@ -326,7 +326,10 @@ function readWeights(
   });
 }
 
-/** TreeEnsemble of ai.onnx.ml 5: inner nodes and leaves in two tables, roots given; leaves become nodes after the inner ones. */
+/**
+ * Reads TreeEnsemble of ai.onnx.ml 5: inner nodes and leaves in two tables, and explicit roots. Leaves become nodes
+ * after the inner ones.
+ */
 function readFlat(node: Node): Ensemble {
   const numbers = (a: Attribute | undefined): readonly number[] => a?.tensor?.numbers() ?? [];
   const modes = numbers(node.attributes.get('nodes_modes'));
@@ -373,7 +376,7 @@ function readFlat(node: Node): Ensemble {
   return {
     ...e,
     members,
-    // A tree of one leaf is written as a node whose two children are that leaf.
+    // A tree with a single leaf is written as a node whose two children are that leaf.
     roots: Int32Array.from(roots),
     base: [],
     double: node.attributes.get('nodes_splits')?.tensor?.element === 'float64',
@@ -385,7 +388,7 @@ function readFlat(node: Node): Ensemble {
   };
 }
 
-/** Sets of numbers parted by NaN. */
+/** Splits numbers into sets at NaN. */
 function splitSets(values: readonly number[]): number[][] {
   const sets: number[][] = [[]];
   for (const v of values) if (Number.isNaN(v)) sets.push([]);
@@ -393,9 +396,11 @@ function splitSets(values: readonly number[]): number[][] {
   return sets;
 }
 
-/** Every path ends, every node is reached from exactly one root, none is deeper than ONNX Runtime can follow. */
+/**
+ * Checks that every path ends, every node is reached from exactly one root, and no path is too deep for ONNX Runtime.
+ */
 function checkShape(e: Ensemble): void {
-  // 0 not seen, 1 on the path, 2 done
+  // State of each node: 0 not visited, 1 on the current path, 2 done.
   const state = new Uint8Array(e.mode.length);
   const depth = new Int32Array(e.mode.length);
   const owner = new Int32Array(e.mode.length).fill(-1);

@@ -1,10 +1,10 @@
-// From sums to scores as ONNX Runtime does it, quirks included: base values, averages, post-transforms, the second class.
+// Converts sums to scores like ONNX Runtime, quirks included: base values, averages, post-transforms, the second class.
 // Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
 import type { Ensemble } from './ensemble.ts';
 import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Writes scores of `rows` rows, `targets` a row, from sums that have `stride` entries a target. */
+/** Writes the scores of `rows` rows, `targets` per row, from sums with `stride` entries per target. */
 type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;
 
 type PostTransform = (values: Float64Array) => void;
@@ -21,7 +21,7 @@ function softmax(values: Float64Array): void {
   for (let i = 0; i < values.length; i++) values[i] = f(values[i]! / sum);
 }
 
-/** Softmax that leaves zeros nearly zero. */
+/** Softmax that keeps zeros nearly zero. */
 function softmaxZero(values: Float64Array, round: (x: number) => number): void {
   let top = -3.4028234663852886e38;
   for (const v of values) if (f(v) > top) top = f(v);
@@ -37,7 +37,7 @@ function softmaxZero(values: Float64Array, round: (x: number) => number): void {
   for (let i = 0; i < values.length; i++) values[i] = round(values[i]! / sum);
 }
 
-/** Transform of two values and more. */
+/** The post-transform of two or more values. */
 function postTransform(e: Finishing): PostTransform {
   const round = e.double ? (x: number): number => x : f;
   switch (e.postTransform) {
@@ -59,8 +59,8 @@ function postTransform(e: Finishing): PostTransform {
 }
 
 /**
- * Targets a row always has a weight for. ONNX Runtime treats a target without any as not there.
- * @throws Unsupported when that depends on the row and the answer depends on it
+ * Targets for which every row has a weight. ONNX Runtime treats a target without any weight as absent.
+ * @throws Unsupported if that depends on the row and affects the answer
  */
 function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolean[] {
   const always = new Array<boolean>(e.targets).fill(false);
@@ -81,14 +81,14 @@ function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolea
   return always;
 }
 
-/** What the way from sums to scores depends on: plain data. */
+/** Everything on which the conversion from sums to scores depends, as plain data. */
 export interface Finishing
   extends Pick<
     Ensemble,
     'kind' | 'double' | 'targets' | 'aggregate' | 'postTransform' | 'base' | 'allPositive' | 'named'
   > {
   trees: number;
-  /** Targets that have weights. */
+  /** Whether each target has weights. */
   has: readonly boolean[];
 }
 
@@ -114,7 +114,7 @@ export function finisher(e: Finishing): Finish {
   const transform = postTransform(e);
   const values = new Float64Array(e.targets);
   const mirrored = e.kind === 'classifier' && e.targets === 2 && has[1]! && e.base.length === 2;
-  // Classes that got a base value are there even without a weight.
+  // Classes with a base value are present even without a weight.
   const there = has.map((h, t) => h || (e.kind === 'classifier' && e.targets > 2 && t < e.base.length));
   return (sums, stride, rows, out) => {
     for (let r = 0; r < rows; r++) {
@@ -133,7 +133,7 @@ export function finisher(e: Finishing): Finish {
   };
 }
 
-/** Base value of every target. A classifier of many classes adds as many as are given, the others all or none. */
+/** Base value of every target. A classifier of many classes adds as many as are given; other models add all or none. */
 function baseOf(e: Finishing, has: readonly boolean[]): number[] {
   const base = new Array<number>(e.targets).fill(0);
   const all = e.base.length === e.targets;
@@ -142,7 +142,7 @@ function baseOf(e: Finishing, has: readonly boolean[]): number[] {
   return base;
 }
 
-/** One target: only PROBIT is applied. */
+/** A single target: only PROBIT is applied. */
 function single(e: Finishing, has: boolean): Finish {
   if (e.kind === 'classifier' || !has) throw new Unsupported('a classifier of one class');
   const round = e.double ? (x: number): number => x : f;
@@ -157,12 +157,12 @@ function single(e: Finishing, has: boolean): Finish {
   };
 }
 
-/** Two classes with weights for the first only, which mean the second. */
+/** Two classes with weights only for the first, which belong to the second. */
 function binary(e: Finishing): Finish {
   if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
   const round = e.double ? (x: number): number => x : f;
   const base = e.base[0] ?? 0;
-  // No negative weight and no transform: the sum is taken for a probability.
+  // Without negative weights and a transform, the sum is a probability.
   if (e.allPositive && e.postTransform !== 'LOGISTIC') {
     return (sums, _, rows, out) => {
       for (let r = 0; r < rows; r++) {
@@ -176,7 +176,7 @@ function binary(e: Finishing): Finish {
     return (sums, _, rows, out) => {
       for (let r = 0; r < rows; r++) {
         const v = f(round(sums[r]! + base));
-        // logistic(-v) and logistic(v), which share the exponential.
+        // logistic(-v) and logistic(v) share the exponential.
         const larger = logisticOfMagnitude(v);
         out[r * 2] = v > 0 ? 1 - larger : larger;
         out[r * 2 + 1] = v < 0 ? 1 - larger : larger;

@@ -2,7 +2,7 @@
 
 const buffer = new DataView(new ArrayBuffer(8));
 
-/** The next smaller number of the type; -Infinity has none and is given back. */
+/** The next smaller number of the type; -Infinity is returned unchanged. */
 export function below(x: number, double: boolean): number {
   if (x === -Infinity || Number.isNaN(x)) return x;
   if (x === 0) return double ? -Number.MIN_VALUE : -1.401298464324817e-45;
@@ -30,7 +30,7 @@ const POWERS = Float64Array.of(
 ); // biome-ignore format: the table reads better packed
 
 const powerValue = new Float64Array(1);
-/** Its two halves, the one with the exponent second (all machines that run WebAssembly SIMD are little-endian). */
+/** Its two halves; the second contains the exponent (all machines that run WebAssembly SIMD are little-endian). */
 const power = new Int32Array(powerValue.buffer);
 const EXPONENT_BIAS = 1023;
 const EXPONENT_AT = 20;
@@ -40,8 +40,9 @@ const SHIFT = 6_755_399_441_055_744;
 const [C0, C1, C2] = [1.6938359250920212e-6, 0.00023459809789509004, 0.021660849396613134];
 
 /**
- * expf as glibc computes it (Arm's optimized routines: a table of 32 powers and a cubic, in double), which is what ONNX
- * Runtime calls on Linux. `x` is a float32. A correctly rounded exp differs in the last bit once in some hundred numbers.
+ * expf as computed by glibc (Arm's optimized routines: a table of 32 powers and a cubic, in double), which ONNX Runtime
+ * calls on Linux. `x` is a float32. A correctly rounded exp would differ in the last bit about once in some hundred
+ * numbers.
  */
 export function expf(x: number): number {
   if (!(x < 88.72283172607422)) return Number.isNaN(x) ? x : Infinity;
@@ -54,16 +55,19 @@ export function expf(x: number): number {
   return Math.fround(((C0 * r + C1) * (r * r) + (C2 * r + 1)) * (POWERS[k & 31]! * powerValue[0]!));
 }
 
-/** 1 / (1 + e^-|x|) in float32, step by step as ONNX Runtime's tree ensembles do. */
+/** 1 / (1 + e^-|x|) in float32, with the same steps as ONNX Runtime's tree ensembles. */
 export const logisticOfMagnitude = (x: number): number => Math.fround(1 / Math.fround(1 + expf(-Math.abs(x))));
 
-/** 1 / (1 + e^-x) in float32, step by step as ONNX Runtime's tree ensembles do. */
+/** 1 / (1 + e^-x) in float32, with the same steps as ONNX Runtime's tree ensembles. */
 export function logistic(x: number): number {
   const v = logisticOfMagnitude(x);
   return x < 0 ? Math.fround(1 - v) : v;
 }
 
-/** √2 · erf⁻¹(2x - 1) by Winitzki's approximation, step by step as ONNX Runtime does (logf may differ in the last bit). */
+/**
+ * √2 · erf⁻¹(2x - 1) by Winitzki's approximation, with the same steps as ONNX Runtime (logf may differ in the last
+ * bit).
+ */
 export function probit(x: number): number {
   const f = Math.fround;
   const a = f(f(2 * x) - 1);

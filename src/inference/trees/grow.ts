@@ -1,34 +1,37 @@
-// From the node table of an ensemble to trees fit for evaluation: chains of == on one feature become one set split.
+// Builds trees for evaluation from an ensemble's node table; chains of == on one feature become one set split.
 
 import { type Ensemble, EQ, LEAF, MODES, type Mode } from './ensemble.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** An inner node. `yes` and `no`: index of a branch, or ~index of a leaf. Leaves of a subtree are numbered in a row. */
+/**
+ * An inner node. `yes` and `no`: index of a branch, or ~index of a leaf. The leaves of a subtree have consecutive
+ * numbers.
+ */
 export interface Branch {
   feature: number;
   mode: Exclude<Mode, 'LEAF'>;
   value: number;
-  /** EQ and MEMBER: the set; else empty. */
+  /** The set of EQ and MEMBER; empty for other modes. */
   members: readonly number[];
   missingTrue: boolean;
-  /** Nodes of the ensemble that this branch represents: one, or a chain of ==. */
+  /** Ensemble nodes that this branch represents: one, or a chain of ==. */
   nodes: readonly number[];
   yes: number;
   no: number;
-  /** Leaves under `yes` are first..middle-1, those under `no` middle..end-1. */
+  /** Leaves under `yes`: first..middle-1; under `no`: middle..end-1. */
   first: number;
   middle: number;
   end: number;
 }
 
 export interface Tree {
-  /** Parents precede their children; the root is first. Empty: the tree is one leaf. */
+  /** Branches, parents before children and the root first. Empty: the tree is a single leaf. */
   branches: readonly Branch[];
-  /** Node of the ensemble for every leaf. */
+  /** Ensemble node of every leaf. */
   leaves: readonly number[];
 }
 
-/** Shared subtrees are copied; beyond this a tree is left to ONNX Runtime. */
+/** Maximum leaves of a tree after shared subtrees are copied. ONNX Runtime evaluates larger trees. */
 const MAX_LEAVES = 1 << 16;
 
 /** @throws Unsupported */
@@ -85,7 +88,7 @@ function grow(e: Ensemble, root: number, shapes: Int32Array | null): Tree {
   return { branches, leaves };
 }
 
-/** Number of the shape of every subtree: equal numbers are equal subtrees, weights included. */
+/** Shape number of every subtree: equal numbers mean equal subtrees, including weights. */
 function canonical(e: Ensemble): Int32Array {
   const shape = new Int32Array(e.mode.length).fill(-1);
   const known = new Map<string, number>();

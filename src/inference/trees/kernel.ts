@@ -1,20 +1,20 @@
-// What both tree kernels share: the order of additions, and the code that folds a leaf's weights into the sums.
+// Code shared by both tree kernels: the order of additions, and adding a leaf's weights to the sums.
 
 import type { Local, WasmFunction } from '../../wasm/function.ts';
 import type { Aggregate, Ensemble } from './ensemble.ts';
 import type { Tree } from './grow.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Trees that add to the same targets. Within a target, trees keep the order of the file, as ONNX Runtime adds them. */
+/** Trees that add to the same targets. Within a target, trees keep the file order, in which ONNX Runtime adds them. */
 export interface Lot {
-  /** First target; a lot of several holds all of them. */
+  /** First target; a lot with several targets contains all of them. */
   target: number;
-  /** Targets a leaf of the lot has weights for: 1 or all. */
+  /** Number of targets for which leaves of the lot have weights: 1 or all. */
   width: number;
   trees: readonly Tree[];
 }
 
-/** Weights a kernel keeps in registers. */
+/** Maximum weights that a kernel keeps in registers. */
 const MAX_WIDTH = 32;
 
 /** @throws Unsupported */
@@ -32,7 +32,7 @@ export function lotsOf(e: Ensemble, trees: readonly Tree[]): Lot[] {
   return lots;
 }
 
-/** The target of all weights of a tree, 0 where it has none, -1 where there are several. @throws Unsupported */
+/** The target of all weights of a tree; 0 if it has no weights, -1 if there are several targets. @throws Unsupported */
 function targetsOf(e: Ensemble, tree: Tree): number {
   let only = -1;
   let several = false;
@@ -49,18 +49,21 @@ function targetsOf(e: Ensemble, tree: Tree): number {
   return several ? -1 : Math.max(0, only);
 }
 
-/** What an absent weight counts as, and what sums start with. ONNX Runtime starts MIN and MAX with the first weight. */
+/** Value of an absent weight, and initial value of sums. ONNX Runtime starts MIN and MAX with the first weight. */
 export const neutral = (aggregate: Aggregate): number =>
   aggregate === 'MIN' ? Infinity : aggregate === 'MAX' ? -Infinity : 0;
 
-/** Writes the weights of a leaf for the targets of its lot to out[at..], which is neutral before. */
+/** Writes the weights of a leaf for the targets of its lot to `out` from `at`, which must contain neutral values. */
 export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Array | Float64Array, at: number): void {
   const first = e.weightFirst[leaf]!;
   for (let w = first; w < first + e.weightCount[leaf]!; w++)
     out[at + e.weightTarget[w]! - lot.target] = e.weightValue[w]!;
 }
 
-/** Emits: `sum` takes in the number that `load` leaves on the stack. `scratch` is a local of the type. */
+/**
+ * Emits code that adds the number pushed by `load` to `sum`, or combines them by MIN or MAX. `scratch` is a local of
+ * the same type.
+ */
 export function fold(f: WasmFunction, e: Ensemble, sum: Local, scratch: Local, load: () => void): void {
   const real = e.double ? 'f64' : 'f32';
   if (e.aggregate === 'SUM' || e.aggregate === 'AVERAGE') {

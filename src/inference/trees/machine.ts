@@ -1,4 +1,4 @@
-// An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
+// Compiles an ensemble to WebAssembly: numbers and category states in, sums of weights per target and row out.
 import { Arena } from '../../wasm/arena.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
@@ -23,50 +23,50 @@ import { Unsupported } from './unsupported.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 
-/** Where the numbers of a numeric slot lie: element `offset` of every row of a region. */
+/** Position of a numeric slot's numbers: element `offset` of every row of a region. */
 export interface NumberPlace {
   region: number;
   offset: number;
-  /** State of NaN: imputation without a pass over the data. Undefined: the last state. */
+  /** State of NaN, which implements imputation without a pass over the data. Undefined: the last state. */
   missing?: number;
 }
 
 interface MachineOptions {
-  /** Numbers come in double precision. */
+  /** Whether numbers have double precision. */
   double: boolean;
-  /** Largest micro-batch. */
+  /** Maximum rows of a micro-batch. */
   capacity: number;
-  /** Numbers a row in every region. */
+  /** Numbers per row in each region. */
   regions: readonly number[];
-  /** Place of every numeric slot; undefined for categories. */
+  /** Position of every numeric slot; undefined for categories. */
   places: readonly (NumberPlace | undefined)[];
-  /** Default: the one expected to be faster. */
+  /** Default: the kernel that is expected to be faster. */
   kernel?: Kernel;
 }
 
-/** Tables beyond this fall out of every cache, and the walk is faster. Bytes. */
+/** Maximum size of tables, bytes. Larger ones exceed all CPU caches, and the walk is faster. */
 const MAX_TABLES = 32 * 1_048_576;
-/** Nodes beyond this are left to ONNX Runtime. Bytes of all memory. */
+/** Maximum memory, bytes. ONNX Runtime evaluates larger ensembles. */
 const MAX_MEMORY = 512 * 1_048_576;
 
-/** A call of a kernel; `four` is the one for whole groups of four rows, where there is one of its own. */
+/** A call of a kernel. `four`: the kernel for whole groups of four rows; null: there is none. */
 interface KernelCall {
   one: string;
   four: string | null;
   args: readonly number[];
 }
 
-/** A compiled ensemble as plain data: another thread or process makes a machine of it in a moment. */
+/** A compiled ensemble as plain data, which another thread or process can turn into a machine quickly. */
 export interface MachineImage {
   readonly kernel: Kernel;
   readonly capacity: number;
   readonly targets: number;
-  /** What sums start with. */
+  /** Initial value of the sums. */
   readonly start: number;
-  /** Precision of the numbers, and that of the sums. */
+  /** Whether numbers, and sums, have double precision. */
   readonly double: boolean;
   readonly doubleSums: boolean;
-  /** Address and numbers a row of every region. */
+  /** Address of each region, and its numbers per row. */
   readonly regions: readonly { at: number; width: number }[];
   readonly states: number;
   readonly stateWidth: number;
@@ -74,7 +74,7 @@ export interface MachineImage {
   readonly calls: readonly KernelCall[];
   /** The WebAssembly module. */
   readonly code: Uint8Array;
-  /** What its memory holds from address 0 on. */
+  /** Contents of its memory from address 0. */
   readonly memory: Uint8Array;
 }
 
@@ -93,7 +93,7 @@ export function compileMachine(
   if (options.kernel === 'quickscorer' && bytes > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
   const kernel = options.kernel ?? (bytes <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
 
-  // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
+  // One state per slot, followed by one for each slot that the walk also needs ranked with NaN lowest.
   const lowest = new Map<number, number>();
   const columns: WalkColumns = {
     decisions: new Map(),
@@ -159,13 +159,13 @@ export function compileMachine(
 }
 
 export class TreeMachine {
-  /** Row-major numbers, `regions[i]` a row. */
+  /** Row-major numbers; `regions[i]` of the options gives the numbers per row. */
   readonly regions: readonly (Float32Array | Float64Array)[];
-  /** Row-major states, slot s at place s of a row; the caller writes those of category slots. */
+  /** Row-major states, slot s at index s of a row. The caller writes those of category slots. */
   readonly states: Uint16Array;
-  /** States a row. */
+  /** States per row. */
   readonly stateWidth: number;
-  /** Sums: `capacity` entries a target. */
+  /** Sums, `capacity` entries per target. */
   readonly sums: Float32Array | Float64Array;
   readonly capacity: number;
   /** Bytes of WebAssembly memory. */
@@ -191,14 +191,14 @@ export class TreeMachine {
     this.bytes = memory.buffer.byteLength;
   }
 
-  /** Adds up the trees for the first `rows` rows (at least 1, at most capacity) of regions and states. */
+  /** Adds up the trees for the first `rows` rows (at least 1, at most `capacity`) of regions and states. */
   run(rows: number): void {
     for (let t = 0; t < this.#targets; t++) this.sums.fill(this.#start, t * this.capacity, t * this.capacity + rows);
     for (const call of this.#calls) call(rows);
   }
 }
 
-/** Places the thresholds of all numeric slots, and the records that describe them to the rank kernel. */
+/** Places the thresholds of all numeric slots, and the records that describe the slots to the rank kernel. */
 function rankRecords(
   arena: Arena,
   plan: SlotPlan,
@@ -237,7 +237,10 @@ function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
   }
 }
 
-/** A call with its first arguments (rows, states, bytes of a row of states, sums) moved to where rows are left over. */
+/**
+ * Binds a call to its functions. For remaining rows, the first arguments (rows, states, bytes per row of states, sums)
+ * are moved forward.
+ */
 function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: number) => void {
   const one = exports[call.one]!;
   if (call.four === null) return (rows) => one(rows, ...call.args);
@@ -250,7 +253,10 @@ function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: n
   };
 }
 
-/** Work of both kernels for a row, in about nanoseconds: measured on one machine, only the ratio matters. */
+/**
+ * Compares the estimated time per row of both kernels, roughly in nanoseconds. Measured on one machine; only the ratio
+ * matters.
+ */
 function quickIsFaster(tiles: readonly Tile[], trees: readonly Tree[]): boolean {
   const quick = tiles.reduce((n, t) => n + t.columns.length * (0.6 + t.vectors * 0.3) + t.trees * 1.2, 0);
   const walk = trees.reduce((n, t) => n + 3 + 2 * 1.4 * Math.log2(t.leaves.length + 1), 0);

@@ -1,4 +1,4 @@
-// The walk for trees with many leaves: eight trees at once through nodes of 8 bytes, without a branch to mispredict.
+// The walk kernel for trees with many leaves: traverses eight trees at once through nodes of 8 bytes, without branches to mispredict.
 
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
@@ -8,28 +8,33 @@ import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Trees that are walked at once: enough independent loads to keep a core busy. */
+/** Trees walked at once: enough independent loads to keep a core busy. */
 export const GROUP = 8;
-/** Bytes of a node: offset of the state within a row, rank (16 bits each), address of both children side by side. */
+/**
+ * Bytes of a node: offset of the state within a row and rank (16 bits each), and the address of both adjacent children.
+ */
 const NODE = 8;
 
-/** Columns of states: most slots need one; numeric ones whose NaN goes both ways are also ranked with NaN lowest. */
+/**
+ * Columns of states. Most slots need one; numeric slots whose NaN takes both directions also need one with NaN ranked
+ * lowest.
+ */
 export interface WalkColumns {
   /** Column of a slot with NaN as the highest state. */
   high(slot: number): number;
-  /** Column of a slot with NaN as state 0 and the others one up. */
+  /** Column of a slot with NaN as state 0 and all other states shifted up by one. */
   low(slot: number): number;
-  /** Those made so far: equal tests share one. */
+  /** Decisions so far; equal tests share one. */
   readonly decisions: Map<Truth, Decision>;
 }
 
-/** A decision `state ≤ rank`; children as indices. A leaf goes to itself. */
+/** A decision `state ≤ rank` with the indexes of its children. A leaf is its own child. */
 interface WalkNode {
   column: number;
   rank: number;
   yes: number;
   no: number;
-  /** Node of the ensemble; -1 for inner nodes. */
+  /** Ensemble node of a leaf; -1 for inner nodes. */
   leaf: number;
 }
 
@@ -38,12 +43,14 @@ interface WalkTree {
   root: number;
 }
 
-/** A tree as decisions: a test that is not one range of states becomes several, which share the subtrees. */
+/**
+ * Converts a tree to decisions. A test that is not a single range of states becomes several, which share the subtrees.
+ */
 export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): WalkTree {
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
   const entry = new Array<number>(tree.branches.length).fill(0);
   const of = (child: number): number => (child < 0 ? ~child : entry[child]!);
-  // Children follow their parents.
+  // Children follow their parents, so the loop runs backwards.
   for (let i = tree.branches.length - 1; i >= 0; i--) {
     const b: Branch = tree.branches[i]!;
     const { at, first, column } = decisionOf(plan.truth(b), plan.slots, columns);
@@ -68,13 +75,13 @@ export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): Wal
 }
 
 interface Decision {
-  /** States at which the test changes, and its value at state 0. */
+  /** States at which the result of the test changes, and its result at state 0. */
   at: readonly number[];
   first: boolean;
   column: number;
 }
 
-/** The shorter of two ways to decide a test: with NaN as the highest state or as the lowest. */
+/** The shorter of two forms of a test: with NaN as the highest or as the lowest state. */
 function decisionOf(truth: Truth, slots: readonly Slot[], columns: WalkColumns): Decision {
   let decision = columns.decisions.get(truth);
   if (decision) return decision;
@@ -91,8 +98,8 @@ function decisionOf(truth: Truth, slots: readonly Slot[], columns: WalkColumns):
 }
 
 /**
- * Where a truth changes along `states` states: `first` is its value at state 0. Ranges are moved up by `shift`; `missing`
- * is the state of NaN where the test is true for it, or -1.
+ * Computes where a test's result changes along `states` states; `first` is its result at state 0. Ranges are shifted up
+ * by `shift`. `missing`: state of NaN if the test is true for it, else -1.
  */
 function toggles(
   ranges: readonly (readonly [number, number])[],
@@ -117,8 +124,8 @@ function toggles(
 export const walkKernelName = (lot: Lot): string => `walk${lot.width}`;
 
 /**
- * walk…(rows, states, rowBytes, sums, roots, weights): adds eight trees, whose roots are at `roots`, to the sums of every
- * row. The weights of the node at address a are at `weights` + a/8 · their size; a leaf is its own child.
+ * walk…(rows, states, rowBytes, sums, roots, weights) adds eight trees, whose roots are at `roots`, to the sums of
+ * every row. The weights of the node at address a are at `weights` + a/8 · their size. A leaf is its own child.
  */
 export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
@@ -136,7 +143,7 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   const { node, moved } = f.locals('i32', 'node', 'moved');
   const acc = Array.from({ length: lot.width }, (_, k) => f.local(real, `sum${k}`));
   const spare = f.local(real, 'spare');
-  /** Leaves the address of the child that the row goes to on the stack. */
+  /** Pushes the address of the child for the row. */
   const step = (c: Local): void => {
     f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
     f.op('i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
@@ -179,7 +186,7 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   return f.end();
 }
 
-/** Places the nodes of a lot's trees; gives the arguments `roots` and `weights` for each group of eight. */
+/** Places the nodes of a lot's trees. Returns the arguments `roots` and `weights` for each group of eight trees. */
 export function placeWalk(
   arena: Arena,
   lot: Lot,
@@ -187,7 +194,7 @@ export function placeWalk(
   forest: readonly WalkTree[],
 ): { roots: number; weights: number }[] {
   const size = (e.double ? 8 : 4) * lot.width;
-  // A tree of one leaf that adds nothing fills the last group.
+  // A single-leaf tree without weights fills the last group.
   const filler: WalkTree = { nodes: [{ column: 0, rank: 0xffff, yes: 0, no: 0, leaf: -2 }], root: 0 };
   const groups: { roots: number; weights: number }[] = [];
   for (let from = 0; from < forest.length; from += GROUP) {
@@ -233,11 +240,11 @@ export function placeWalk(
 }
 
 /**
- * Lays a tree out level by level, siblings side by side; a shared subtree is there once below copies of its root. Entry i
- * is a copy of `node[i]`; its children are entries `children[i]` (yes) and the next (no).
+ * Lays a tree out level by level with siblings adjacent; a shared subtree is stored once, below copies of its root.
+ * Entry i is a copy of `node[i]`. Its children are entries `children[i]` (yes) and the next one (no).
  */
 function pairs(tree: WalkTree): { tree: WalkTree; node: number[]; children: number[] } {
-  // The second entry keeps pairs on even places.
+  // The second entry keeps pairs at even indexes.
   const node = [tree.root, tree.root];
   const children: number[] = [];
   const placed = new Int32Array(tree.nodes.length).fill(-1);

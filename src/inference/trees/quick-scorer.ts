@@ -1,5 +1,6 @@
-// QuickScorer (Lucchese et al., SIGIR 2015) with a table for every state: the leaves a state rules out, as bit masks of
-// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees of a tile do not distinguish share a row of the table, so that the tables of a tile stay in the first cache.
+// QuickScorer (Lucchese et al., SIGIR 2015) with a table row per state, which masks the excluded leaves of many trees at once.
+// Masks have up to 64 bits per tree. ANDed over all slots, they leave one bit per tree: its exit leaf. States that the
+// trees of a tile do not distinguish share a table row, so that a tile's tables stay in the first-level cache.
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
@@ -7,21 +8,21 @@ import type { Branch } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 
-// Keys of the tables: slots, and compounds of several slots with few states each. A credit application has many such slots (yes or no,
-// one of five), and one look-up for all of them costs as much as one for each.
+// Table keys: slots, and compounds of several slots with few states each. A credit application has many such slots (yes
+// or no, one of five). A lookup of a compound costs no more than a lookup of a single slot.
 
-/** States a compound has at most: its table has a row for each, so that more would drive tables out of the first cache. */
+/** Maximum states of a compound. Its table has a row per state, so more would exceed the first-level cache. */
 const MAX_COMPOUND = 128;
 
 interface TableColumn {
   states: number;
-  /** The last state is that of NaN. */
+  /** Whether the last state is NaN. */
   missing: boolean;
-  /** Place of the state in a row of states. */
+  /** Index of the state in a row of states. */
   place: number;
 }
 
-/** State of a compound: the sum of its members' states, each times its factor. */
+/** State of a compound: the sum of its members' states, each multiplied by its factor. */
 interface Compound {
   place: number;
   members: readonly { slot: number; factor: number }[];
@@ -36,7 +37,7 @@ interface TableColumns {
   truth(branch: Parameters<SlotPlan['truth']>[0]): Truth;
 }
 
-/** Compounds are placed behind the slots in a row of states. */
+/** Creates the table columns. Compounds follow the slots in a row of states. */
 export function tableColumns(plan: SlotPlan): TableColumns {
   const columns: TableColumn[] = [];
   const compounds: Compound[] = [];
@@ -76,7 +77,7 @@ export function tableColumns(plan: SlotPlan): TableColumns {
   };
 }
 
-/** First fit, the largest first; what fits nowhere stays alone. */
+/** Groups slots by first fit, largest first. Slots that fit nowhere stay alone. */
 function groupsOf(slots: readonly Slot[]): number[][] {
   const bins: { slots: number[]; states: number }[] = [];
   const order = slots.map((_, i) => i).sort((a, b) => slots[b]!.states - slots[a]!.states || a - b);
@@ -91,7 +92,7 @@ function groupsOf(slots: readonly Slot[]): number[][] {
   return bins.map((b) => b.slots);
 }
 
-/** The states of a compound of `states` states in which the test of a member is true. */
+/** The states of a compound with `states` states in which the test of a member is true. */
 function spreadOut(own: Truth, slot: Slot, factor: number, states: number): [number, number][] {
   const spans = own.ranges.map(([from, to]): [number, number] => [from, to]);
   if (slot.kind === 'number' && own.missing) spans.push([slot.states - 1, slot.states]);
@@ -107,7 +108,7 @@ function spreadOut(own: Truth, slot: Slot, factor: number, states: number): [num
   return ranges;
 }
 
-/** combine(rows, states, rowBytes): writes the states of the compounds of every row. */
+/** combine(rows, states, rowBytes) writes the compound states of every row. */
 export function combineKernel(compounds: readonly Compound[]): WasmFunction {
   const f = new WasmFunction('combine', { rows: 'i32', states: 'i32', rowBytes: 'i32' });
   const { rows, states, rowBytes } = f.params;
@@ -129,24 +130,27 @@ export function combineKernel(compounds: readonly Compound[]): WasmFunction {
   return f.end();
 }
 
-/** A table that needs more rows than this share of the states has a row for each: the way through a map would cost more. */
+/**
+ * A table that needs more rows than this share of the states gets a row per state, because mapping states to rows would
+ * cost more than it saves.
+ */
 const MOST_ROWS = 0.7;
-/** Vectors of a full tile: what stays in registers next to the loads. */
+/** Maximum vectors of a tile, which stay in registers next to the loads. */
 const FULL = 8;
 
 export interface Tile {
-  /** Vectors of 16 bytes a state takes in the tables. */
+  /** Vectors of 16 bytes per table row. */
   vectors: number;
   bits: 32 | 64;
   lot: Lot;
-  /** First tree of the lot in the tile, and how many there are. */
+  /** First tree of the lot in the tile, and number of trees. */
   from: number;
   trees: number;
-  /** Columns that any node of the tile tests. */
+  /** Columns tested by nodes of the tile. */
   columns: readonly number[];
 }
 
-/** Cuts lots into tiles. null: a tree has too many leaves. */
+/** Divides lots into tiles; null: a tree has too many leaves. */
 export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | null {
   const tiles: Tile[] = [];
   for (const lot of lots) {
@@ -168,24 +172,25 @@ export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | nu
   return tiles;
 }
 
-/** Bytes of the tables of a tile. */
+/** Size of a tile's tables, bytes. */
 export const tableBytes = (tile: Tile, tables: TableColumns): number =>
   tile.columns.reduce((n, c) => n + tables.columns[c]!.states * tile.vectors * 16, 0);
 
-/** Rows a kernel takes at once: sums are chains of additions, and four of them run side by side. */
+/** Rows per kernel iteration: sums are chains of additions, and four chains run in parallel. */
 type TileRows = 1 | 4;
 
-/** Kernels are shared by tiles of the same form. */
+/** Name of a tile's kernel. Tiles of the same form share a kernel. */
 export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.trees}x${t.bits}x${t.lot.width}x${rows}`;
 
 /** Bytes of scratch memory for the masks of four rows. */
 export const SCRATCH = 4 * FULL * 16;
 
 /**
- * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch): adds the trees of a tile to the sums
- * of every row, `rows` a multiple of what the kernel takes at once. `direct` are pairs of i32: byte offset of a slot's state
- * within a row, address of its table. `mapped` are triples: the same, and the address of the row of the table of each
- * state (u16) last. Long as it is, because an emitter reads best in the order of its instructions.
+ * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch) adds the trees of a tile
+ * to the sums of every row; `rows` is a multiple of the rows per iteration. `direct` is a list of i32 pairs: byte
+ * offset of a slot's state within a row, and address of its table. `mapped` is a list of triples with the additional
+ * address of a u16 array that maps each state to its table row. The function is long because an emitter is most
+ * readable in the order of its instructions.
  */
 export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
@@ -276,10 +281,10 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f.end();
 }
 
-/** Runs of states that no branch of a tile distinguishes: first state of each, and one past the last. */
+/** Runs of states that no branch of a tile distinguishes: first state of each, followed by the number of states. */
 function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
   const bounds = new Set([0, states]);
-  // NaN is a run of its own.
+  // NaN is a separate run.
   if (missing) bounds.add(states - 1);
   for (const { ranges } of truths) {
     for (const [from, to] of ranges) {
@@ -290,7 +295,7 @@ function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): num
   return [...bounds].sort((x, y) => x - y);
 }
 
-/** Places the tables and leaves of a tile; gives the arguments of its kernel between `sums` and `scratch`. */
+/** Places the tables and leaves of a tile. Returns the kernel arguments between `sums` and `scratch`. */
 export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColumns): number[] {
   const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.columns.map((c) => [c, []]));
   for (let tree = 0; tree < t.trees; tree++) {
@@ -346,8 +351,9 @@ export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColum
 }
 
 /**
- * Fills the rows of a column: row i is for states from `starts[i]` on, `missing` says whether the last is that of NaN. Most
- * tests change once along the states: what they say below and beyond is gathered and goes over the rows in one sweep each.
+ * Fills the table rows of a column: row i is for the states from `starts[i]`; `missing`: the last row is for NaN. Most
+ * tests change their result once along the states. Their masks below and above that state are collected, and then
+ * applied to all rows in one pass each.
  */
 function fillTable(
   table: Uint32Array,
@@ -367,7 +373,7 @@ function fillTable(
     return low;
   };
   table.fill(0xffffffff);
-  /** Entry i: for all rows before row i, and for row i and all after it. */
+  /** Masks for all rows before row i, and for row i and all rows after it. */
   const before = new Uint32Array((last + 1) * words).fill(0xffffffff);
   const after = new Uint32Array((last + 1) * words).fill(0xffffffff);
   for (const { tree, branch, truth } of tests) {
@@ -398,7 +404,7 @@ function fillTable(
   }
 }
 
-/** Bits from..to-1 of a mask, as far as they lie in its 32-bit word number `word`. */
+/** Bits from..to-1 of a mask within its 32-bit word number `word`. */
 function bitsOf(from: number, to: number, word: number): number {
   let bits = 0;
   for (let i = Math.max(from, word * 32); i < Math.min(to, word * 32 + 32); i++) bits |= 1 << (i - word * 32);

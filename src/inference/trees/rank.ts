@@ -1,25 +1,25 @@
-// Numbers → states: a branch-free binary search among the thresholds of each feature, four rows at once.
+// Converts numbers to states with a branch-free binary search in each feature's thresholds, four rows at once.
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 
-/** Bytes of a record that describes one numeric slot to the rank kernel. */
+/** Bytes of the record that describes a numeric slot to the rank kernel. */
 export const RANK_RECORD = 32;
 
-/** Rows whose searches run side by side: a search is a chain of loads that wait for each other. */
+/** Rows searched in parallel, because a search is a chain of dependent loads. */
 const ROWS = 4;
 
 /**
- * rank(rows, records, count, states, rowBytes). A record is eight i32: address of the first value, bytes from row to
- * row, address and number of the cuts, state of NaN, byte offset of the state within a row, the same for the state
- * counted from NaN up (-1: not needed), state of NaN there.
+ * rank(rows, records, count, states, rowBytes). A record has eight i32: address of the first value, bytes from row to
+ * row, address and number of the cuts, state of NaN, byte offset of the state within a row, byte offset of the state
+ * with NaN ranked lowest (-1: not needed), and state of NaN there.
  */
 export const rankKernel = (double: boolean): WasmFunction => new RankProgram(double).emit();
 
 class RankProgram {
   readonly #real: 'f32' | 'f64';
-  /** Exponent of the size of a number. */
+  /** Binary logarithm of the size of a number. */
   readonly #shift: number;
   readonly #f = new WasmFunction('rank', { rows: 'i32', record: 'i32', count: 'i32', states: 'i32', rowBytes: 'i32' });
-  /** What a record says, in its order. */
+  /** The fields of a record, in order. */
   readonly #record = this.#f.locals('i32', 'x', 'stride', 'cuts', 'size', 'missing', 'high', 'low', 'lowest');
   readonly #local = this.#f.locals('i32', 'left', 'out', 'length', 'half', 'spare');
   readonly #lanes: readonly { at: Local; v: Local }[];
@@ -69,7 +69,7 @@ class RankProgram {
     f.bump(this.#local.left, -n);
   }
 
-  /** at = the last cut below v, or the first. */
+  /** Sets `at` to the last cut below `v`, or to the first cut. */
   #search(own: readonly { at: Local; v: Local }[]): void {
     const f = this.#f;
     const { size } = this.#record;
@@ -93,7 +93,7 @@ class RankProgram {
     });
   }
 
-  /** Writes the state of a row, and the one counted from NaN up where it is needed; out = the next row. */
+  /** Writes the state of a row, and the state with NaN ranked lowest if needed. Then moves `out` to the next row. */
   #write({ at, v }: { at: Local; v: Local }): void {
     const f = this.#f;
     const { cuts, missing, high, low, lowest } = this.#record;

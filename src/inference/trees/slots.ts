@@ -1,5 +1,6 @@
-// Slots: what an ensemble asks of an application, as small whole numbers. A numeric slot's state is the rank of its value
-// among all thresholds, a category slot's the number of its text: every test of every node is then a set of states.
+// Maps the application values that an ensemble tests to slots, whose states are small integers.
+// The state of a numeric slot is the rank of its value among all thresholds; that of a category slot is the number of
+// its text. Every test of every node is then a set of states.
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/traced-model.ts';
 import { below } from './float.ts';
 import type { Branch, Tree } from './grow.ts';
@@ -11,7 +12,7 @@ interface Source {
   type: string;
 }
 
-/** States 0..cuts.length: the number of cuts below the value. One more, the last, is NaN. */
+/** A numeric slot. State: the number of cuts below the value, 0..cuts.length; the last state, one more, is NaN. */
 export interface NumberSlot {
   kind: 'number';
   source: Source;
@@ -21,14 +22,14 @@ export interface NumberSlot {
   states: number;
 }
 
-/** State 0: an unlisted category; then the categories in order. */
+/** A category slot. State 0: an unlisted category; then the categories in order. */
 export interface CategorySlot {
   kind: 'category';
   source: Source;
   /** Steps from the cell to the key of `categories`. */
   before: readonly FeatureStep[];
   categories: ReadonlyMap<Cell, number>;
-  /** Whole numbers are compared after truncation. */
+  /** Whether categories are integers, which are compared after truncation. */
   whole: boolean;
   states: number;
 }
@@ -37,9 +38,9 @@ export type Slot = NumberSlot | CategorySlot;
 /** The set of states in which a test is true. */
 export interface Truth {
   slot: number;
-  /** Half-open ranges of states, ascending; the state of NaN is not in them. */
+  /** Half-open ranges of states, ascending; they never include the state of NaN. */
   ranges: readonly (readonly [number, number])[];
-  /** Number slots: the test of a missing value. */
+  /** For number slots: the result of the test for a missing value. */
   missing: boolean;
 }
 
@@ -47,13 +48,13 @@ export interface SlotPlan {
   slots: readonly Slot[];
   /** Slot of a feature in use. */
   slotOf(feature: number): number;
-  /** Equal tests on numbers give the same object. */
+  /** The states in which a branch's test is true. Equal tests on numbers return the same object. */
   truth(branch: Branch): Truth;
 }
 
-/** What no model names as a category. */
+/** A text that no model uses as a category. */
 const OTHER = '\u0000 no category';
-/** Ranks are stored in 16 bits. */
+/** Maximum states, because ranks are stored in 16 bits. */
 const MAX_STATES = 65_000;
 
 /**
@@ -85,7 +86,10 @@ export function planSlots(features: readonly Feature[], trees: readonly Tree[], 
     if (key.slot < 0) key.slot = slots.push(categorySlot(f, key, features)) - 1;
     slotOf.set(feature, key.slot);
   }
-  /** Per slot: tests that are true up to a state, and those true beyond it, by state and test of a missing value. */
+  /**
+   * For each slot: tests that are true up to a state, and tests that are true beyond it, indexed by state and result
+   * for a missing value.
+   */
   const known = slots.map(() => ({ upTo: [] as Truth[], beyond: [] as Truth[] }));
   return {
     slots,
@@ -114,12 +118,12 @@ interface CategoryKey {
   slot: number;
 }
 
-/** Features that depend on one text, or on one whole number through a OneHotEncoder, share a slot. */
+/** Features that depend on the same text, or on the same integer through a OneHotEncoder, share a slot. */
 export class CategoryKeys {
   readonly #known = new Map<string, CategoryKey>();
   readonly #steps = new Map<FeatureStep, number>();
 
-  /** null: a numeric feature. */
+  /** Returns null for a numeric feature. */
   of(f: Feature): CategoryKey | null {
     if (f.source === null) return null;
     const text = f.source.type === 'string';
@@ -158,7 +162,7 @@ export function categorySlot(f: Feature, key: CategoryKey, features: readonly Fe
               ? [step.from]
               : [];
       for (const category of named) if (!categories.has(category)) categories.set(category, categories.size + 1);
-      // After a replacement the text is still a text, and what comes next names further ones.
+      // After a replacement the value is still a text, and the next step names further categories.
       if (step.op !== 'replace') break;
     }
   }
@@ -172,7 +176,7 @@ export function categorySlot(f: Feature, key: CategoryKey, features: readonly Fe
   };
 }
 
-/** What feature `f` is in every state of its category slot. */
+/** The value of feature `f` in every state of its category slot. */
 export function categoryValues(slot: CategorySlot, f: Feature): number[] {
   const after = (x: Cell): number =>
     f.steps.slice(slot.before.length).reduce((v: Cell, s) => applyStep(s, v), x) as number;
@@ -189,7 +193,7 @@ function categoryRanges(slot: CategorySlot, f: Feature, branch: Branch): [number
   return ranges;
 }
 
-/** The test of a node on a number that is not NaN. */
+/** The result of a node's test for a number other than NaN. */
 export function holds(b: Branch, x: number): boolean {
   switch (b.mode) {
     case 'LEQ':
@@ -209,7 +213,10 @@ export function holds(b: Branch, x: number): boolean {
 
 const missingOf = (b: Branch): boolean => b.missingTrue || b.mode === 'NEQ';
 
-/** Numbers at which tests change: x ≤ cut decides every one of them, because x < t is x ≤ the number below t. */
+/**
+ * Adds the numbers at which tests change. x ≤ cut decides every test, because x < t is equivalent to x ≤ the number
+ * below t.
+ */
 function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
   const { mode, value } = b;
   if (mode === 'LEQ' || mode === 'GT') add(value);
@@ -223,7 +230,7 @@ function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
 }
 
 function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
-  // No number lies below -Infinity, so x < -Infinity has no cut.
+  // No number is below -Infinity, so x < -Infinity has no cut.
   if (
     tests.some((b) => (b.value === -Infinity || b.members.includes(-Infinity)) && b.mode !== 'LEQ' && b.mode !== 'GT')
   ) {
@@ -233,7 +240,7 @@ function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean)
     tests.reduce((n, b) => n + Math.max(1, b.members.length * 2, b.mode === 'NEQ' ? 2 : 0), 0),
   );
   let count = 0;
-  // + 0 makes -0 the 0 it equals.
+  // Adding 0 converts -0 to the equal 0.
   const add = (cut: number): void => {
     all[count++] = cut + 0;
   };
@@ -258,7 +265,7 @@ export function rank(cuts: Float64Array, x: number): number {
   return low;
 }
 
-/** The one state at which an ordered test changes; null for the others. */
+/** The single state at which an ordered test changes; null for other tests. */
 function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: number; beyond: boolean } | null {
   const { mode, value } = b;
   if (mode === 'LEQ' || mode === 'GT') return { bound: rank(cuts, value) + 1, beyond: mode === 'GT' };
@@ -266,7 +273,7 @@ function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: numbe
   return null;
 }
 
-/** Ranges of the tests that name points. */
+/** Ranges of tests against single values. */
 function pointsOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
   const upTo = (x: number): number => rank(cuts, x) + 1;
   if (b.mode === 'NEQ') {

@@ -1,3 +1,3 @@
-// What native evaluation leaves to ONNX Runtime.
-/** Thrown where our evaluators do not follow; its message is the reason why ONNX Runtime is used. */
+// The error for models that native evaluation leaves to ONNX Runtime.
+/** Thrown for a model that native evaluation does not support. The message is the reason why ONNX Runtime is used. */
 export class Unsupported extends Error {}

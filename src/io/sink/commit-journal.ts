@@ -1,35 +1,40 @@
-// The journal of a commit: which temporary files become which final ones. A process that finds it without its owner
-// completes the commit.
+// The journal of a commit: which temporary files become which final files. If its process died, another process completes the commit.
 import { createHash } from 'node:crypto';
 import { link, open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 
-/** One file of a commit. Paths are absolute here, relative to the journal in it: another container may see the folder elsewhere. */
+/**
+ * One file of a commit. Paths are absolute here and relative to the journal on disk, because another container may
+ * mount the folder elsewhere.
+ */
 export interface CommitFile {
   target: string;
-  /** null: nothing replaces the present file. */
+  /** null: the existing file is removed without replacement. */
   temporary: string | null;
-  /** The previous file is moved here meanwhile. */
+  /** Temporary location of the previous file during the commit. */
   backup: string;
-  /** Inode of the previous file; null: none existed. */
+  /** Inode of the previous file; null: there was none. */
   before: number | null;
   /** Inode of the new file. */
   after: number | null;
-  /** Describes other files of the commit: it must never be next to those of another run. */
+  /**
+   * Whether this file describes other files of the commit, so that it must never be visible next to files of another
+   * run.
+   */
   beside: boolean;
 }
 
-/** Bytes of a name that leave room for owner, token and kind in the 255 that file systems take. */
+/** Longest base name, bytes. Leaves room for owner, token and kind within the 255 bytes that file systems allow. */
 const LONGEST_NAME = 180;
 
-/** What the paths of all temporary files of `target` begin with. */
+/** Common path prefix of all temporary files of `target`. */
 export function hiddenBeside(target: string): string {
   const name = path.basename(target);
   const short = Buffer.byteLength(name) <= LONGEST_NAME ? name : createHash('sha256').update(name).digest('hex');
   return path.join(path.dirname(target), `.${short}.`);
 }
 
-/** File systems without hard links. */
+/** Error codes of file systems without hard links. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EXDEV']);
 
 export async function writeJournal(file: string, temporary: string, files: readonly CommitFile[]): Promise<void> {
@@ -47,11 +52,11 @@ export async function writeJournal(file: string, temporary: string, files: reado
   await syncFolder(folder);
 }
 
-/** null: not a JWT with an `exp` of ours, or says what no journal says. */
+/** Reads a journal; null: it belongs to another user, or is not a valid journal. */
 export async function readJournal(file: string): Promise<CommitFile[] | null> {
   const folder = path.dirname(file);
   const { uid } = await stat(file);
-  // A folder may be open to others, and a journal moves files.
+  // Other users may write to the folder, and a journal can move files.
   if (process.getuid !== undefined && uid !== process.getuid()) return null;
   let files: CommitFile[];
   try {
@@ -66,16 +71,17 @@ export async function readJournal(file: string): Promise<CommitFile[] | null> {
     temporary: f.temporary === null ? null : from(f.temporary),
     backup: from(f.backup),
   }));
-  // Names that a commit gives, in the folder of what it writes: nothing else is moved or removed.
+  // Only temporary names in the folder of their target are accepted, so that a journal cannot move or remove other
+  // files.
   const beside = (name: string | null, target: string) =>
     name === null || (name.startsWith(hiddenBeside(target)) && path.dirname(name) === path.dirname(target));
   return absolute.every((f) => beside(f.temporary, f.target) && beside(f.backup, f.target)) ? absolute : null;
 }
 
 /**
- * Publishes the files so that files of two runs are never visible together: 1. files next to the outputs are removed,
- * 2. each output replaces its predecessor atomically, 3. files next to them are published, 4. the folders are flushed.
- * Also completes an interrupted commit.
+ * Publishes the files so that files of two runs are never visible together: 1. sidecar files are removed, 2. each
+ * output replaces its predecessor atomically, 3. new sidecar files are published, 4. the folders are flushed. Also
+ * completes an interrupted commit.
  */
 export async function rollForward(files: readonly CommitFile[]): Promise<void> {
   const beside = files.filter((f) => f.beside);
@@ -85,7 +91,7 @@ export async function rollForward(files: readonly CommitFile[]): Promise<void> {
   await syncFolders(files);
 }
 
-/** Puts everything back in the reverse order; backups that are not needed go as well. */
+/** Undoes a commit in reverse order and removes unneeded backups. */
 export async function rollBack(files: readonly CommitFile[]): Promise<void> {
   const beside = files.filter((f) => f.beside);
   for (const f of beside) await takeBack(f);
@@ -99,7 +105,7 @@ export async function dropBackups(files: readonly CommitFile[]): Promise<void> {
   for (const f of files) await gone(f.backup).catch(() => {});
 }
 
-/** Whether a commit that was found still has something to put in place; it has not where it was undone. */
+/** Whether an interrupted commit still has files to publish. False if it was undone. */
 export async function hasFiles(files: readonly CommitFile[]): Promise<boolean> {
   for (const f of files) {
     if (f.temporary === null) continue;
@@ -108,7 +114,7 @@ export async function hasFiles(files: readonly CommitFile[]): Promise<boolean> {
   return false;
 }
 
-/** As of now: another run may have put its own files there meanwhile. */
+/** The files with current predecessors, because another run may have published its own files meanwhile. */
 export async function withPredecessors(files: readonly CommitFile[]): Promise<CommitFile[]> {
   return Promise.all(files.map(async (f) => ({ ...f, before: await inode(f.target) })));
 }
@@ -124,7 +130,10 @@ async function replace(f: CommitFile): Promise<void> {
   await place(f);
 }
 
-/** A second name for the file about to be replaced; without hard links it is absent for a moment. */
+/**
+ * Adds a hard link to the file that is about to be replaced. Without hard links the file is renamed and absent for a
+ * moment.
+ */
 async function keep({ target, backup }: CommitFile): Promise<void> {
   try {
     await link(target, backup);
@@ -146,7 +155,7 @@ async function takeBack(f: CommitFile): Promise<void> {
 async function restore(f: CommitFile): Promise<void> {
   if ((await inode(f.backup)) === null) return takeBack(f);
   await rename(f.backup, f.target);
-  // Two names of one file are left as they are by a rename.
+  // If both names link to the same file, rename leaves both in place.
   await gone(f.backup);
 }
 
@@ -159,14 +168,14 @@ async function inode(file: string): Promise<number | null> {
   }
 }
 
-/** Removes a file that may be gone already. */
+/** Removes a file that may no longer exist. */
 export async function gone(file: string): Promise<void> {
   await unlink(file).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
   });
 }
 
-/** Flushes folders, so that names in them survive a power cut. */
+/** Flushes folders, so that their entries survive a power failure. */
 const syncFolders = async (files: readonly CommitFile[]): Promise<void> => {
   for (const folder of new Set(files.map((f) => path.dirname(f.target)))) await syncFolder(folder);
 };

@@ -1,4 +1,4 @@
-// Files that become final together: an output, the list of its rejected rows, and what else is of the same run. All of them or none.
+// Publishes files of a run together, all or none: an output, its rejects file and other sidecar files.
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -38,33 +38,34 @@ const UNDOING = 'undo';
 
 interface Member extends CommitFile {
   handle: FileHandle | null;
-  /** Whole and flushed: it waits for the others. */
+  /** Complete and flushed, waiting for the other members. */
   whole: boolean;
 }
 
 /**
- * Modes: open (members are written under temporary names) → published, all members that are whole have their final names → or
- * aborted, none has. `publish` writes a journal before the first name changes, so that a killed process leaves a commit that the
- * next run into the same output completes. After `hold`, its members outlive the process: a later one `adopt`s them and continues.
+ * States: open (members are written under temporary names) → published (all complete members have their final names) or
+ * aborted (no member has). `publish` writes a journal before it changes the first name. If the process is killed, the
+ * next run with the same output completes the commit. After `hold`, members outlive the process: a later process can
+ * `adopt` and continue them.
  */
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
   #objects: ObjectSet | null = null;
   readonly #log: Log;
-  /** In the names of all its members: what of a run belongs together. */
+  /** Token in the temporary names of all members, which identifies files of the same run. */
   #token = newToken();
   #holding = false;
 
-  /** `log`: receives reports of files of other processes that cannot be removed. */
+  /** `log` receives warnings about files of other processes that cannot be removed. */
   constructor(log: Log = SILENT) {
     this.#log = log;
   }
 
   /**
-   * Adds a file. Its `commit` declares it complete; `publish` gives it its name. `beside`: it describes the other files
-   * and must never be next to those of another run. `from`: it was adopted, and continues after this many bytes. An
-   * existing path that is not a regular file is written directly.
+   * Adds a file. Its `commit` marks it as complete; `publish` gives it its final name. `beside`: the file describes
+   * other files and must never be visible next to files of another run. `from`: the file was adopted and continues
+   * after this many bytes. An existing path that is not a regular file is written directly.
    * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
    */
   async open(
@@ -91,7 +92,10 @@ export class CommitSet {
     }
   }
 
-  /** Journals of interrupted runs into `file` that could be resumed; none for paths that are not regular files. */
+  /**
+   * Journals of interrupted runs with the output `file` that could be resumed; empty for paths that are not regular
+   * files.
+   */
   async interrupted(file: string): Promise<LeftOver[]> {
     const { target, direct } = await targetOf(file);
     if (direct) return [];
@@ -105,8 +109,9 @@ export class CommitSet {
   }
 
   /**
-   * Takes an interrupted run over: its `files` are opened with `from` afterwards. Before any other member.
-   * @returns path of its journal; null: it cannot be had, and the set is as it was
+   * Takes over an interrupted run. Must be called before any member is added; then open each of its `files` with
+   * `from`.
+   * @returns path of its journal; null: the run cannot be taken over, and the set is unchanged
    * @throws SluiceError output_unwritable
    */
   async adopt(leftOver: LeftOver, main: string, files: readonly KeptFile[]): Promise<string | null> {
@@ -124,12 +129,15 @@ export class CommitSet {
     }
   }
 
-  /** Path of the journal of its checkpoints, next to `main`. */
+  /** Path of the checkpoint journal, next to `main`. */
   async journalBeside(main: string): Promise<string> {
     return hiddenName((await targetOf(main)).target, this.#token, 'checkpoint');
   }
 
-  /** From now on the members stay if the process ends: a journal speaks of them. @throws SluiceError output_failed */
+  /**
+   * Keeps the members if the process ends, because a checkpoint journal refers to them. @throws SluiceError
+   * output_failed
+   */
   async hold(): Promise<void> {
     this.#holding = true;
     const folders = new Set<string>();
@@ -147,14 +155,17 @@ export class CommitSet {
     for (const folder of folders) await syncFolder(folder);
   }
 
-  /** Ends it without removing anything: a later run finds it. Idempotent, never throws. */
+  /** Closes the set without removing files, so that a later run finds them. Idempotent, never throws. */
   async leave(): Promise<void> {
     for (const member of this.#members.splice(0)) await shut(member);
     await this.#objects?.abort();
     await this.#release();
   }
 
-  /** The present file of this name is removed when the others are published: it is of an earlier run. @throws SluiceError output_* */
+  /**
+   * Removes the existing file of this name, left by an earlier run, when the other members are published. @throws
+   * SluiceError output_*
+   */
   async remove(file: string): Promise<void> {
     if (isObject(file)) return (await this.#away()).remove(file);
     const { target, present, direct } = await targetOf(file);
@@ -169,7 +180,7 @@ export class CommitSet {
   }
 
   /**
-   * Gives all members that are whole their names; those that are not are dropped. After an error everything is as it was.
+   * Publishes all complete members and discards the others. After an error, all files are as before.
    * @throws SluiceError output_failed | output_full
    */
   async publish(): Promise<void> {
@@ -177,7 +188,7 @@ export class CommitSet {
     try {
       for (const m of this.#members) if (!m.whole) await discard(m);
       if (files.length > 0) await putInPlace(files, this.#log);
-      // The partial output of an earlier run is replaced.
+      // Removes the partial output of interrupted runs, which this output replaces.
       for (const { target } of files) await dropKept(target).catch(() => {});
       await this.#objects?.publish();
     } catch (cause) {
@@ -189,7 +200,7 @@ export class CommitSet {
     }
   }
 
-  /** Leaves nothing. Idempotent, never throws. */
+  /** Discards all members. Idempotent, never throws. */
   async abort(): Promise<void> {
     for (const m of this.#members.splice(0)) await discard(m);
     await this.#objects?.abort();
@@ -201,7 +212,7 @@ export class CommitSet {
     return this.#objects;
   }
 
-  /** Takes the lease of the folder and clears away what killed processes left of this target. */
+  /** Acquires the lease of the folder and removes files that killed processes left for this target. */
   async #prepare(target: string): Promise<void> {
     const folder = path.dirname(target);
     this.#leases.push(await holdLease(folder));
@@ -261,7 +272,7 @@ export class CommitSet {
         }),
       abort: async () => {
         const at = this.#members.indexOf(member);
-        // Whether it stays says who ends the set.
+        // While files are held, ending the set decides whether they stay.
         if (at < 0 || this.#holding) return;
         this.#members.splice(at, 1);
         await discard(member);
@@ -276,7 +287,7 @@ async function shut(member: Member): Promise<void> {
   member.handle = null;
 }
 
-/** Opens what another process wrote, without what lies behind the first `bytes`. */
+/** Opens a file of another process, truncated to the first `bytes`. */
 async function openKept(file: string, bytes: number): Promise<FileHandle> {
   const handle = await open(file, 'r+');
   try {
@@ -307,7 +318,7 @@ async function discard(member: Member): Promise<void> {
 
 const newToken = (): string => randomBytes(6).toString('hex');
 
-/** One name that changes needs no journal: it changes at once. */
+/** Publishes the staged files. A single file needs no journal, because one rename is atomic. */
 async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void> {
   const alone = staged.length === 1;
   const { files, journal } = alone
@@ -319,7 +330,7 @@ async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void
     await undo(files, journal, cause);
     throw cause;
   }
-  // From here on the commit holds; what stays behind is cleared away by the next run.
+  // The commit now takes effect. The next run removes anything that remains.
   if (journal !== null) await gone(journal).catch(() => {});
   await dropBackups(files);
 }
@@ -329,7 +340,7 @@ interface Begun {
   journal: string;
 }
 
-/** The journal is next to the first output, and exists once no other commit into that output is active. */
+/** Writes the journal next to the first output. Resolves when no other commit into that output is active. */
 async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Begun> {
   const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
   const journal = await hiddenName(main, newToken(), JOURNAL);
@@ -348,13 +359,16 @@ async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Be
   }
 }
 
-/** From now on, a process that finds the journal undoes the commit. @throws SluiceError output_failed: not all files could be restored */
+/**
+ * Undoes a commit. The journal is renamed first, so that a process that finds it undoes the commit too. @throws
+ * SluiceError output_failed if not all files could be restored
+ */
 async function undo(files: readonly CommitFile[], journal: string | null, cause: unknown): Promise<void> {
   const undoing = journal === null ? null : `${journal.slice(0, -JOURNAL.length)}${UNDOING}`;
   try {
     if (undoing !== null) await rename(journal!, undoing);
   } catch {
-    // Then it is undone under the old name: a journal whose files are gone asks for nothing.
+    // The commit is then undone under its old name: a journal without files has no effect.
   }
   try {
     await rollBack(files);
@@ -366,7 +380,7 @@ async function undo(files: readonly CommitFile[], journal: string | null, cause:
   for (const file of [journal, undoing]) if (file !== null) await gone(file).catch(() => {});
 }
 
-/** A pipe or device: written bytes cannot be withdrawn. */
+/** Opens a pipe or device; written bytes cannot be revoked. */
 async function openDirect(target: string): Promise<ByteSink> {
   let handle: FileHandle;
   try {

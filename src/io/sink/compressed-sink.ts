@@ -1,26 +1,25 @@
-// Compresses bytes on their way to another sink.
+// Compresses bytes before another sink writes them.
 import { createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { Compression } from '../../core/file-format.ts';
 import { zstd } from '../../core/zstd.ts';
 import type { ByteSink } from './byte-sink.ts';
 
 /**
- * Blocks of one gzip member or zstd frame. Where one ends depends on blocks only, *because* a resumed run must produce
- * the same bytes; this many of them, because each starts without the history that makes it small, and some readers stop
- * at the first.
+ * Number of blocks per gzip member or zstd frame. Its end depends only on blocks, because a resumed run must produce
+ * the same bytes. Not fewer, because each member compresses without earlier history, and some readers stop after the
+ * first.
  */
 export const BLOCKS_A_MEMBER = 64;
 const PIECE_BYTES = 128 * 1024;
 
 /**
- * `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. Members end
- * where `blockEnd` reports blocks; without it there is a single one.
- * @throws SluiceError usage
+ * Wraps `inner`, or returns it without compression. `commit` and `abort` of the wrapper also end `inner`. Members end
+ * when `blockEnd` has counted enough blocks; without calls of it there is a single member. @throws SluiceError usage
  */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {
   if (compression === 'none') return inner;
   const start = () => new Member(inner, compression);
-  // Also an output without a byte is a file of its format.
+  // Started immediately, so that even an empty output is a valid compressed file.
   let member: Member | null = start();
   let blocks = 0;
   return {
@@ -51,8 +50,8 @@ export function compressedSink(inner: ByteSink, compression: Compression): ByteS
 }
 
 /**
- * One gzip member or zstd frame. The compressor is given pieces of one size, one at a time, and the last with the word that it is
- * the last, *because* what it makes of the same bytes depends on how they come.
+ * One gzip member or zstd frame. The compressor's output depends on how its input is divided. It therefore receives
+ * pieces of equal size one at a time, and the last piece together with the end signal.
  */
 class Member {
   readonly #stream: Gzip | ZstdCompress;
@@ -66,7 +65,7 @@ class Member {
     this.#drained = (async () => {
       for await (const chunk of stream) await inner.write(chunk as Uint8Array);
     })();
-    // Errors of `inner` surface from here, which `write` and `end` await.
+    // Errors of `inner` reject this promise, which `write` and `end` await.
     this.#drained.catch(() => stream.destroy());
   }
 
@@ -80,7 +79,7 @@ class Member {
     }
   }
 
-  /** The piece is the compressor's until this resolves. */
+  /** Until this resolves, the compressor owns the piece. */
   async #give(): Promise<void> {
     const given = new Promise<void>((resolve) => this.#stream.write(this.#piece, () => resolve()));
     await Promise.race([given, this.#drained]);

@@ -1,12 +1,12 @@
-// One file that is complete or absent, and streams that accept all bytes.
+// Sinks for one file, which is complete or absent, and for streams.
 import type { ByteSink } from './byte-sink.ts';
 import { CommitSet } from './commit-set.ts';
 import { targetOf, writeError } from './file-target.ts';
 
 /**
- * Opens `file` for writing under a temporary name; `commit` gives it its own. An existing path that is not a regular
- * file (a pipe, /dev/null) is written directly. Files of a group are opened in their `CommitSet` instead. `mode`: of a
- * new file; default: the umask.
+ * Opens `file` for writing under a temporary name; `commit` gives it the final name. An existing path that is not a
+ * regular file (a pipe, /dev/null) is written directly. Files that belong together are opened in a `CommitSet` instead.
+ * `mode`: permissions of a new file; default: by the umask.
  * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
  */
 export async function openFileSink(file: string, mode?: number): Promise<ByteSink> {
@@ -31,7 +31,7 @@ export async function openFileSink(file: string, mode?: number): Promise<ByteSin
   };
 }
 
-/** A whole file at once. @throws SluiceError output_* */
+/** Writes a whole file atomically. @throws SluiceError output_* */
 export async function putFile(file: string, text: string): Promise<void> {
   const sink = await openFileSink(file);
   try {
@@ -62,7 +62,7 @@ export function openStreamSink(stream: NodeJS.WritableStream, name: string): Byt
       new Promise((resolve, reject) => {
         if (failure) reject(writeError(name, failure, 'output_failed'));
         else {
-          // A stream may keep the chunk: the callback says when it does not any more.
+          // The stream may hold the chunk until it calls back.
           stream.write(bytes as Buffer, (error) =>
             error ? reject(writeError(name, error, 'output_failed')) : resolve(),
           );

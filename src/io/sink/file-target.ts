@@ -1,14 +1,14 @@
-// Where an output with a given name goes, errors of writing there, and complete writes.
+// Resolves the target of an output path, converts write errors, and writes completely.
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { fileFault, isFull } from '../../core/file-system.ts';
 
-/** A chain of links longer than that goes round in a circle: the kernel follows no more. */
+/** Maximum length of a chain of symbolic links. A longer one is a cycle; the kernel has the same limit. */
 const MAX_LINKS = 40;
 
-/** Where a chain of links leads, also where nothing is there yet. */
+/** Resolves symbolic links, even if the final target does not exist yet. */
 export async function behindLinks(file: string): Promise<string> {
   let at = path.resolve(file);
   for (let i = 0; i < MAX_LINKS; i++) {
@@ -19,7 +19,10 @@ export async function behindLinks(file: string): Promise<string> {
   return path.join(folder, path.basename(at));
 }
 
-/** Of a link, the target is replaced, never the link itself; paths in /dev and /proc, pipes and devices are written to directly. */
+/**
+ * The target to write: a link's target is replaced, never the link itself. Paths in /dev and /proc, pipes and devices
+ * are written directly.
+ */
 export async function targetOf(file: string): Promise<{ target: string; present: Stats | null; direct: boolean }> {
   const device = /^\/(dev|proc)\//.test(path.resolve(file));
   const target = device ? file : await behindLinks(file);
@@ -27,7 +30,7 @@ export async function targetOf(file: string): Promise<{ target: string; present:
   return { target, present, direct: present !== null && !present.isDirectory() && (device || !present.isFile()) };
 }
 
-/** `otherwise`: what a fault is called that has no code of its own. */
+/** `otherwise`: the error code if no more specific one applies. */
 export function writeError(target: string, cause: unknown, otherwise: ErrorCode): SluiceError {
   if (cause instanceof SluiceError) return cause;
   if (isFull(cause)) return new SluiceError('output_full', `no room for ${target}: ${fileFault(cause)}`, { cause });
@@ -38,7 +41,9 @@ export function writeError(target: string, cause: unknown, otherwise: ErrorCode)
   return new SluiceError(otherwise, `${target} ${what}: ${fileFault(cause)}`, { cause });
 }
 
-/** Writes all bytes from `position` on; null: at the current position. `onBytes` is called for each written part. */
+/**
+ * Writes all bytes starting at `position`; null: at the current position. `onBytes` is called after each partial write.
+ */
 export async function writeAll(
   handle: FileHandle,
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-// Outputs in object storage that are published with the others of a run: sidecar files first, the main output last.
+// Publishes a run's outputs in object storage together: sidecar files first, the main output last.
 import { asSluiceError } from '../../core/errors.ts';
 import { ObjectUpload, removeObject } from '../../storage/object-upload.ts';
 import type { ByteSink } from './byte-sink.ts';
@@ -10,14 +10,14 @@ interface Entry {
 }
 
 /**
- * Storage has no transaction over several objects. So all bytes of all objects are uploaded before the first is
- * published, and a reader that waits for the main output finds the rejects file of the same run.
+ * Object storage has no transaction over several objects. All objects are therefore uploaded completely before the
+ * first is published. A reader that waits for the main output then finds the rejects file of the same run.
  */
 export class ObjectSet {
   readonly #entries: Entry[] = [];
   readonly #removed: string[] = [];
 
-  /** @throws SluiceError usage: no address of an object */
+  /** @throws SluiceError usage if `name` is not an object address */
   open(name: string, beside: boolean): ByteSink {
     const upload = new ObjectUpload(name);
     const entry: Entry = { upload, beside, whole: false };
@@ -40,12 +40,15 @@ export class ObjectSet {
     };
   }
 
-  /** The present object of this name is removed when the others are published. */
+  /** Removes the existing object of this name when the others are published. */
   remove(name: string): void {
     this.#removed.push(name);
   }
 
-  /** @throws SluiceError storage_unavailable: objects published before it remain, and the main output is unchanged */
+  /**
+   * @throws SluiceError storage_unavailable: objects published before the error remain, and the main output is
+   * unchanged
+   */
   async publish(): Promise<void> {
     const entries = this.#entries.splice(0);
     for (const { upload } of entries.filter((e) => !e.whole)) await upload.abort();

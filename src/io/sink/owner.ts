@@ -1,5 +1,4 @@
-// The owner of a temporary file: its name identifies the process that wrote it, and a lease file next to it is locked
-// as long as that process runs.
+// Identifies the owner of a temporary file: the file name has its process, and a lease file is locked while that process runs.
 import { createHash } from 'node:crypto';
 import { open, readFile, readlink, stat, unlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -8,24 +7,27 @@ import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { fieldsOfStat } from '../../core/processes.ts';
 
-/** `namespace-pid-start`: the kernel and PID namespace in which `pid` counts, and when that process began. */
+/** `namespace-pid-start`: the kernel and PID namespace of `pid`, the PID, and the start time of the process. */
 const OWNER = /^([0-9a-f]{12})-(\d+)-(\d+)$/;
 const LEASE = /^\.sluice\.([0-9a-f]{12}-\d+-\d+)\.lease$/;
 const SQLITE_BUSY = 5;
 const ENDED = -1;
 
-/** `unknown`: of another machine or container, on a file system without visible locks. */
+/** `unknown`: the owner is on another machine or in another container, and the file system does not show its locks. */
 export type Standing = 'running' | 'over' | 'unknown';
 
 let own: Promise<string> | null = null;
 
-/** The owner in the names of this process's files. */
+/** The owner string in the names of this process's files. */
 export function thisOwner(): Promise<string> {
   own ??= (async () => `${await namespace()}-${process.pid}-${(await startOf('self').catch(() => null)) ?? 0}`)();
   return own;
 }
 
-/** What pids are compared in: they mean nothing in another container, on another machine, or before the last start of this one. */
+/**
+ * Identifies the scope in which PIDs are comparable. They mean nothing in another container, on another machine, or
+ * before its last boot.
+ */
 async function namespace(): Promise<string> {
   const parts = [hostname(), process.platform];
   if (process.platform === 'linux') {
@@ -34,7 +36,8 @@ async function namespace(): Promise<string> {
       readlink('/proc/self/ns/pid').catch(() => null),
       readlink('/proc/self').catch(() => null),
     ]);
-    // Where /proc is that of other processes, nothing can be looked up in it: only the lock counts.
+    // If /proc shows another PID namespace, processes cannot be looked up in it. A random namespace then leaves only
+    // the lock.
     const readable = boot !== null && pids !== null && self === String(process.pid);
     parts.push(...(readable ? [boot, pids] : [String(Math.random()), String(process.hrtime.bigint())]));
   }
@@ -42,8 +45,8 @@ async function namespace(): Promise<string> {
 }
 
 /**
- * When a process began, in ticks since the machine did (proc(5), field 22 of stat); null: it is not in sight. One that has ended and
- * only waits to be asked for how has no beginning any more.
+ * Start time of a process, in ticks since boot (proc(5), field 22 of stat); null: not visible. ENDED for a zombie,
+ * which has ended but was not reaped.
  */
 async function startOf(pid: number | 'self'): Promise<number | null> {
   try {
@@ -55,7 +58,7 @@ async function startOf(pid: number | 'self'): Promise<number | null> {
   }
 }
 
-/** Whether the owner of files in `folder` still runs. Never throws: what cannot be found out is unknown. */
+/** Whether the owner of files in `folder` is still running. Never throws; undeterminable states are `unknown`. */
 export async function standingOf(owner: string, folder: string): Promise<Standing> {
   const mine = await thisOwner();
   if (owner === mine) return 'running';
@@ -77,11 +80,11 @@ async function standingHere(pid: number, start: number): Promise<Standing> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'over';
   }
-  // Where processes of others are hidden, its age cannot be seen.
+  // If other users' processes are hidden, the start time cannot be compared.
   return process.platform === 'linux' ? 'unknown' : 'running';
 }
 
-/** An owner releases its lease last, so one without a lease has ended. */
+/** Checks the lease: an owner without a lease file has ended, because it removes the lease last. */
 async function standingByLease(file: string): Promise<Standing> {
   try {
     await stat(file);
@@ -100,7 +103,10 @@ async function standingByLease(file: string): Promise<Standing> {
 
 const leaseOf = (owner: string, folder: string): string => path.join(folder, `.sluice.${owner}.lease`);
 
-/** A lock that ends with its process, however that ends, and that other containers and hosts see; Node has it in SQLite only. */
+/**
+ * Acquires a lock that other containers and hosts see and that ends with its process in any case. Node has such locks
+ * only in SQLite.
+ */
 async function locked(file: string): Promise<DatabaseSync> {
   const { DatabaseSync } = await import('node:sqlite');
   const url = pathToFileURL(file);
@@ -115,7 +121,7 @@ async function locked(file: string): Promise<DatabaseSync> {
   }
 }
 
-/** Holders of the lease of a folder; taking and giving up come one after the other. */
+/** The lease of a folder. Acquiring and releasing are serialized through `turn`. */
 interface Lease {
   holders: number;
   lock: DatabaseSync | null;
@@ -125,9 +131,9 @@ interface Lease {
 const leases = new Map<string, Lease>();
 
 /**
- * Holds the lease of this process in a folder until it is given up as often as it was asked for. Before a temporary file is made.
- * @returns gives it up; idempotent
- * @throws Error of the file system
+ * Acquires this process's lease in a folder, before temporary files are created. The lease is reference-counted.
+ * @returns releases the lease; idempotent
+ * @throws a file-system error
  */
 export async function holdLease(folder: string): Promise<() => Promise<void>> {
   const lease = leases.get(folder) ?? { holders: 0, lock: null, turn: Promise.resolve() };
@@ -154,22 +160,22 @@ function inTurn(lease: Lease, work: () => Promise<void>): Promise<void> {
   return done;
 }
 
-/** null: the file system has no locks, so other processes cannot detect whether it runs. */
+/** null: the file system has no locks, so other processes cannot detect whether this one runs. */
 async function takeLease(folder: string): Promise<DatabaseSync | null> {
   const file = leaseOf(await thisOwner(), folder);
   for (;;) {
     const handle = await open(file, 'a', 0o666);
     const { ino } = await handle.stat();
-    // Closed before the lock is taken: closing any handle of a file drops the locks of its process.
+    // Closed before locking, because closing any handle of a file drops the process's locks on it.
     await handle.close();
     const lock = await locked(file).catch(() => null);
-    // Another process may have removed it before it was locked.
+    // Another process may have removed the file before it was locked.
     if ((await stat(file).catch(() => null))?.ino === ino) return lock;
     lock?.close();
   }
 }
 
-/** Removes leases of ended processes. `entries`: of the folder. */
+/** Removes the leases of ended processes. `entries`: names of the files in the folder. */
 export async function clearLeases(folder: string, entries: readonly string[]): Promise<void> {
   for (const entry of entries) {
     const owner = LEASE.exec(entry)?.[1];

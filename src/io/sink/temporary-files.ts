@@ -1,5 +1,5 @@
-// The names of temporary files of an output (`.partial`, `.kept`, …), and removing those of killed processes: finishes interrupted commits, keeps
-// resumable runs.
+// Temporary files of an output (`.partial`, `.kept`, …): their names, and the cleanup after killed processes.
+// The cleanup finishes interrupted commits and keeps resumable runs.
 import { randomBytes } from 'node:crypto';
 import { constants, copyFile, readdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,11 +18,11 @@ import {
 } from './commit-journal.ts';
 import { clearLeases, type Standing, standingOf, thisOwner } from './owner.ts';
 
-/** Behind the dot and the name of the output: owner, token, kind. */
+/** The part of a temporary name after the dot and the output's name: owner, token, kind. */
 const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|undo|kept|checkpoint)$/;
-/** Of versions that named files by a process id alone. */
+/** Temporary names of earlier versions, which had only a process ID. */
 const OLD = /^(\d+)\.[0-9a-z]+\.partial$/;
-/** Two commits into one output follow each other within milliseconds; one that does not end is stuck. */
+/** Longest wait for another commit into the same output, ms. Commits take milliseconds, so a longer one is stuck. */
 const TURN_MS = 60_000;
 
 export interface LeftOver {
@@ -33,13 +33,16 @@ export interface LeftOver {
   standing: Standing;
 }
 
-/** What the rest of a hidden name says; null: not a JWT with an `exp`. */
+/** Parses a temporary name after its prefix; null: not such a name. */
 function readHidden(rest: string): Pick<LeftOver, 'owner' | 'token' | 'kind'> | null {
   const [, owner, token, kind] = BESIDE.exec(rest) ?? [];
   return owner === undefined ? null : { owner, token: token!, kind: kind as LeftOver['kind'] };
 }
 
-/** Files next to `target` of other processes, with the state of their owners. `entries`: of its folder. */
+/**
+ * Temporary files of `target` from other processes, with the states of their owners. `entries`: names of the files in
+ * its folder.
+ */
 async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
@@ -62,7 +65,10 @@ async function foundBeside(target: string, entries: readonly string[]): Promise<
   return found;
 }
 
-/** A file of an earlier version that this process's own id made is of one that had it before. */
+/**
+ * Whether the process runs. This process's own PID counts as ended, because an earlier process with the same PID wrote
+ * the file.
+ */
 function isAlive(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
@@ -74,8 +80,8 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Completes commits into `target` whose process has ended, or undoes those that were being undone. `entries`: of its
- * folder. @returns whether there were any
+ * Completes commits into `target` whose process has ended, or undoes those that were being undone. `entries`: names of
+ * the files in its folder. @returns whether there were any
  */
 export async function recover(target: string, entries: readonly string[], log: Log): Promise<boolean> {
   let any = false;
@@ -93,7 +99,7 @@ async function finish(file: string, kind: 'commit' | 'undo', target: string, log
     log('warn', 'left_over_kept', words`${named(file)} is not a journal of this user and is left untouched`);
     return;
   }
-  // Only one of those who find it gets it.
+  // If several processes find the journal, only one of them can rename it.
   const taken = `${hiddenBeside(target)}${await thisOwner()}.${randomBytes(6).toString('hex')}.${kind}`;
   try {
     await rename(file, taken);
@@ -107,7 +113,7 @@ async function finish(file: string, kind: 'commit' | 'undo', target: string, log
   await dropBackups(files);
 }
 
-/** Removes files of ended processes. `recover` comes first: a commit needs its files. */
+/** Removes the files of ended processes. Call `recover` first, because an interrupted commit needs its files. */
 export async function clearLeftOvers(target: string, entries: readonly string[], log: Log): Promise<void> {
   const found = await foundBeside(target, entries);
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
@@ -126,9 +132,10 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
 }
 
 /**
- * Resolves when the commit of `journal` is the only one into `target`. It already exists, so later processes see it. Of
- * two that see each other, the one with the smaller token stays, and the other withdraws until it is alone.
- * @throws SluiceError output_failed: another one does not end, or may still be running
+ * Resolves when the commit of `journal` is the only one into `target`. The journal already exists, so later processes
+ * see it. If two processes see each other's journal, the one with the smaller token keeps its journal, and the other
+ * withdraws until it is alone.
+ * @throws SluiceError output_failed if another commit does not end, or may still be running
  */
 export async function waitForOthers(target: string, journal: string, aside: string, log: Log): Promise<void> {
   const token = journal.split('.').at(-2)!;
@@ -154,30 +161,34 @@ export async function waitForOthers(target: string, journal: string, aside: stri
   }
 }
 
-// Resumable runs: their checkpoint journal and partial outputs remain until a run resumes them or publishes another output in their place.
+// Resumable runs: their checkpoint journal and partial outputs remain until a run resumes them or publishes another
+// output.
 
-/** A name next to `target` that identifies its owner. A file is `partial` until a checkpoint refers to it; from then on it is `kept`. */
+/**
+ * A temporary name next to `target` that contains the owner. A file is `partial` until a checkpoint refers to it, and
+ * `kept` afterwards.
+ */
 export const hiddenName = async (target: string, token: string, kind: LeftOver['kind']): Promise<string> =>
   `${hiddenBeside(target)}${await thisOwner()}.${token}.${kind}`;
 
-/** Journals of interrupted runs into `target`. */
+/** Checkpoint journals of interrupted runs with this output. */
 export async function journalsBeside(target: string): Promise<LeftOver[]> {
   const entries = await readdir(path.dirname(target));
   return (await foundBeside(target, entries)).filter((l) => l.kind === 'checkpoint');
 }
 
-/** A file of an interrupted run: its final name, and how many of its bytes the journal covers. */
+/** A file of an interrupted run: its final name, and the number of bytes that the journal covers. */
 export interface KeptFile {
   target: string;
   bytes: number;
 }
 
 /**
- * Takes over an interrupted run: the journal next to `main` first, which only one of several processes can get, then
- * the files with the token of that run. Files that another machine may still be writing are copied instead: their bytes
- * before a checkpoint no longer change. `newToken`: of the copies. @returns the present name of the journal; null:
- * another process was faster, or a file is missing or too short
- * @throws Error of the file system
+ * Takes over an interrupted run: first the journal next to `main`, which only one process can rename, then the files
+ * with the token of that run. Files that another machine may still be writing are copied instead, because bytes before
+ * a checkpoint no longer change. `newToken`: token of the copies. @returns the journal's new path; null: another
+ * process was faster, or a file is missing or too short
+ * @throws a file-system error
  */
 export async function takeOver(
   { file, token, standing }: LeftOver,
@@ -198,7 +209,7 @@ export async function takeOver(
       else await copyFile(found[i]!, name, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       made.push(name);
     }
-    // A journal without its files is useless: its copy comes last.
+    // The journal is copied last, because it is useless without its files.
     if (copied) await copyFile(file, journal, constants.COPYFILE_EXCL);
   } catch (cause) {
     if (copied) for (const copy of made) await gone(copy);
@@ -210,7 +221,10 @@ export async function takeOver(
   return journal;
 }
 
-/** A previous process may have been killed while taking it over: its owner may be any. @throws Error ENOENT: it is incomplete */
+/**
+ * Finds a file by token, with any owner: a previous process may have been killed during its takeover. @throws Error
+ * ENOENT if the file is missing or too short
+ */
 async function findKept({ target, bytes }: KeptFile, token: string): Promise<string> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
@@ -223,14 +237,14 @@ async function findKept({ target, bytes }: KeptFile, token: string): Promise<str
   throw Object.assign(new Error('the files of the interrupted run are missing'), { code: 'ENOENT' });
 }
 
-/** Removes the files of ended interrupted runs of this target. */
+/** Removes the files of interrupted runs of this target whose processes have ended. */
 export async function dropKept(target: string): Promise<void> {
   for (const { file } of droppable(await foundBeside(target, await readdir(path.dirname(target))))) {
     await gone(file).catch(() => {});
   }
 }
 
-/** Of several interrupted runs into one target that are not resumed, the last one stays. `entries`: of its folder. */
+/** Keeps only the latest of several interrupted runs into one target. `entries`: names of the files in its folder. */
 export async function keepLatest(target: string, entries: readonly string[]): Promise<void> {
   const over = droppable(await foundBeside(target, entries));
   if (new Set(over.map((l) => l.token)).size < 2) return;
@@ -239,7 +253,7 @@ export async function keepLatest(target: string, entries: readonly string[]): Pr
   for (const { file, token } of over) if (token !== latest) await gone(file).catch(() => {});
 }
 
-/** A commit that was begun needs its files, whatever they are called. */
+/** Files that may be removed. An owner with an unfinished commit is excluded, because the commit needs its files. */
 function droppable(found: readonly LeftOver[]): LeftOver[] {
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
   return found.filter(

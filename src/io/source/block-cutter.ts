@@ -1,4 +1,4 @@
-// Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
+// Cuts a stream of byte chunks into blocks of whole records, each at most one slab.
 import type { Block } from '../../core/block.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
@@ -7,7 +7,7 @@ import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
 
-/** Bytes of an input used to detect its format. */
+/** Number of leading bytes used to detect the format. */
 const HEAD_BYTES = 64;
 
 export interface CutOptions {
@@ -16,21 +16,21 @@ export interface CutOptions {
   signal?: AbortSignal;
   /** Called with the time spent waiting for bytes. */
   flow?: Flow;
-  /** Take the first record as the header: it is handed over, not put into a block. */
+  /** Called with the first record, which is then the header and not part of a block. */
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
-  /** The input begins in the middle of another: what looks like a byte order mark is text. */
+  /** The input starts in the middle of another one, so bytes that look like a byte order mark are text. */
   middle?: boolean;
-  /** The header is that of another place: the first block begins behind it, in a slab of its own. */
+  /** The header comes from elsewhere. The first block starts after it, in its own slab. */
   headApart?: boolean;
-  /** Receives all bytes of the input, in order; `blockEnds`: the next ones belong to the next block. */
+  /** Receives all bytes of the input in order. `blockEnds`: the next bytes belong to the next block. */
   onConsumed?: (bytes: Uint8Array, blockEnds: boolean) => void;
-  /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
+  /** Yield the records found so far if no bytes arrive for this long, ms. Default: wait for a full slab. */
   idleMs?: number;
 }
 
 /**
- * All records of a complete input, as one block in the memory of the input; null if there are none.
- * @throws SluiceError invalid_encoding | foreign_content for bytes that are not UTF-8 text; errors of the scanner
+ * All records of a complete input as one block, in the memory of the input; null if there are none.
+ * @throws SluiceError invalid_encoding | foreign_content if the bytes are not UTF-8 text; errors of the scanner
  */
 export function cutWhole(
   input: Uint8Array,
@@ -48,7 +48,7 @@ export function cutWhole(
   return {
     seq: 0,
     slab: input.buffer,
-    // The list is this block's own: no need for copies.
+    // Only this block uses the list, so no copy is needed.
     spans: spans.subarray(0, count * 2),
     faults: faults.subarray(0, count),
     lines: lines.subarray(0, count),
@@ -67,10 +67,10 @@ export interface Leased {
 export const IDLE = Symbol('idle');
 
 /**
- * Yields blocks in order; each takes a slab of the pool, which its last user returns with `slabs.release(block.lease)`.
- * Sources that can read into a given buffer read into the slabs; `idleMs` applies to sources that wait. A chunk may be
- * reused by its producer as soon as the next one is requested.
- * @throws SluiceError invalid_encoding | foreign_content for bytes that are not UTF-8 text; errors of the chunks or the
+ * Yields blocks in order. Each takes a slab of the pool; its last user returns the slab with
+ * `slabs.release(block.lease)`. Sources that can read into a given buffer read directly into the slabs. `idleMs`
+ * applies to sources that wait. A producer may reuse a chunk once the next one is requested.
+ * @throws SluiceError invalid_encoding | foreign_content if the bytes are not UTF-8 text; errors of the chunks or the
  * scanner
  */
 export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
@@ -82,16 +82,16 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
   }
 }
 
-/** The slab that is being filled, and the records found in it so far. */
+/** Fills a slab and collects the records found in it. */
 class BlockCutter {
   readonly #options: CutOptions;
   readonly #records = new RecordList();
   #slab: Slab;
   #bytes: Buffer;
-  /** The slab is ours: it has not been handed over with a block. */
+  /** Whether the cutter still owns the slab, so that it was not yielded with a block. */
   #owned = true;
   #filled = 0;
-  /** Where the bytes of the slab begin in the input. */
+  /** Offset in the input of the slab's first byte. */
   #base = 0;
   #seq = 0;
   #rows = 0;
@@ -156,13 +156,13 @@ class BlockCutter {
     }
   }
 
-  /** Gives back the slab that no block has. */
+  /** Returns the slab to the pool if no block has it. */
   release(): void {
     if (this.#owned) this.#options.slabs.release(this.#slab);
     this.#owned = false;
   }
 
-  /** Takes as much of the chunk as there is room for; gives how much. */
+  /** Copies as much of the chunk as fits and returns the number of bytes. */
   #copy(chunk: Uint8Array, at: number): number {
     const n = Math.min(chunk.length - at, this.#bytes.length - this.#filled);
     this.#bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), this.#filled);
@@ -178,12 +178,12 @@ class BlockCutter {
     if (this.#headerDue && this.#records.count > 0) {
       this.#headerDue = false;
       takeHeader(this.#bytes, this.#records, onHeader!);
-      // The size of a block must not depend on earlier reads.
+      // Starts a new slab, because block sizes must not depend on how earlier bytes were read.
       if (this.#options.headApart && this.#records.count === 0) this.#makeRoom();
     }
   }
 
-  /** false: not enough bytes to decide. */
+  /** Returns false if there are not enough bytes to decide. */
   #skipByteOrderMark(final: boolean): boolean {
     if (this.#filled < 4 && !final) return false;
     this.#byteOrderMarkDue = false;
@@ -197,7 +197,7 @@ class BlockCutter {
     return true;
   }
 
-  /** The rest, when no byte follows. */
+  /** Yields the remaining records at the end of the input. */
   *#last(): Generator<Block & Leased, void, void> {
     this.#scan(true);
     this.#consumed(this.#filled, this.#records.count > 0);
@@ -208,7 +208,7 @@ class BlockCutter {
     this.#options.onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds);
   }
 
-  /** The block of the records at hand, of which no byte lies behind `end`; afterwards the slab belongs to the block. */
+  /** Creates a block of the records found so far, all of which end before `end`. The slab then belongs to the block. */
   #take(end: number): Block & Leased {
     const inputEnd = this.#base + end;
     const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled, inputEnd };
@@ -223,17 +223,18 @@ class BlockCutter {
     else this.#makeRoom();
   }
 
-  /** Yields a block; keeps the bytes of the open record and continues with them in another slab. */
+  /** Yields a block, and moves the bytes of the unfinished record to another slab. */
   async *#handOver(): AsyncGenerator<Block & Leased, void, void> {
     const { scanner, slabs, signal } = this.#options;
     const keep = scanner.keepFrom;
-    // The receiver of the block may return its slab before it requests more.
+    // Copied, because the receiver may return the block's slab before it requests the next block.
     const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
     this.#consumed(keep, true);
     yield this.#take(keep);
     this.#slab = await slabs.acquire(signal);
     this.#owned = true;
-    // Where a block ends follows from where it begins: a slab is larger only if the open record does not fit, twice as large each time.
+    // A block's end must depend only on its start. A slab grows only if the unfinished record does not fit, by
+    // doubling.
     let bytes = this.#slab.bytes;
     while (rest.length >= bytes) bytes *= 2;
     if (bytes > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, bytes);
@@ -245,7 +246,7 @@ class BlockCutter {
     this.#records.clear();
   }
 
-  /** Makes room without a block: moves the open record to the front, or into a larger slab. */
+  /** Makes room without yielding a block: moves the unfinished record to the front, or to a larger slab. */
   #makeRoom(): void {
     const { scanner, slabs } = this.#options;
     const keep = scanner.keepFrom;
@@ -263,7 +264,10 @@ class BlockCutter {
   }
 }
 
-/** What comes first: the next chunk, an abort or the end of patience. Leaves no listener behind, however often it is called. */
+/**
+ * Resolves with the next chunk or, after `idleMs`, with IDLE; rejects on abort. Repeated calls do not accumulate
+ * listeners.
+ */
 export function firstOf<T>(
   next: Promise<T>,
   signal: AbortSignal | undefined,
@@ -287,7 +291,7 @@ export function firstOf<T>(
 
 const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
 
-/** `base`: where the bytes of the slab begin in the input. */
+/** `base`: offset in the input of the slab's first byte. */
 function blockOf(
   records: RecordList,
   lease: Slab,
@@ -307,7 +311,7 @@ function blockOf(
   };
 }
 
-/** Hands the first record over as the header. */
+/** Passes the first record to `onHeader` and removes it from the list. */
 function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<CutOptions['onHeader']>): void {
   const [start, end] = [records.spans[0]!, records.spans[1]!];
   onHeader({ bytes: Buffer.from(bytes.subarray(start, end)), fault: records.faults[0]! });
@@ -317,23 +321,23 @@ function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<Cu
   records.count--;
 }
 
-/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. @throws SluiceError for bytes that are not UTF-8 text */
+/** Length of the UTF-8 byte order mark at the beginning, 3 or 0. @throws SluiceError if the bytes are not UTF-8 text */
 function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   const [a, b, c] = bytes;
   refuseForeignContent(bytes.subarray(0, Math.min(filled, HEAD_BYTES)));
   return filled >= 3 && a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
 }
 
-// Blocks of a piece of an input, with rows, lines and bytes counted from the beginning of the whole input.
+// Blocks of one piece of an input, with rows, lines and bytes counted from the beginning of the whole input.
 
-/** What of the whole input lies before a piece and was not read. */
+/** Amount of the whole input before a piece, which was not read. */
 export interface PiecePlace {
   rows: number;
   lines: number;
   bytes: number;
 }
 
-/** Blocks whose records lie nowhere in the input, because they were made of columns. */
+/** Marks blocks whose records have no position in the input, because they were generated from columns. */
 export async function* withoutPlace(blocks: AsyncIterable<Block & Leased>): AsyncGenerator<Block & Leased, void, void> {
   for await (const block of blocks) yield { ...block, firstByte: Number.NaN };
 }

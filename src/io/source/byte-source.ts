@@ -1,52 +1,55 @@
-// Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
+// Reads a file or standard input as byte chunks, and detects if the file changes or vanishes meanwhile.
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import type { TableFeed, TypedTable } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 
-/** Bytes in order; each chunk is valid until the next one is asked for. */
+/** Bytes in order. Each chunk is valid until the next one is requested. */
 export interface Chunks extends AsyncIterable<Uint8Array> {
   /**
-   * Reads the next bytes into the given buffer instead of returning chunks; returns their number, 0 at the end. Only
-   * for sources that never wait: a started read cannot be cancelled. The opener of the source closes it.
+   * Reads the next bytes into the given buffer instead of yielding chunks. Returns their number, 0 at the end. Only for
+   * sources that never wait, because a started read cannot be cancelled. The opener of the source closes it.
    */
   readInto?(target: Uint8Array): Promise<number>;
-  /** The bytes are lines of JSON made of a table: its columns, however its rows are read. */
+  /** Columns of the table, if the bytes are JSON lines generated from one. */
   readonly columns?: TypedTable;
-  /** The table itself, which can be read instead of its lines. */
+  /** The table itself, which can be read in place of its lines. */
   readonly table?: TableFeed;
 }
 
 export interface ByteSource {
   readonly chunks: Chunks;
-  /** Bytes in all where known beforehand. */
+  /** Total number of bytes; null: unknown. */
   readonly totalBytes: number | null;
-  /** Bytes handed out so far. */
+  /** Number of bytes read so far. */
   bytesRead(): number;
   /**
-   * The bytes returned so far once more, including those of meanwhile: ends where it has caught up. Of a regular file
-   * that is read completely.
+   * Yields the bytes read so far once more, and those read meanwhile; ends when it has caught up. Only for a regular
+   * file that is read completely.
    * @throws SluiceError input_changed, input_unreadable
    */
   again?(): AsyncIterable<Uint8Array>;
-  /** Any range of a remote input, if available: from `start` to before `end`. @throws SluiceError */
+  /** Reads a range of a remote input, from `start` to before `end`. @throws SluiceError */
   slice?(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
   close(): Promise<void>;
 }
 
-/** 64 reads a slab would be waste, a few megabytes at once would be memory: measured flat between 64 KiB and 1 MiB. */
+/**
+ * Default size of a read. Measured equally fast between 64 KiB and 1 MiB; less means too many reads per slab, more
+ * wastes memory.
+ */
 const DEFAULT_READ_BYTES = 256 * 1024;
 
-/** Bytes `from`..`to - 1` of a file. */
+/** A range of a file: bytes `from` to `to - 1`. */
 export interface ByteRange {
   from: number;
   to: number;
 }
 
 /**
- * Opens a file for reading from its beginning, or some ranges of it, one behind the other. Each chunk is valid until the next one is
- * asked for.
+ * Opens a file for reading: all of it, or some ranges concatenated. Each chunk is valid until the next one is
+ * requested.
  * @throws SluiceError input_not_found at once; input_unreadable and input_changed while reading
  */
 export async function openFile(
@@ -92,7 +95,7 @@ export async function openFile(
       yield buffer.subarray(0, bytesRead);
       at += bytesRead;
       if (bytesRead > 0 && at < read) continue;
-      // More may be read meanwhile: a reader that has caught up once needs no second pass.
+      // The run may read more meanwhile, but a reader that has caught up needs no second pass.
       return assertUnchanged(path, handle, before, { read: wanted, wanted });
     }
   }
@@ -120,7 +123,10 @@ export async function openFile(
   }
 }
 
-/** Reads from the first range that has bytes left; gives how many, 0 when none has or the file ends before. */
+/**
+ * Reads from the first range with bytes left. Returns the number of bytes, 0 if all ranges are read or the file ends
+ * early.
+ */
 async function readRange(handle: FileHandle, target: Uint8Array, most: number, left: ByteRange[]): Promise<number> {
   while (left.length > 0 && left[0]!.from >= left[0]!.to) left.shift();
   const range = left[0];
@@ -130,7 +136,10 @@ async function readRange(handle: FileHandle, target: Uint8Array, most: number, l
   return bytesRead;
 }
 
-/** A file that was truncated, extended, replaced or removed while it was read is not the intended portfolio. */
+/**
+ * Rejects a file that was truncated, extended, replaced or removed while it was read, because its content is
+ * unreliable.
+ */
 async function assertUnchanged(
   path: string,
   handle: FileHandle,

@@ -1,17 +1,17 @@
-// Byte streams with an observer: for hashing and counting, for a check against a known digest or prefix, and with the trailer record held back.
+// Wraps byte streams: observes them for hashing and counting, checks them against known digests, and withholds a trailer line.
 import { createHash } from 'node:crypto';
 import type { TableFeed } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Chunks } from './byte-source.ts';
 
 /**
- * The same chunks, read whichever way the reader likes: `see` gets all bytes once and in order before the reader does, `end` is called
- * when there are no more. What either throws ends the read.
+ * The same chunks with an observer, for both ways of reading. `see` gets all bytes once, in order and before the
+ * reader; `end` is called at the end of the input. An error in either ends the read.
  */
 export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end: () => void = () => {}): Chunks {
   const readInto = chunks.readInto?.bind(chunks);
   return {
-    // Observers of table lines do not change its columns.
+    // An observer does not change the columns of a table.
     ...(chunks.columns ? { columns: chunks.columns } : {}),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of chunks) {
@@ -33,15 +33,15 @@ export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end
   };
 }
 
-/** The next `bytes` of an input. */
+/** Length and hash of the next part of an input. */
 interface KnownBytes {
   bytes: number;
   sha256: string;
 }
 
 /**
- * `known`: all of the input, one behind the other. `changed` makes the error.
- * @throws what `changed` makes, at the latest at the end of the input
+ * Checks the input against `known`, its consecutive parts. `changed` creates the error.
+ * @throws the error of `changed`, at the latest at the end of the input
  */
 export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: () => Error): Chunks {
   const due = known.map((part) => ({ ...part }));
@@ -70,28 +70,28 @@ export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: (
   return seenChunks(chunks, take, end);
 }
 
-// A trailer is not a record of the table and must not reach the decoders.
+// A trailer is not a record and must not reach the decoders.
 
 const LF = 10;
 const CR = 13;
-/** A longer line is not a trailer. */
+/** Maximum length of a trailer line, bytes. */
 const LONGEST = 64 * 1024;
 
 const isEnd = (byte: number | undefined): boolean => byte === LF || byte === CR;
 
-/** Text in UTF-8 without its last line that is not empty, which is there when the chunks have ended. */
+/** Withholds the last non-empty line of UTF-8 text. The line is available after the chunks have ended. */
 export class WithoutLastLine {
   #held = Buffer.alloc(0);
-  /** The beginning of the line that is held was too long to be held. */
+  /** The withheld line was too long, so its beginning was passed on. */
   #cut = false;
 
-  /** The last line without its end; null: there is none, or it is too long to be a trailer. */
+  /** The last line without its line end; null: there is none, or it is too long to be a trailer. */
   get last(): string | null {
     const end = this.#textEnd(this.#held);
     return this.#cut || end === 0 ? null : this.#held.toString('utf8', 0, end);
   }
 
-  /** A chunk is valid until the next one is asked for. */
+  /** Yields all other bytes. A chunk is valid until the next one is requested. */
   async *rest(chunks: Chunks): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
       const bytes = this.#held.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#held, chunk]);
@@ -101,10 +101,10 @@ export class WithoutLastLine {
     }
   }
 
-  /** Start of the last line that is not empty, or may continue. */
+  /** Start of the last line that is not empty or may continue. */
   #lastLine(bytes: Buffer): number {
     const end = this.#textEnd(bytes);
-    // Only ends of lines: the line that was held before them is the last one, if it is still here.
+    // If the bytes are only line ends, the line withheld before them stays the last one.
     let from = end;
     while (from > 0 && !isEnd(bytes[from - 1])) from--;
     if (from > 0) this.#cut = false;
@@ -120,9 +120,10 @@ export class WithoutLastLine {
   }
 }
 
-// The prefix of an input with the SHA-256 of all bytes read so far, which identifies the input of an interrupted run.
+// The prefix of an input: the number and SHA-256 of all bytes read so far, which identify the input of an interrupted
+// run.
 
-/** The first `bytes` of an input. */
+/** Length and hash of the beginning of an input. */
 export interface Prefix {
   bytes: number;
   sha256: string;
@@ -130,22 +131,24 @@ export interface Prefix {
 
 export interface PrefixedChunks {
   chunks: Chunks;
-  /** The hash of all bytes read so far; null: another observer hashes them. */
+  /** Length and hash of all bytes read so far; null: another observer hashes them. */
   prefix(): Prefix | null;
-  /** Whether a prefix is available: the expected bytes were read and match, or the bytes without a hash were read again. */
+  /**
+   * Whether `prefix` is valid: the expected bytes were read and match, or previously unhashed bytes were read again.
+   */
   holds(): boolean;
 }
 
 /**
- * `expected`: what the input has to begin with.
- * @throws SluiceError while reading: checkpoint_mismatch, or what `chunks` throw
+ * `expected`: the prefix that the input must have.
+ * @throws SluiceError while reading: checkpoint_mismatch, or errors of `chunks`
  */
 export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChunks {
   const hash = createHash('sha256');
   let read = 0;
   let due = expected;
 
-  /** `bytes`: empty at the end of the input. */
+  /** `bytes` is empty at the end of the input. */
   function take(bytes: Uint8Array): void {
     let from = 0;
     if (due !== null && (read + bytes.length >= due.bytes || bytes.length === 0)) {
@@ -170,9 +173,9 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
 }
 
 /**
- * Hashes nothing until a prefix is requested: a run that ends before its first checkpoint never does. Then `again`
- * returns the bytes read so far once more, and from where it has caught up bytes are hashed as they are read. A file
- * that changes meanwhile has no prefix.
+ * Starts hashing when a prefix is first requested, so that a run that ends before its first checkpoint hashes nothing.
+ * `again` then yields the bytes read so far once more; after it has caught up, bytes are hashed as they are read. A
+ * file that changes meanwhile has no prefix.
  */
 export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8Array>): PrefixedChunks {
   const hash = createHash('sha256');
@@ -188,7 +191,7 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
     mode = 'behind';
     let hashed = 0;
     for await (const chunk of again()) {
-      // Unknown bytes are hashed when they arrive.
+      // Bytes not read by the run yet are hashed when they arrive.
       const known = chunk.subarray(0, mode === 'behind' ? read - hashed : 0);
       hash.update(known);
       hashed += known.length;
@@ -201,16 +204,19 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
     chunks: seenChunks(chunks, take),
     prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
     holds: () => {
-      // The run itself reports the fault of its input.
+      // The run itself reports errors of its input.
       if (mode === 'idle') catchUp().catch(() => {});
       return mode === 'known';
     },
   };
 }
 
-/** The same table: `see` gets the bytes of its cells, and those of a list of words when it is first used. */
+/**
+ * The same table with an observer: `see` gets the bytes of its cells. It gets a dictionary when the dictionary is first
+ * used.
+ */
 function seenTable(table: TableFeed, see: (bytes: Uint8Array) => void, end: () => void): TableFeed {
-  /** By column; other lists may come and go. */
+  /** ID of each column's last dictionary, because dictionaries may change. */
   const lists: number[] = [];
   return {
     names: table.names,

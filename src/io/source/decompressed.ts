@@ -1,15 +1,15 @@
-// The bytes inside a compressed stream, all of them: it may be made of several members or frames, and ends behind a whole one.
+// Decompresses a stream completely: it may consist of several members or frames, and must end after a complete one.
 import { createGunzip, type Gunzip, type ZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
 import { ZstdFrames, zstd } from '../../core/zstd.ts';
 import type { Chunks } from './byte-source.ts';
 
-/** @throws SluiceError truncated_input while reading, when the file is cut off or damaged */
+/** @throws SluiceError truncated_input while reading, if the stream is truncated or damaged */
 export const decompressed = (chunks: Chunks, compression: Compression): Chunks =>
   compression === 'none' ? chunks : expanded(chunks, compression, cutOrDamaged(compression));
 
-/** What a stream that ends too early, and one that is damaged, ends a run with. */
+/** Creates the errors for streams that end too early or are damaged. */
 export interface StreamFaults {
   truncated(cause: unknown): SluiceError;
   damaged(cause: unknown): SluiceError;
@@ -22,8 +22,8 @@ function cutOrDamaged(compression: Compression): StreamFaults {
 }
 
 /**
- * Decompresses with backpressure: only requested data is expanded. Opens its streams when the first byte is requested,
- * not before, because the workers may still be starting, and an error of an unread stream would end the process.
+ * Decompresses with backpressure: only requested data is expanded. Opens its streams at the first request. Earlier,
+ * workers may still be starting, and an error of an unread stream would end the process.
  * @throws SluiceError of `faults`, usage, or errors of `chunks`
  */
 export async function* expanded(
@@ -33,7 +33,7 @@ export async function* expanded(
 ): AsyncGenerator<Uint8Array> {
   const decoder = compression === 'gzip' ? createGunzip() : zstd().createZstdDecompress();
   let failure: unknown = null;
-  // Errors after the last requested byte are found by `feeding`, when the decoder is no longer read.
+  // After the decoder is no longer read, `feeding` reports later errors.
   decoder.on('error', () => {});
   const feeding = (compression === 'gzip' ? feedMembers(decoder, chunks) : feedFrames(decoder, chunks))
     .then(() => decoder.end())
@@ -53,7 +53,10 @@ export async function* expanded(
   }
 }
 
-/** gzip: the decoder goes from member to member, and takes a byte 0 behind one for padding without looking at what follows. */
+/**
+ * For gzip: the decoder reads all members, but treats a zero byte after a member as padding and ignores everything
+ * behind it, so the rest is checked here.
+ */
 async function feedMembers(decoder: Gunzip, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   let fed = 0;
   let ended = false;
@@ -70,7 +73,7 @@ async function feedMembers(decoder: Gunzip, chunks: AsyncIterable<Uint8Array>): 
   }
 }
 
-/** zstd: the decoder ends with the first frame unless the bytes of the next come in a write of their own. */
+/** For zstd: the decoder ends after the first frame unless the next frame arrives in a separate write. */
 async function feedFrames(decoder: ZstdDecompress, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   const frames = new ZstdFrames();
   for await (const chunk of chunks) {
@@ -79,7 +82,7 @@ async function feedFrames(decoder: ZstdDecompress, chunks: AsyncIterable<Uint8Ar
   if (!frames.whole) throw Object.assign(new Error('the last frame is cut off'), { code: 'Z_BUF_ERROR' });
 }
 
-/** Resolves once the decoder is done with the bytes, which may be reused then; false: it was closed meanwhile. */
+/** Resolves when the decoder no longer needs the bytes; false: it was closed meanwhile. */
 function taken(decoder: Gunzip | ZstdDecompress, bytes: Uint8Array): Promise<boolean> {
   if (decoder.destroyed) return Promise.resolve(false);
   return new Promise((resolve) => {

@@ -1,40 +1,44 @@
-// The grammar of delimited text as a table of states and byte classes. Nothing is read by it: it says what the scanner, the line
-// kernel, the byte decoder and csv-parse have to agree on, and tests hold all four against it.
+// The grammar of delimited text as a table of states and byte classes; a slow reference for tests, not used for reading inputs.
+// The scanner, the line kernel, the byte decoder and csv-parse must all agree with it, and tests compare all four.
 
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 
-/** RFC 4180 with extensions: LF, CRLF and CR end lines, also mixed; a quote inside an unquoted field is text. */
+/** RFC 4180 with extensions: LF, CRLF and CR end lines and may be mixed; a quote inside an unquoted field is text. */
 type GrammarState =
   /** Before the first byte of a record. */
   | 'start'
-  /** The same behind a CR: a LF still belongs to it. */
+  /** Before a record and after a CR, to whose line end a following LF belongs. */
   | 'afterCr'
-  /** Behind a delimiter. */
+  /** After a delimiter. */
   | 'field'
   | 'unquoted'
   | 'quoted'
-  /** Behind a quote in a quoted field: it closes the field, or is the first of a doubled one. */
+  /** After a quote in a quoted field: it closes the field, or is the first of a doubled quote. */
   | 'quote'
-  /** Text followed a closing quote: the rest of the line belongs to the record, whatever it is. */
+  /** After text behind a closing quote. The rest of the line belongs to the record, whatever it contains. */
   | 'bad'
-  /** The record was too long: the rest of its line belongs to nothing. */
+  /** After a record that was too long. The rest of its line is dropped. */
   | 'drop';
 
 /**
- * What happens before the byte is taken: `end` the record ends in front of it, `fault` it ends and is malformed, `skip` no record (a blank line, a dropped line), `join` the LF belongs to the line that the CR before it ended, `broken` the record
- * breaks the grammar here.
+ * Action before the byte is consumed. `end`: the record ends before it. `fault`: the record ends before it and is
+ * malformed. `skip`: no record (a blank or dropped line). `join`: the LF belongs to the line end that the preceding CR
+ * began. `broken`: the record violates the grammar here.
  */
 type Action = 'end' | 'fault' | 'skip' | 'join' | 'broken';
 type Step = GrammarState | `${Action} ${GrammarState}`;
 
 const CLASSES = ['other', 'delimiter', 'quote', 'cr', 'lf', 'over'] as const;
-/** `over`: the end of the input. */
+/** `over`: class of the end of the input. */
 type ByteClass = (typeof CLASSES)[number];
 
 /**
- * The table. The cutter adds one rule: a malformed record never affects more than its first physical line. Where a record is `broken`, or longer than allowed, and has a line break inside quotes behind it, it ends at the first
- * of those, is malformed, and everything behind that line break is read afresh. Without one, a broken record continues to the end of its line, and one that is too long is cut where it is. A byte order mark at the beginning of the input is no part of it.
+ * The state table. One rule is added to it: a malformed record never affects more than its first physical line. If a
+ * record is `broken` or too long and contains a line break inside quotes, it ends at the first such line break and is
+ * malformed. Everything after that line break is parsed again. Without such a line break, a broken record continues to
+ * the end of its line, and a record that is too long is cut at the limit. A byte order mark at the beginning of the
+ * input is not part of it.
  */
 // biome-ignore format: a table
 export const GRAMMAR: Readonly<Record<GrammarState, readonly Step[]>> = {
@@ -53,11 +57,11 @@ export interface GrammarRecord {
   start: number;
   end: number;
   fault: number;
-  /** Physical line on which it begins, from 1. */
+  /** Physical line on which the record begins, from 1. */
   line: number;
 }
 
-/** The class of a byte; undefined: the input has ended. */
+/** The class of a byte; undefined: end of the input. */
 function classOf(byte: number | undefined, delimiter: number): ByteClass {
   if (byte === undefined) return 'over';
   if (byte === delimiter) return 'delimiter';
@@ -70,17 +74,17 @@ function stepOf(state: GrammarState, byte: number | undefined, delimiter: number
   return second === undefined ? [first as GrammarState, null] : [second, first as Action];
 }
 
-/** All records of a text, as the table and the law say: slowly. */
+/** Parses all records of a text slowly, according to the table and the additional rule. */
 export function grammarRecords(bytes: Uint8Array, delimiter: number, maxRecordBytes = Infinity): GrammarRecord[] {
   const records: GrammarRecord[] = [];
   let pos = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   let state: GrammarState = 'start';
   let start = pos;
-  /** First line break inside the record; -1: none. */
+  /** First line break inside quotes of the record; -1: none. */
   let inner = -1;
   const lineAt = (at: number): number => {
     const before = Buffer.from(bytes.subarray(0, at)).toString('latin1');
-    // A LF that is still to come belongs to the CR before.
+    // A LF that follows still belongs to the CR before it.
     return before.split(/\r\n|\n|\r/).length;
   };
   const add = (end: number, fault: number): void => {
@@ -125,7 +129,7 @@ export function grammarRecords(bytes: Uint8Array, delimiter: number, maxRecordBy
   }
 }
 
-/** The fields of a record that is not malformed. */
+/** The fields of a well-formed record. */
 export function grammarFields(record: Uint8Array, delimiter: number): string[] {
   const fields: string[] = [];
   let text: number[] = [];

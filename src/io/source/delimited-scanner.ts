@@ -1,28 +1,28 @@
-// Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), at any cut of the input.
+// Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), however the input is divided into chunks.
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { LINE_SCRATCH, LineKernel } from './line-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
-/** Bytes that make a kernel worth its while. */
+/** Minimum number of bytes for which a kernel pays off. */
 const KERNEL_BYTES = 8 * 1024;
 
 const FIELD_START = 0;
 const UNQUOTED = 1;
 const QUOTED = 2;
-/** A quote was seen inside a quoted field: it closes the field or is the first of a doubled one. */
+/** After a quote in a quoted field: it closes the field, or is the first of a doubled quote. */
 const QUOTE_IN_QUOTED = 3;
-/** The record is known to be bad: its line is taken to the end without looking at quotes. */
+/** The record is malformed. Its line is read to the end, ignoring quotes. */
 const BAD_LINE = 4;
-/** The record was longer than allowed: the rest of its line is dropped. */
+/** The record was too long. The rest of its line is dropped. */
 const DROP_LINE = 5;
 
 /**
- * A quote opens a field only as its first byte (elsewhere it is text, as in `5" pipe`).
+ * A quote opens a field only as its first byte; elsewhere it is text, as in `5" pipe`.
  *
- * Law: a malformed record never takes more than its first physical line along. When text follows a closing quote, or a
- * quote is still open at the end of the input or beyond `maxRecordBytes`, the record is cut at its first line break,
- * marked malformed, and scanning starts afresh behind that line break.
+ * Invariant: a malformed record never affects more than its first physical line. A record is malformed if text follows
+ * a closing quote, or a quote is still open at the end of the input or beyond `maxRecordBytes`. It is cut at its first
+ * line break, after which scanning restarts.
  */
 export class DelimitedScanner implements RecordScanner {
   pos = 0;
@@ -32,17 +32,17 @@ export class DelimitedScanner implements RecordScanner {
   /** Position of the first line break inside the current record, or -1. */
   #firstBreak = -1;
   /**
-   * How far a record had been read that was cut at its first line break, with the state and the line there. A line break does
-   * not end a record inside quotes only, so one that begins behind the cut and has such a line break before that place is
-   * from there on in the state of the other: it continues where that one stopped. Otherwise lines that all leave a quote open
-   * would each be read to the limit of a row.
+   * Where the scan of a cut record had stopped, with the state and line number there. Only inside quotes does a line
+   * break not end a record. A later record with such a line break before this position has the same state from there
+   * on, so its scan skips to this position. Otherwise, if every line left a quote open, each would be scanned up to the
+   * record limit.
    */
   #known = { to: -1, state: QUOTED, line: 0 };
   /** Line on which the current record begins. */
   #line = 1;
-  /** Line on which `pos` lies. */
+  /** Line of `pos`. */
   #lines = 1;
-  /** Next quote, CR and LF at or behind `pos`, the end of the scan if there is none, -1 when unknown. */
+  /** Positions of the next quote, LF and CR at or after `pos`; the end of the scan if there is none; -1 if unknown. */
   #quoteAt = -1;
   #lfAt = -1;
   #crAt = -1;
@@ -54,8 +54,8 @@ export class DelimitedScanner implements RecordScanner {
   readonly #kernelBytes: number;
 
   /**
-   * `quote` -1: no quoting at all, every line is a record (NDJSON). `kernelBytes`: bytes at hand from which plain lines are found by
-   * a kernel, in memory that it can see.
+   * `quote` -1: no quoting, every line is a record (NDJSON). `kernelBytes`: minimum number of available bytes for which
+   * a kernel finds plain lines, in memory that it can access.
    */
   constructor(delimiter: number, maxRecordBytes: number, quote = QUOTE, kernelBytes = KERNEL_BYTES) {
     this.#kernelBytes = kernelBytes;
@@ -115,7 +115,7 @@ export class DelimitedScanner implements RecordScanner {
     if (final && (this.pos > this.#start || this.#state === DROP_LINE)) this.#end(to, records);
   }
 
-  /** The fast path in memory that the kernel sees: plain lines, as many as there are. */
+  /** Fast path for memory that the kernel can access: lists all plain lines. */
   #plainLines(kernel: LineKernel, to: number, place: number, records: RecordList): boolean {
     const count = kernel.find(this.pos, to, place, this.#maxRecordBytes);
     if (count === 0) return false;
@@ -126,7 +126,7 @@ export class DelimitedScanner implements RecordScanner {
     return true;
   }
 
-  /** The fast path elsewhere: a line without a quote is found by one native search instead of a loop over bytes. */
+  /** Fast path for other memory: a native search finds a line without quotes, instead of a loop over bytes. */
   #plainLine(slab: Buffer, to: number, records: RecordList): boolean {
     const from = this.pos;
     if (this.#lfAt < from && this.#lfAt !== to) {
@@ -155,10 +155,11 @@ export class DelimitedScanner implements RecordScanner {
     return true;
   }
 
-  /** The first CR behind `from`; `end` or a place behind it if there is none before. */
+  /** The first CR at or after `from`; if there is none before `end`, any position at or after `end`. */
   #carriageReturn(slab: Buffer, from: number, end: number, to: number): number {
     if (from < this.#known.to) {
-      // Read before, and perhaps not for the last time: a search beyond the line would be done again for the next one.
+      // These bytes were scanned before and may be scanned again. A search beyond the line would be repeated for every
+      // line.
       const at = slab.subarray(from, end).indexOf(CR);
       return at < 0 ? end : from + at;
     }
@@ -227,7 +228,7 @@ export class DelimitedScanner implements RecordScanner {
     this.#state = state;
   }
 
-  /** Ends the current record at `end`; a blank line is not a record. `pos` is already after the line end. */
+  /** Ends the current record at `end`. A blank line is not a record. `pos` is already after the line end. */
   #end(end: number, records: RecordList): void {
     if (this.#state !== DROP_LINE && end > this.#start) {
       const long = end - this.#start > this.#maxRecordBytes;
@@ -245,7 +246,7 @@ export class DelimitedScanner implements RecordScanner {
     this.#firstBreak = -1;
   }
 
-  /** `to`, `state`: how far the record was read. */
+  /** `to`, `state`: where the scan of the record stopped, and its state there. */
   #cutAtFirstBreak(slab: Buffer, records: RecordList, to: number, state: number): void {
     const at = this.#firstBreak;
     this.#known = { to, state, line: this.#lines };
@@ -259,7 +260,10 @@ export class DelimitedScanner implements RecordScanner {
     this.#begin();
   }
 
-  /** The record at `pos` passed the limit: an open quote is taken back to its first line, a long line is dropped. */
+  /**
+   * Handles a record that exceeds the limit at `pos`: cuts an open quote back to its first line, or drops the rest of a
+   * long line.
+   */
   #tooLong(slab: Buffer, records: RecordList): void {
     if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records, this.pos, this.#state);
     else {

@@ -1,15 +1,15 @@
-// Plain elements of a JSON array, found where they lie in shared memory, 64 bytes at a time.
+// Finds plain elements of a JSON array in place in shared memory, 64 bytes at a time.
 import { LF, QUOTE } from '../../core/ascii.ts';
 import { PAGE } from '../../core/slabs.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 import type { RecordList } from './record-scanner.ts';
 
-/** Elements that are listed at once. */
+/** Maximum number of elements listed per call. */
 const ELEMENTS = 2048;
-/** First byte, one past the last, line feeds before. */
+/** Bytes per listed element: its first byte, one past its last byte, and the number of line feeds before it. */
 const ENTRY = 12;
-/** Bytes of memory that are written to: where it stopped and how many elements there are, then the elements. */
+/** Bytes of scratch memory: the result counters, then the elements. */
 export const ELEMENT_SCRATCH = 64 + ELEMENTS * ENTRY;
 
 const BACKSLASH = 92;
@@ -18,28 +18,29 @@ const OPEN = 0x7b;
 const CLOSE = 0x7d;
 /** Distinguishes `{` from `[`, and `}` from `]`. */
 const BRACKET = 0x20;
-/** Every other bit. */
+/** Every second bit. */
 const ODD = 0xaaaa_aaaa_aaaa_aaaan;
 
-/** What an element may be. */
+/** Limits of one element. */
 interface ElementLimits {
   bytes: number;
   depth: number;
 }
 
 /**
- * An element is plain if it is an object or an array that closes, no deeper and no longer than allowed, without a backslash outside
- * of strings, and if a comma and white space are everything between it and the previous one. Any other is declined: the scanner
- * reads it. As in simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB J. 28, 2019), bits represent 64 bytes; which are inside of strings is the prefix sum of the quotes that no backslash escapes.
+ * A plain element is a closed object or array within the depth and length limits, without a backslash outside strings.
+ * Only one comma and white space separate it from the previous element. The kernel declines any other element, and the
+ * scanner reads it. The method is that of simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB
+ * J. 28, 2019): bits represent 64 bytes, and the prefix sum of the unescaped quotes marks the bytes inside strings.
  */
 export class ElementKernel {
-  /** One past the last element that was listed; in bytes from `at`, as everything. */
+  /** One past the last listed element. Like all positions, relative to `at`. */
   next = 0;
   readonly #run: (from: number, to: number, at: number) => void;
   readonly #results: Int32Array;
   readonly #entries: Int32Array;
 
-  /** `scratch`: ELEMENT_SCRATCH bytes of the memory for exclusive use. */
+  /** `scratch`: address of ELEMENT_SCRATCH bytes for exclusive use. */
   constructor(memory: WebAssembly.Memory, scratch: number, limits: ElementLimits) {
     const module = new WebAssembly.Module(assemble('element-kernel', [elementsFunction(limits)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -49,8 +50,8 @@ export class ElementKernel {
   }
 
   /**
-   * Lists plain elements of bytes `from`..`to - 1` behind address `at`, of which the first begins at `from`, on line `line`. Gives the
-   * line where it stopped; `next` is `from` if there are none.
+   * Lists plain elements among the bytes `from` to `to - 1` relative to address `at`. The first element starts at
+   * `from`, on line `line`. Returns the line of the end of the last one; `next` is `from` if there are none.
    */
   find(from: number, to: number, at: number, line: number, records: RecordList): number {
     this.#run(at + from, at + to, at);
@@ -61,10 +62,10 @@ export class ElementKernel {
   }
 }
 
-/** Bytes that are looked at at once where they have to be copied: few enough to stay in the cache. */
+/** Bytes per copy when data must be copied. Small enough to stay in the CPU cache. */
 const WINDOW = 64 * 1024;
 
-/** An ElementKernel for bytes that lie elsewhere: they are copied into memory of its own, a window at a time. */
+/** An ElementKernel for bytes outside its memory, which are copied into its own memory one window at a time. */
 export class ElementWindow {
   readonly limits: ElementLimits;
   readonly kernel: ElementKernel;
@@ -79,7 +80,7 @@ export class ElementWindow {
     this.#bytes = new Uint8Array(memory.buffer, this.#at, WINDOW);
   }
 
-  /** As `ElementKernel.find`, of bytes `from`..`to - 1` of a slab. */
+  /** Like `ElementKernel.find`, for bytes `from` to `to - 1` of a slab. */
   find(slab: Uint8Array, from: number, to: number, line: number, records: RecordList): number {
     const end = Math.min(to, from + WINDOW);
     this.#bytes.set(slab.subarray(from, end));
@@ -87,10 +88,13 @@ export class ElementWindow {
   }
 }
 
-/** Of the last limits: those of a process are nearly always the same, and a memory is too large for a stream. */
+/**
+ * The kernel for the last limits. Nearly all streams of a process have the same limits, and its memory is too large to
+ * allocate per stream.
+ */
 let last: ElementWindow | null = null;
 
-/** null: no memory is available for one. */
+/** null: not enough memory. */
 export function elementWindow(limits: ElementLimits): ElementWindow | null {
   if (last?.limits.bytes === limits.bytes && last.limits.depth === limits.depth) return last;
   try {
@@ -102,26 +106,26 @@ export function elementWindow(limits: ElementLimits): ElementWindow | null {
   return last;
 }
 
-/** The function in the making: its locals, and the steps that it is made of. */
+/** Emits the kernel function: its locals, and the steps of its code. */
 class Elements {
   readonly f = new WasmFunction('elements', { from: 'i32', to: 'i32', at: 'i32', scratch: 'i32' });
-  /** Place of the 64 bytes at hand. */
+  /** Address of the current 64 bytes. */
   readonly p = this.f.local('i32', 'p');
   readonly start = this.f.local('i32', 'start');
-  /** One past the last element listed, and the line feeds before that. */
+  /** One past the last listed element, and the number of line feeds before this position. */
   readonly end = this.f.local('i32', 'end');
   readonly endLine = this.f.local('i32', 'endLine');
-  /** Line feeds before the element at hand, and before the bytes at hand. */
+  /** Number of line feeds before the current element, and before the current bytes. */
   readonly line = this.f.local('i32', 'line');
   readonly lines = this.f.local('i32', 'lines');
   readonly out = this.f.local('i32', 'out');
   readonly depth = this.f.local('i32', 'depth');
-  /** Place of a brace or bracket. */
+  /** Address of a brace or bracket. */
   readonly k = this.f.local('i32', 'k');
   readonly q = this.f.local('i32', 'q');
   readonly c = this.f.local('i32', 'c');
   readonly commas = this.f.local('i32', 'commas');
-  // A bit a byte.
+  // Bit masks with one bit per byte.
   readonly quotes = this.f.local('i64', 'quotes');
   readonly slashes = this.f.local('i64', 'slashes');
   readonly opens = this.f.local('i64', 'opens');
@@ -130,13 +134,13 @@ class Elements {
   readonly inside = this.f.local('i64', 'inside');
   readonly escapes = this.f.local('i64', 'escapes');
   readonly escaped = this.f.local('i64', 'escaped');
-  /** All ones if the byte before is inside of a string; 1 if the first byte is escaped. */
+  /** All ones if the preceding byte is inside a string; for `next`: 1 if the first byte is escaped. */
   readonly carry = this.f.local('i64', 'carry');
   readonly next = this.f.local('i64', 'next');
   readonly vectors = [0, 1, 2, 3].map((i) => this.f.local('v128', `bytes${i}`));
   readonly folded = [0, 1, 2, 3].map((i) => this.f.local('v128', `folded${i}`));
 
-  /** to = which of the bytes of the vectors are this one. */
+  /** Sets `to` to the mask of the vectors' bytes that equal `byte`. */
   which(vectors: readonly Local[], byte: number, to: Local): void {
     const { f } = this;
     for (const [i, vector] of vectors.entries()) {
@@ -146,7 +150,7 @@ class Elements {
     f.set(to);
   }
 
-  /** Looks at 64 bytes; those behind the end are none. */
+  /** Computes the masks of 64 bytes, without the bytes after the end. */
   look(): void {
     const { f, p, vectors, folded, quotes, slashes, opens, braces, breaks, inside } = this;
     const { to } = f.params;
@@ -166,7 +170,7 @@ class Elements {
     });
   }
 
-  /** Takes escaped quotes off: a backslash that is not escaped itself escapes the byte behind it. */
+  /** Removes escaped quotes: a backslash that is not escaped itself escapes the next byte. */
   unescape(): void {
     const { f, slashes, next, escapes, escaped, quotes } = this;
     f.get(slashes, next).op('i64.or').i64(0n).op('i64.ne');
@@ -179,7 +183,7 @@ class Elements {
     });
   }
 
-  /** inside = bytes from a quote that opens a string to before the one that closes it. */
+  /** Sets `inside` to the bytes from each opening quote up to its closing quote (exclusive). */
   findStrings(): void {
     const { f, quotes, inside, carry } = this;
     f.get(quotes).set(inside);
@@ -188,7 +192,7 @@ class Elements {
     f.i64(0n).get(inside).i64(63n).op('i64.shr_u', 'i64.sub').set(carry);
   }
 
-  /** Gives how many of the `breaks` lie before the brace at hand. */
+  /** Pushes the number of `breaks` before the current brace. */
   breaksBefore(): void {
     const { f, k, p, breaks } = this;
     f.get(breaks).i64(1n).get(k, p).op('i32.sub', 'i64.extend_i32_u', 'i64.shl').i64(1n).op('i64.sub', 'i64.and');
@@ -197,8 +201,8 @@ class Elements {
 }
 
 /**
- * elements(from, to, at, scratch): writes how many elements, where the last one ends and the line feeds before that; then start, end,
- * and line feeds before each element.
+ * elements(from, to, at, scratch) writes the number of elements, the end of the last one and the number of line feeds
+ * before that end. For each element it writes start, end, and the number of line feeds before its start.
  */
 function elementsFunction(limits: ElementLimits): WasmFunction {
   const x = new Elements();
@@ -262,7 +266,7 @@ function elementsFunction(limits: ElementLimits): WasmFunction {
   return f.end();
 }
 
-/** Declines anything that does not follow one comma and white space: from the end of the previous element, if any, to k. */
+/** Declines unless exactly one comma and otherwise white space lie between the previous element, if any, and `k`. */
 function betweenElements({ f, k, q, end, c, commas }: Elements, decline: () => void): void {
   f.get(k, f.params.from).op('i32.ne');
   f.when(() => {
@@ -275,7 +279,7 @@ function betweenElements({ f, k, q, end, c, commas }: Elements, decline: () => v
           f.when(
             () => f.bump(commas, 1),
             () => {
-              // 1 << c of white space: tab, line feed, carriage return; a blank is the 33rd bit.
+              // Bit mask of white space: tab, line feed, carriage return, and space (bit 32).
               f.get(c).i32(32).op('i32.gt_u');
               f.when(decline);
               f.i64(0x1_0000_2600n).get(c).op('i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1).op('i32.and');

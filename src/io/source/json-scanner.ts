@@ -1,22 +1,22 @@
-// Finds the elements of a JSON array while it arrives, without parsing them; a single object is an array of one.
+// Finds the elements of a JSON array as it arrives, without parsing them. A single object counts as an array of one.
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { ELEMENT_SCRATCH, ElementKernel, type ElementWindow, elementWindow } from './element-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
-/** Bytes that make a kernel worth its while. */
+/** Minimum number of bytes for which a kernel pays off. */
 const KERNEL_BYTES = 8 * 1024;
 
-/** Nothing seen yet but white space. */
+/** Before the value; only white space so far. */
 const START = 0;
-/** Behind `[`: an element or `]`. */
+/** After `[`: expects an element or `]`. */
 const FIRST = 1;
-/** Behind `,`: an element. */
+/** After `,`: expects an element. */
 const ELEMENT = 2;
 const INSIDE = 3;
-/** Behind an element: `,` or `]`. */
+/** After an element: expects `,` or `]`. */
 const AFTER = 4;
-/** The value has ended: only white space may follow. */
+/** After the value: only white space may follow. */
 const END = 5;
 
 /** `{` */
@@ -25,8 +25,8 @@ const OPEN = 123;
 const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
 
 /**
- * An element that is not valid JSON in itself is listed all the same (its decoder rejects it), as long as its brackets and
- * strings close. What breaks the array around the elements ends the input.
+ * Lists an element even if it is invalid JSON, as long as its brackets and strings are closed; its decoder then rejects
+ * it. Errors of the array outside its elements end the input.
  * @throws SluiceError from scan: malformed_json | truncated_input | limit_exceeded
  */
 export class JsonScanner implements RecordScanner {
@@ -46,10 +46,10 @@ export class JsonScanner implements RecordScanner {
   readonly #kernelBytes: number;
   #slabs: SlabMemory | null = null;
   #kernel: ElementKernel | null = null;
-  /** For slabs that the kernel cannot see. */
+  /** For slabs outside the kernel's memory. */
   #window: ElementWindow | null = null;
 
-  /** `kernelBytes`: bytes at hand from which plain elements are found by a kernel. */
+  /** `kernelBytes`: minimum number of available bytes for which a kernel finds plain elements. */
   constructor(maxRecordBytes: number, maxDepth: number, kernelBytes = KERNEL_BYTES) {
     this.#kernelBytes = kernelBytes;
     this.#maxRecordBytes = maxRecordBytes;
@@ -91,7 +91,7 @@ export class JsonScanner implements RecordScanner {
     if (this.#state === START) throw new SluiceError('malformed_json', 'the body contains no JSON value');
   }
 
-  /** `bytes`: how many are at hand. */
+  /** `bytes`: number of available bytes. */
   #openKernel(bytes: number, place: number): void {
     if (bytes < this.#kernelBytes) return;
     const limits = { bytes: this.#maxRecordBytes, depth: this.#maxDepth };
@@ -99,7 +99,7 @@ export class JsonScanner implements RecordScanner {
     else if (this.#slabs?.memory) this.#kernel ??= new ElementKernel(this.#slabs.memory, 0, limits);
   }
 
-  /** The fast path, where an object begins: plain elements, as many as there are. The one that does not end here is left. */
+  /** Fast path at the start of an object: lists all plain elements that end in these bytes. */
   #plainElements(slab: Buffer, to: number, place: number, records: RecordList): boolean {
     if (this.#state !== FIRST && this.#state !== ELEMENT) return false;
     const before = records.count;
@@ -155,7 +155,7 @@ export class JsonScanner implements RecordScanner {
     let escaped = this.#escaped;
     const maxDepth = this.#maxDepth;
     const limit = this.#start + this.#maxRecordBytes;
-    /** One past the record's last byte, where it ends here. */
+    /** One past the record's last byte, if the record ends here. */
     let end = -1;
     for (; pos < to; pos++) {
       if (pos >= limit) this.#tooLong();
@@ -176,7 +176,7 @@ export class JsonScanner implements RecordScanner {
         depth++;
         if (depth > maxDepth) this.#fault = RECORD_TOO_DEEP;
       } else if (c === 125 || c === 93) {
-        // A bare value (a number, a word) ends where the array does.
+        // A bare value (a number or word) ends where the array ends.
         if (depth === 0) {
           end = pos;
           break;

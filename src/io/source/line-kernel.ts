@@ -1,27 +1,27 @@
-// Plain lines of delimited text, found where they lie in shared memory, sixteen bytes at a time.
+// Finds plain lines of delimited text in place in shared memory, sixteen bytes at a time.
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 
-/** Lines that are listed at once. */
+/** Maximum number of lines listed per call. */
 const LINES = 4096;
-/** Bytes of memory that are written to: two numbers, then two for each line. */
+/** Bytes of scratch memory: two result counters, then two numbers per line. */
 export const LINE_SCRATCH = 64 + LINES * 8;
 
 /**
- * A line is plain if it ends with LF or CRLF, has no other CR, is not blank and not longer than allowed, and if all its quotes, where
- * quotes mean something, open a field, close one or are doubled in one, with no line break between. Any other line is declined:
- * the scanner reads it.
+ * A line is plain if it ends with LF or CRLF, has no other CR, is not blank and not too long. If quoting is enabled,
+ * every quote must open or close a field or be doubled inside one, without line breaks in between. The kernel declines
+ * any other line, and the scanner reads it.
  */
 export class LineKernel {
-  /** Where the line begins that was not listed; in bytes from `at`, as everything. */
+  /** Start of the first line that was not listed. Like all positions, relative to `at`. */
   next = 0;
-  /** First and one past the last byte of each line listed. */
+  /** First byte and one past the last byte of each listed line. */
   readonly spans: Int32Array;
   readonly #run: (from: number, to: number, at: number, longest: number) => void;
   readonly #results: Int32Array;
 
-  /** `scratch`: LINE_SCRATCH bytes of the memory for exclusive use. `delimiter` null: quotes have no meaning. */
+  /** `scratch`: address of LINE_SCRATCH bytes for exclusive use. `delimiter` null: no quoting. */
   constructor(memory: WebAssembly.Memory, scratch: number, delimiter: number | null) {
     const module = new WebAssembly.Module(assemble('line-kernel', [linesFunction(delimiter)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -30,7 +30,10 @@ export class LineKernel {
     this.spans = new Int32Array(memory.buffer, scratch + 64, LINES * 2);
   }
 
-  /** Lists plain lines of bytes `from`..`to - 1` behind address `at`, of at most `longest` bytes; gives how many. */
+  /**
+   * Lists plain lines among the bytes `from` to `to - 1` relative to address `at`, of at most `longest` bytes. Returns
+   * their number.
+   */
   find(from: number, to: number, at: number, longest: number): number {
     this.#run(at + from, at + to, at, longest);
     this.next = this.#results[1]!;
@@ -39,8 +42,9 @@ export class LineKernel {
 }
 
 /**
- * lines(from, to, at, longest, scratch): writes how many lines, where the next begins, and their spans, all from `at` on. Long as it is, because
- * an emitter reads best in the order of its instructions.
+ * lines(from, to, at, longest, scratch) writes the number of lines, the start of the next line, and the spans of the
+ * lines, all relative to `at`. The function is long because an emitter is most readable in the order of its
+ * instructions.
  */
 function linesFunction(delimiter: number | null): WasmFunction {
   const f = new WasmFunction('lines', { from: 'i32', to: 'i32', at: 'i32', longest: 'i32', scratch: 'i32' });
@@ -49,9 +53,9 @@ function linesFunction(delimiter: number | null): WasmFunction {
   const { breaks, suspect, returns, followed } = f.locals('i32', 'breaks', 'suspect', 'returns', 'followed');
   const { quotes, inside, region } = f.locals('i32', 'quotes', 'inside', 'region');
   const { bytes, others } = f.locals('v128', 'bytes', 'others');
-  /** Which of the bytes on the stack are this one. */
+  /** Pushes the mask of the bytes on the stack that equal `byte`. */
   const which = (byte: number): WasmFunction => f.bytes(byte).op('i8x16.eq', 'i8x16.bitmask');
-  /** Which of `others` are one of these. */
+  /** Pushes the mask of `others` that equal one of these bytes. */
   const any = (...ones: number[]): WasmFunction => {
     for (const [i, byte] of ones.entries()) {
       f.get(others).bytes(byte).op('i8x16.eq');
@@ -60,19 +64,19 @@ function linesFunction(delimiter: number | null): WasmFunction {
     return f.op('i8x16.bitmask');
   };
   /**
-   * suspect = quotes that are not plain. Opening, closing and doubled ones alternate; `region` are the bytes from an
-   * opening one to before the closing one (a doubled one closes and opens), `inside` whether the last byte before is in
-   * one.
+   * Sets `suspect` to quotes that are not plain. Opening and closing quotes alternate; a doubled quote closes and
+   * reopens. `region` marks the bytes from each opening quote up to its closing quote (exclusive). `inside`: whether
+   * the preceding byte is in a region.
    */
   const judgeQuotes = (delimiter: number): void => {
     f.get(quotes).set(region);
     for (const n of [1, 2, 4, 8]) f.get(region, region).i32(n).op('i32.shl', 'i32.xor').set(region);
     f.get(region).i32(0).get(inside).op('i32.sub', 'i32.xor').i32(0xffff).op('i32.and').set(region);
-    // An opening quote is at the beginning of the line, or after a delimiter or the quote that it doubles.
+    // An opening quote must be at the start of the line, after a delimiter, or after the quote that it doubles.
     f.get(p).i32(1).op('i32.sub').memory('v128.load').set(others);
     f.get(quotes, region).op('i32.and');
     any(delimiter, LF, QUOTE).get(p, from).op('i32.eq', 'i32.or').i32(-1).op('i32.xor', 'i32.and');
-    // One that closes is followed by the end of its field, or doubled.
+    // A closing quote must be at the end of its field, or doubled.
     f.get(p).memory('v128.load', 1).set(others);
     f.get(region).i32(-1).op('i32.xor').get(quotes).op('i32.and');
     any(delimiter, LF, CR, QUOTE).i32(-1).op('i32.xor', 'i32.and').op('i32.or');
@@ -87,7 +91,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
         f.get(p, to).op('i32.ge_u').leaveIf(done);
         f.get(p).memory('v128.load').tee(bytes);
         which(LF).set(breaks);
-        // What lies behind the end.
+        // Mask out bytes after the end.
         f.get(to, p).op('i32.sub').i32(16).op('i32.lt_u');
         f.when(() =>
           f.get(breaks).i32(1).get(to, p).op('i32.sub', 'i32.shl').i32(1).op('i32.sub', 'i32.and').set(breaks),
@@ -101,7 +105,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
         f.get(bytes);
         which(CR).tee(returns);
         f.when(() => {
-          // A CR that no LF follows, as far as can be seen, is suspect.
+          // A CR without a following LF is suspect.
           f.get(p).memory('v128.load', 1);
           which(LF).set(followed);
           f.get(followed).i32(-1).op('i32.xor').get(returns).op('i32.and').get(suspect).op('i32.or').set(suspect);
@@ -124,7 +128,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
           f.repeat(
             () => {
               f.get(p, breaks).op('i32.ctz', 'i32.add').tee(end).get(start).op('i32.eq').leaveIf(done);
-              // `followed` is the line feed, `end` where the line ends.
+              // `followed` is the line feed, `end` the end of the line.
               f.get(end)
                 .tee(followed)
                 .get(end)

@@ -1,4 +1,4 @@
-// Finds where a file can be cut, near each of some offsets and where a record begins, in one pass, with the hash of what lies between.
+// Finds record starts near given offsets where a file can be split, in one pass, and hashes the bytes between them.
 import { createHash, type Hash } from 'node:crypto';
 import { type Block, RECORD_OK, RECORD_TOO_LONG, recordsOf } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -7,7 +7,9 @@ import { cutBlocks, type Leased } from './block-cutter.ts';
 import type { ByteRange, ByteSource } from './byte-source.ts';
 import type { RecordScanner } from './record-scanner.ts';
 
-/** Where a record begins: offset in the file; row and physical line from 1. Behind the last record: the end. */
+/**
+ * Start of a record: offset in the file, row and physical line (from 1). After the last record: the end of the file.
+ */
 export interface RecordMark {
   byte: number;
   row: number;
@@ -19,21 +21,24 @@ interface MarkedFile {
   rows: number;
   /** The first record after the header. */
   first: RecordMark;
-  /** One a target. */
+  /** One mark per target. */
   marks: RecordMark[];
-  /** SHA-256 of the bytes before the first mark, between each and the next, and behind the last. */
+  /** SHA-256 of the bytes before the first mark, between consecutive marks, and after the last mark. */
   digests: string[];
-  /** Of all bytes. */
+  /** SHA-256 of all bytes. */
   sha256: string;
 }
 
 interface MarkOptions {
   scanner: RecordScanner;
-  /** The first record is a header. */
+  /** Whether the first record is a header. */
   header: boolean;
   /** Offsets, ascending. */
   targets: readonly number[];
-  /** Of a run: the blocks behind a mark at which one begins are those of a run over the whole file. */
+  /**
+   * Block size of a run. If a mark is the start of a block, the blocks after it equal those of a run over the whole
+   * file.
+   */
   blockBytes: number;
 }
 
@@ -41,11 +46,11 @@ interface MarkOptions {
 export type OpenRanges = (ranges?: readonly ByteRange[]) => Promise<ByteSource>;
 
 /**
- * Reads an uncompressed file to its end. A mark is the start of the block that contains its target, or of the next one;
- * the first record at or after the target only if several targets are in one block, or in the last. A mark at the first
- * record is the beginning of the file.
- * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed
- * | foreign_content
+ * Reads an uncompressed file to its end. A mark is the start of the block that contains its target, or of the next
+ * block. If several targets are in one block, or a target is in the last block, a mark is the first record at or after
+ * its target. A mark at the first record becomes the beginning of the file.
+ * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch (malformed header row) |
+ * foreign_content
  */
 export async function findMarks(open: OpenRanges, options: MarkOptions): Promise<MarkedFile> {
   const source = await open();
@@ -74,10 +79,11 @@ async function marksOf(
   let [rows, begin] = [0, 0];
   for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
     first ??= markAt(block, 0);
-    // Not before blank lines or the rest of an oversized line: a reader that starts after them has other blocks.
+    // A block that follows blank lines or the rest of an oversized line is not a valid mark: a reader that starts there
+    // forms other blocks.
     let whole = rows > 0 && begin === beginOf(block, 0);
     const inside = targets.filter((target, i) => i >= marks.length && target < block.inputEnd).length;
-    // The next block is as near, and its beginning may be one that serves.
+    // Defers to the next block, which is as near and may have a valid start.
     const later = !whole && inside === 1 && block.inputEnd < bytes;
     for (let due = later ? 0 : inside; due > 0; due--) {
       const at = whole ? 0 : firstFrom(block, targets[marks.length]!);
@@ -109,7 +115,7 @@ const markAt = (block: Block, record: number): RecordMark => ({
   line: block.lines[record]!,
 });
 
-/** The first record of the block that begins at `byte` or behind; their number if none does. */
+/** The first record of the block that starts at or after `byte`; the number of records if there is none. */
 function firstFrom(block: Block, byte: number): number {
   let low = 0;
   for (let high = recordsOf(block); low < high; ) {
@@ -120,12 +126,12 @@ function firstFrom(block: Block, byte: number): number {
   return low;
 }
 
-/** Hashes bytes where they lie in a block; what no block holds (a byte order mark, a line that was too long) is read again. */
+/** Hashes bytes in place in a block. Bytes in no block (a byte order mark, a line that was too long) are read again. */
 class PieceHasher {
   readonly digests: string[] = [];
   readonly #open: OpenRanges;
   #hash: Hash = createHash('sha256');
-  /** Of the whole file; null: it is one piece. */
+  /** Hash of the whole file; null: the file is a single piece. */
   readonly #all: Hash | null;
   #at = 0;
 
@@ -134,7 +140,7 @@ class PieceHasher {
     this.#all = several ? createHash('sha256') : null;
   }
 
-  /** SHA-256 of the whole file, once its last piece has ended. */
+  /** SHA-256 of the whole file; call it after the last piece has ended. */
   get whole(): string {
     return this.#all?.digest('hex') ?? this.digests[0]!;
   }
@@ -151,7 +157,7 @@ class PieceHasher {
     } else await this.#read(byte);
   }
 
-  /** A piece ends there. */
+  /** Ends a piece at `byte`. */
   async end(byte: number, block: (Block & Leased) | null): Promise<void> {
     await this.upTo(byte, block);
     this.digests.push(this.#hash.digest('hex'));
@@ -179,8 +185,9 @@ class PieceHasher {
 }
 
 /**
- * SHA-256 of the bytes before the first bound, between each and the next, and behind the last, and of all, in one pass; bounds ascend.
- * @throws SluiceError input_not_found | input_changed: it is shorter than the last bound
+ * Hashes (SHA-256) the bytes before the first bound, between consecutive bounds and after the last one, and all bytes,
+ * in one pass. Bounds must ascend.
+ * @throws SluiceError input_not_found | input_changed (shorter than the last bound)
  */
 export async function hashesBetween(
   open: OpenRanges,
@@ -215,7 +222,7 @@ export async function hashesBetween(
   return { digests: [...digests, hash.digest('hex')], sha256: all.digest('hex') };
 }
 
-/** SHA-256 of bytes `from`..`to - 1`. @throws SluiceError input_not_found | input_changed: it is shorter */
+/** SHA-256 of bytes `from` to `to - 1`. @throws SluiceError input_not_found | input_changed (shorter than `to`) */
 export async function hashOfRange(open: OpenRanges, from: number, to: number): Promise<string> {
   const hash = createHash('sha256');
   const source = await open([{ from, to }]);

@@ -1,16 +1,16 @@
-// What cuts bytes into records: a scanner walks a slab and lists the records it saw whole, whatever the format.
+// The interface of record scanners: a scanner reads a slab and lists the complete records in it, for any format.
 
 import { RECORD_OK } from '../../core/block.ts';
 
-/** Records found in one slab, as growable typed arrays (reused for the next slab after `clear`). */
+/** Records found in one slab, as growable typed arrays; reused for the next slab after `clear`. */
 export class RecordList {
   count = 0;
-  // Small at first: most requests bring one application, and arrays of up to 64 bytes cost next to nothing.
+  // Small initially: most requests have a single application, and arrays of up to 64 bytes cost almost nothing.
   spans = new Int32Array(16);
   faults = new Uint8Array(8);
   lines = new Int32Array(8);
 
-  /** `start`, `end`: bytes of the slab; `line`: physical line of the input, from 1. */
+  /** `start`, `end`: offsets in the slab; `line`: physical line of the input, from 1. */
   add(start: number, end: number, fault: number, line: number): void {
     if (this.count === this.faults.length) this.#grow();
     this.spans[this.count * 2] = start;
@@ -20,7 +20,7 @@ export class RecordList {
     this.count++;
   }
 
-  /** Adds the first `count` spans as valid records, each on a line of its own, from `line` on. */
+  /** Adds the first `count` spans as valid records on consecutive lines, starting with `line`. */
   addLines(spans: Int32Array, count: number, line: number): void {
     while (this.count + count > this.faults.length) this.#grow();
     this.spans.set(spans.subarray(0, count * 2), this.count * 2);
@@ -29,7 +29,10 @@ export class RecordList {
     this.count += count;
   }
 
-  /** Adds `count` valid records: first byte, one past the last, and on which line behind `line` each begins. */
+  /**
+   * Adds `count` valid records from triples: first byte, one past the last byte, and the record's line relative to
+   * `line`.
+   */
   addElements(entries: Int32Array, count: number, line: number): void {
     for (let i = 0; i < count * 3; i += 3) this.add(entries[i]!, entries[i + 1]!, RECORD_OK, line + entries[i + 2]!);
   }
@@ -52,26 +55,26 @@ export class RecordList {
   }
 }
 
-/** Memory that a scanner may look at in place. */
+/** Memory that a scanner may read in place. */
 export interface SlabMemory {
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes at its beginning for exclusive use. */
+  /** Bytes at the beginning of the memory for exclusive use. */
   readonly scratch: number;
 }
 
 export interface RecordScanner {
-  /** Next byte of the slab to look at. */
+  /** Offset of the next byte of the slab to scan. */
   pos: number;
-  /** First byte of the slab that is still needed: what lies before belongs to records already listed. */
+  /** First byte of the slab that is still needed. Earlier bytes belong to listed records. */
   readonly keepFrom: number;
   /**
-   * Looks at the slab up to `to` and lists the records that are whole; `final`: no byte follows.
-   * The result does not depend on where earlier calls stopped. `place`: where the slab begins in the memory of `attach`; -1: it
-   * lies elsewhere.
+   * Scans the slab up to `to` and lists the complete records. `final`: no more bytes follow. The result does not depend
+   * on where earlier calls stopped. `place`: address of the slab in the memory passed to `attach`; -1: the slab is
+   * elsewhere.
    */
   scan(slab: Buffer, to: number, final: boolean, records: RecordList, place?: number): void;
   /** Informs the scanner of the memory that will contain most slabs. */
   attach?(slabs: SlabMemory): void;
-  /** The bytes from `keepFrom` on now begin at 0 of another slab. */
+  /** Called after the bytes from `keepFrom` were moved to the beginning of a slab. */
   rebase(): void;
 }

@@ -1,4 +1,4 @@
-// Blocks of a table: its rows as columns, as many as a slab has bytes.
+// Forms blocks of a table: rows as columns, up to the byte size of a slab.
 import {
   type Block,
   blockColumns,
@@ -15,20 +15,20 @@ import { monotonicMs } from '../../core/clock.ts';
 import type { Slab } from '../../core/slabs.ts';
 import { type CutOptions, firstOf, IDLE, type Leased } from './block-cutter.ts';
 
-/** Most pieces of a table in a block: each holds memory for as many rows as a piece may have, however few it has. */
+/** Maximum pieces of a table per block. Each piece holds memory for its maximum number of rows, even if it has few. */
 const MOST_RUNS = 64;
-/** Most bytes of text of a block, unless a single row has more: some readers of a block write its text. */
+/** Maximum bytes of text per block, unless a single row has more, because some readers of a block write its text. */
 const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
 interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'idleMs'> {
-  /** A row is rejected whose text is longer. */
+  /** Rows with longer text are rejected. */
   maxRecordBytes: number;
 }
 
 /**
- * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. Columns lie in
- * memory that belongs to the slab: they are valid until it is given back.
- * @throws SluiceError what the table throws
+ * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. The columns are in memory that belongs to
+ * the slab, so they are valid until the slab is released.
+ * @throws SluiceError errors of the table
  */
 export async function* tableBlocks(feed: TableFeed, options: TableOptions): AsyncGenerator<Block & Leased, void, void> {
   const { slabs, signal, flow } = options;
@@ -52,17 +52,19 @@ export async function* tableBlocks(feed: TableFeed, options: TableOptions): Asyn
   if (blocks.rows > 0) yield blocks.take(await slabs.acquire(signal));
 }
 
-/** The rows of the block that is being filled. */
+/** Collects the rows of the current block. */
 class TableBlocks {
   rows = 0;
   readonly #feed: TableFeed;
   readonly #options: TableOptions;
   readonly #held: TableRows[] = [];
   #bytes = 0;
-  /** Most bytes of their text: words referenced by many rows make it longer than its storage. */
+  /**
+   * Upper bound of the bytes of their text. It can exceed their storage, because many rows can refer to the same word.
+   */
   #textBytes = 0;
   #seq = 0;
-  /** Rows of the blocks before. */
+  /** Number of rows in earlier blocks. */
   #before = 0;
   #book: { ids: string; book: WordBook } | null = null;
   readonly #memories = new WeakMap<Slab, SharedArrayBuffer>();
@@ -118,7 +120,7 @@ class TableBlocks {
     return faults;
   }
 
-  /** The lists of a block usually are those of the block before. */
+  /** Consecutive blocks usually have the same word lists, so the book is cached. */
   #bookOf(lists: readonly WordList[]): WordBook {
     const ids = lists.map(({ id }) => id).join();
     if (this.#book?.ids !== ids) this.#book = { ids, book: wordBook(lists) };

@@ -1,4 +1,4 @@
-// Text of a declared encoding as UTF-8, in front of everything that cuts and reads; what the encoding does not define stays no text.
+// Converts text of a declared encoding to UTF-8 before it is cut and read; undefined bytes stay invalid.
 import { isAscii } from 'node:buffer';
 import { SluiceError } from '../../core/errors.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
@@ -7,18 +7,24 @@ import type { Chunks } from './byte-source.ts';
 
 type Foreign = Exclude<EncodingName, 'utf-8'>;
 
-/** A byte that no text in UTF-8 has: the record with it is rejected, and no other. */
+/** A byte that never occurs in UTF-8, so that only the record that contains it is rejected. */
 const NO_TEXT = 0xff;
-/** Bytes at the beginning that identify an input. */
+/** Number of leading bytes used to identify the input. */
 const HEAD_BYTES = 64;
 
-/** Characters of windows-1252 from 0x80 to 0x9f; 0: none. Source: the table of Microsoft, without what browsers add to it. */
+/**
+ * Characters of windows-1252 from 0x80 to 0x9f; 0: undefined. Source: Microsoft's table, without the additions of
+ * browsers.
+ */
 const WINDOWS_1252 = [
   ...[0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017d, 0],
   ...[0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178], // biome-ignore format: a row of the table
 ];
 
-/** The bytes from 0x80 on as UTF-8, three a character and how many of them count. ISO/IEC 8859-1 has no character below 0xa0. */
+/**
+ * UTF-8 encodings of the bytes from 0x80: three bytes per character, and the number of bytes used. ISO/IEC 8859-1
+ * defines no characters from 0x80 to 0x9f.
+ */
 function tableOf(encoding: 'latin1' | 'windows-1252'): { bytes: Uint8Array; lengths: Uint8Array } {
   const bytes = new Uint8Array(128 * 3);
   const lengths = new Uint8Array(128);
@@ -31,11 +37,11 @@ function tableOf(encoding: 'latin1' | 'windows-1252'): { bytes: Uint8Array; leng
   return { bytes, lengths };
 }
 
-/** Turns chunks of one encoding into UTF-8, whatever characters they are cut in. */
+/** Converts chunks of one encoding to UTF-8. Chunks may be cut within characters. */
 interface Transcoder {
-  /** The characters that are whole with this chunk; valid until the next call. */
+  /** The characters completed by this chunk; valid until the next call. */
   next(chunk: Uint8Array): Uint8Array;
-  /** The rest when no byte follows. @throws SluiceError truncated_input */
+  /** The remaining characters at the end of the input. @throws SluiceError truncated_input */
   end(): Uint8Array;
 }
 
@@ -73,13 +79,13 @@ class SingleBytes implements Transcoder {
   }
 }
 
-/** Two bytes per unit; half of a pair alone is not text. */
+/** UTF-16: two bytes per unit. Half a surrogate pair alone is invalid. */
 class DoubleBytes implements Transcoder {
   readonly #low: 0 | 1;
   #out = Buffer.alloc(0);
-  /** The first byte of a unit that was cut; -1: none. */
+  /** First byte of an incomplete unit; -1: none. */
   #byte = -1;
-  /** The first half of a pair whose second one is to come; 0: none. */
+  /** First half of an incomplete surrogate pair; 0: none. */
   #half = 0;
 
   constructor(bigEndian: boolean) {
@@ -87,7 +93,7 @@ class DoubleBytes implements Transcoder {
   }
 
   next(chunk: Uint8Array): Uint8Array {
-    // Three bytes a unit, and one more for half a pair from before.
+    // Each unit needs at most three bytes, and an earlier half pair one more.
     const room = (chunk.length + 2) * 2;
     if (this.#out.length < room) this.#out = Buffer.allocUnsafe(room);
     let n = 0;
@@ -107,7 +113,7 @@ class DoubleBytes implements Transcoder {
     return this.#half === 0 ? new Uint8Array(0) : Uint8Array.of(NO_TEXT);
   }
 
-  /** Writes a unit of two bytes from `n` on; gives one past its last byte. */
+  /** Writes the UTF-8 bytes of a unit at `n` and returns one past the last byte. */
   #unit(first: number, second: number, n: number): number {
     const out = this.#out;
     const unit = this.#low === 0 ? first | (second << 8) : second | (first << 8);
@@ -142,7 +148,7 @@ class DoubleBytes implements Transcoder {
 const LITTLE = 'utf-16le';
 const BIG = 'utf-16be';
 
-/** The order of bytes that a mark at the beginning says; null: there is none. */
+/** The byte order according to the byte order mark; null: there is none. */
 function orderOf([a, b]: Uint8Array): typeof LITTLE | typeof BIG | null {
   if (a === 0xff && b === 0xfe) return LITTLE;
   return a === 0xfe && b === 0xff ? BIG : null;
@@ -174,8 +180,9 @@ function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Trans
 }
 
 /**
- * The chunks as UTF-8, without a byte order mark. A chunk is valid until the next one is asked for.
- * @throws SluiceError invalid_encoding | foreign_content for what does not begin as it should, truncated_input, or what `chunks` throw
+ * Yields the chunks as UTF-8, without a byte order mark. A chunk is valid until the next one is requested.
+ * @throws SluiceError invalid_encoding | foreign_content if the input has a wrong beginning, truncated_input, or errors
+ * of `chunks`
  */
 export async function* transcoded(chunks: Chunks, encoding: Foreign): AsyncGenerator<Uint8Array> {
   let head: Buffer | null = Buffer.alloc(0);

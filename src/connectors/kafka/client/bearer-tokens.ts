@@ -6,19 +6,19 @@ import { type JsonAnswer, requestJson } from '../../../core/http-json.ts';
 import { type BearerLogin, readSecret, type TokenEndpoint, tlsOf } from './connection.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Share of its lifetime after which a token is requested again while the old one is still valid. */
+/** Share of a token's lifetime after which a new token is requested, while the old one is still valid. */
 const RENEWED_AFTER = 0.8;
 /** Assumed lifetime of a token without an expiry, ms. */
 const UNSAID_LIFETIME_MS = 60_000;
-/** A token that ends within this time is not shown to a broker any more, ms. */
+/** A token that expires within this time is no longer sent to a broker, ms. */
 const LAST_USE_MS = 1_000;
-/** Attempts at an endpoint that does not answer as it should, and the pause before each but the first, ms. */
+/** Pauses before the attempts to get a token from a failing endpoint, ms. The first attempt has no pause. */
 const ATTEMPT_PAUSES_MS = [0, 200, 800];
-/** After a failure the endpoint is left in peace for this long, ms. */
+/** After a failure, no request is sent to the endpoint for this long, ms. */
 const PEACE_MS = 1_000;
 /**
- * Brokers whose issuer has changed its key reject its first tokens, because they load the new key in the background: a
- * client that was logged in before retries for this long, ms.
+ * After an issuer changes its key, brokers load the new key in the background and reject the first tokens signed with
+ * it. A client that was accepted before therefore retries for this long, ms.
  */
 const REFUSED_PATIENCE_MS = 60_000;
 
@@ -29,7 +29,7 @@ interface Token {
   expiresAt: number;
 }
 
-/** What a broker is shown. */
+/** The credential sent to a broker. */
 interface BearerCredential {
   readonly token: string;
   readonly extensions: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ interface BearerCredential {
 
 const known = new Map<string, BearerTokens>();
 
-/** One for each login of this process, however many connections there are. */
+/** Returns the instance shared by all connections of this process with the same login. */
 export function bearerTokens(login: BearerLogin): BearerTokens {
   const key = JSON.stringify(login);
   const tokens = known.get(key) ?? new BearerTokens(login);
@@ -45,7 +45,7 @@ export function bearerTokens(login: BearerLogin): BearerTokens {
   return tokens;
 }
 
-/** Tokens of one login: one request at a time for all callers. */
+/** Tokens of one login. Concurrent callers share a single request. */
 export class BearerTokens {
   readonly #login: BearerLogin;
   #token: Token | null = null;
@@ -65,13 +65,16 @@ export class BearerTokens {
     return { token: token ? checked(readSecret(token).trim()) : await this.#renewed(), extensions };
   }
 
-  /** A broker took the token. */
+  /** Records that a broker accepted the token. */
   accepted(): void {
     this.#acceptedOnce = true;
     this.#refusedSince = null;
   }
 
-  /** The error for a token that a broker does not take; the next one is a new one. `status`: in the words of the broker. */
+  /**
+   * Creates the error for a token that a broker rejected; the next credential requests a new token. `status` is the
+   * broker's wording.
+   */
   refused(status: string): SluiceError {
     this.#token = null;
     const now = monotonicMs();
@@ -98,7 +101,7 @@ export class BearerTokens {
     try {
       return (await this.#asking).value;
     } catch (error) {
-      // An outage of the endpoint is none as long as the token lasts.
+      // An outage of the endpoint does no harm while the old token is valid.
       if (usable) return old.value;
       throw error;
     }
@@ -161,16 +164,16 @@ function post(endpoint: TokenEndpoint, secret: string): Promise<JsonAnswer> {
   return requestJson({ method: 'POST', url, headers, body: form.toString(), tls: tls ? tlsOf(tls) : {}, timeoutMs });
 }
 
-/** As in a form (RFC 6749, 2.3.1). */
+/** Form encoding of credentials (RFC 6749, 2.3.1). */
 const encoded = (text: string): string => new URLSearchParams({ a: text }).toString().slice(2);
 
-/** The address without what may be secret in it. */
+/** The URL without its query, which may contain secrets. */
 function placeOf({ url }: TokenEndpoint): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;
 }
 
-/** The error code of an endpoint (RFC 6749, 5.2); nothing else of its response is reported. */
+/** The endpoint's error code (RFC 6749, 5.2). The rest of its response is never reported. */
 const wordOf = (error: unknown): string =>
   typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? ` ${error}` : '';
 
@@ -180,7 +183,7 @@ function tokenOf(value: string, { expires_in }: Record<string, unknown>, asked: 
   return { value: checked(value), renewAt: asked + lifetime * RENEWED_AFTER, expiresAt: asked + lifetime };
 }
 
-/** ms until the `exp` of a JWT; null: not a JWT with an `exp`. */
+/** Time until the JWT's `exp` claim, ms; null: not a JWT with an `exp`. */
 function lifetimeIn(token: string): number | null {
   try {
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
@@ -190,7 +193,9 @@ function lifetimeIn(token: string): number | null {
   }
 }
 
-/** @throws SluiceError kafka_config: an invalid token (RFC 6750, 2.1) could end the message that contains it */
+/**
+ * @throws SluiceError kafka_config: a token of other characters (RFC 6750, 2.1) could end the message that contains it
+ */
 function checked(token: string): string {
   if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
   throw new SluiceError('kafka_config', 'the configured token is not a bearer token');
@@ -198,23 +203,23 @@ function checked(token: string): string {
 
 const SEPARATOR = '\u0001';
 
-/** The first message of the client (RFC 7628, 3.1). */
+/** The client's first message (RFC 7628, 3.1). */
 export function bearerMessage({ token, extensions }: BearerCredential): Buffer {
   const more = Object.entries(extensions).map(([name, value]) => `${SEPARATOR}${name}=${value}`);
   return Buffer.from(`n,,${SEPARATOR}auth=Bearer ${token}${more.join('')}${SEPARATOR}${SEPARATOR}`);
 }
 
-/** The reply to a rejection, so that the broker ends the exchange (RFC 7628, 3.2.3). */
+/** The reply to a rejection, after which the broker ends the exchange (RFC 7628, 3.2.3). */
 export const BEARER_FAREWELL = Buffer.from(SEPARATOR);
 
-/** The status of a refusal (RFC 7628, 3.2.2); null: the answer is none, the token was taken. */
+/** The status in the broker's rejection (RFC 7628, 3.2.2); null: an empty answer, so the broker accepted the token. */
 export function bearerRefusal(answer: Buffer | null): string | null {
   if (!answer || answer.length === 0) return null;
   try {
     const { status } = JSON.parse(answer.toString()) as { status?: unknown };
     if (typeof status === 'string' && /^[\w.-]{1,60}$/.test(status)) return status;
   } catch {
-    // Said below.
+    // An answer that is not JSON is a rejection without a reason.
   }
   return 'without a reason';
 }

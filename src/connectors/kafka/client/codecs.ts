@@ -1,4 +1,4 @@
-// The compression codecs of Kafka, in the framing that Java clients write and read.
+// The compression codecs of Kafka, framed as Java clients write and read them.
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
@@ -7,10 +7,12 @@ import { ZstdFrames, zstd } from '../../../core/zstd.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
-/** Head of the xerial framing that Java clients put around snappy blocks: magic, version 1, compatible with 1. */
+/**
+ * Header of the xerial framing that Java clients put around snappy blocks: magic, version 1, compatible with version 1.
+ */
 const XERIAL_HEAD = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
 const XERIAL_MAGIC_BYTES = 8;
-/** Bytes of a snappy block before compression, as in the Java library. */
+/** Uncompressed bytes per snappy block, as in the Java library. */
 const XERIAL_BLOCK_BYTES = 32 * 1024;
 
 async function xerialCompress(plain: Buffer): Promise<Buffer> {
@@ -24,7 +26,7 @@ async function xerialCompress(plain: Buffer): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** Takes raw snappy too: librdkafka and others write it without framing. */
+/** Also accepts raw snappy: librdkafka and other clients write it without framing. */
 async function xerialDecompress(packed: Buffer): Promise<Buffer> {
   if (packed.compare(XERIAL_HEAD, 0, XERIAL_MAGIC_BYTES, 0, XERIAL_MAGIC_BYTES) !== 0) {
     return snappy.uncompressSync(packed, { asBuffer: true }) as Buffer;
@@ -42,10 +44,11 @@ async function xerialDecompress(packed: Buffer): Promise<Buffer> {
 
 const gzipPack = promisify(gzip);
 
-/** All members; only padding may follow the last one. */
+/** Decompresses all gzip members. Only zero padding may follow the last member. */
 function gzipDecompress(packed: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // With `info` the decoder comes along, which knows how far it read; the types do not know of it.
+    // With `info`, the result includes the decoder, whose `bytesWritten` is the number of bytes consumed; the types
+    // omit this option.
     gunzip(packed, { info: true }, (error, result) => {
       const { buffer, engine } = (result ?? {}) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
       if (error) reject(error);
@@ -55,7 +58,7 @@ function gzipDecompress(packed: Buffer): Promise<Buffer> {
   });
 }
 
-/** All frames: the decoder ends behind the first. */
+/** Decompresses all zstd frames; the decoder itself stops after the first. */
 async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
   const unpack = promisify(zstd().zstdDecompress);
   const frames = new ZstdFrames();
@@ -69,7 +72,9 @@ async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
 const LZ4_MAGIC = 0x184d2204;
 const BEHIND_THE_LAST = 'there are bytes after the last frame';
 
-/** The same for lz4, whose decoder forgives a missing end as well (format: lz4_Frame_format.md). */
+/**
+ * Decompresses all lz4 frames (format: lz4_Frame_format.md). The decoder itself would also accept a truncated frame.
+ */
 async function lz4DecompressAll(packed: Buffer): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (let at = 0; at < packed.length; ) {
@@ -113,15 +118,17 @@ const CODECS: Readonly<Record<PackedCompression, Codec>> = {
 
 export type PackedCompression = Exclude<BatchCompression, 'none'>;
 
-/** Packs the records of a batch. */
+/** Compresses the records of a batch. */
 export const packBatch = (plain: Buffer, compression: PackedCompression): Promise<Buffer> =>
   CODECS[compression].compress(plain);
 
-/** Unpacks the records of a batch, all of them. @throws Error cut off, damaged, or with bytes behind the last frame */
+/**
+ * Decompresses all records of a batch. @throws Error if they are truncated or damaged, or bytes follow the last frame
+ */
 export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
   CODECS[compression].decompress(packed);
 
-/** Size of one value after compression, bytes: whether a record that looks too large fits after all. */
+/** Size of one value after compression, bytes. Shows whether a record that seems too large fits after all. */
 export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {
   if (compression === 'none') return plain.length;
   return (await CODECS[compression].compress(plain)).length;

@@ -1,19 +1,19 @@
-// How brokers are reached: addresses, TLS, login and time limits, and where their secrets are read.
+// Connection settings of brokers: addresses, TLS, login and time limits; reads their secrets.
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** A password is read when the client is made, from a file (one trailing line end is dropped) or the environment. */
+/** A secret is read when it is needed: from the environment, or from a file, without one trailing line end. */
 type SecretSource = { file: string } | { env: string };
 
 export interface KafkaTls {
-  /** PEM; default: the certificate authorities of Node. */
+  /** PEM file; default: Node's certificate authorities. */
   caFile?: string;
-  /** PEM certificate and key of this client. */
+  /** PEM files of this client's certificate and key. */
   certFile?: string;
   keyFile?: string;
   keyPassphrase?: SecretSource;
-  /** Name the broker's certificate must carry, where it is not the address. */
+  /** Name expected in the broker's certificate, if it differs from the address. */
   serverName?: string;
 }
 
@@ -23,7 +23,7 @@ export interface PasswordLogin {
   password: SecretSource;
 }
 
-/** OAUTHBEARER (RFC 7628): with a token renewed by another process, or with tokens of a token endpoint. */
+/** OAUTHBEARER (RFC 7628), with a token that another process renews or with tokens from a token endpoint. */
 export interface BearerLogin {
   mechanism: 'oauthbearer';
   /** Read again for every login. */
@@ -33,7 +33,7 @@ export interface BearerLogin {
   extensions?: Readonly<Record<string, string>>;
 }
 
-/** Tokens by the client credentials grant (RFC 6749, 4.4). */
+/** A token endpoint with the client credentials grant (RFC 6749, 4.4). */
 export interface TokenEndpoint {
   url: string;
   clientId: string;
@@ -50,13 +50,13 @@ export interface TokenEndpoint {
 export type KafkaLogin = PasswordLogin | BearerLogin;
 
 export interface KafkaConnection {
-  /** host:port, at least one; the others are discovered. */
+  /** At least one address as host:port; the client discovers the other brokers. */
   brokers: readonly string[];
   /** Default: sluice. */
   clientId?: string;
   tls?: boolean | KafkaTls;
   sasl?: KafkaLogin;
-  /** Rack of this machine: lets brokers point to a nearer replica. */
+  /** Rack of this machine, so that the client can read from a nearer replica. */
   rack?: string;
   /** Default 10,000. */
   connectTimeoutMs?: number;
@@ -64,7 +64,7 @@ export interface KafkaConnection {
   requestTimeoutMs?: number;
 }
 
-/** What Node's TLS takes. @throws SluiceError kafka_config when a file or variable cannot be read */
+/** Options for Node's TLS. @throws SluiceError kafka_config when a file or variable cannot be read */
 export function tlsOptions(tls: boolean | KafkaTls | undefined): ConnectionOptions | boolean | undefined {
   return tls === undefined || typeof tls === 'boolean' ? tls : tlsOf(tls);
 }

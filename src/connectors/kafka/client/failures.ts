@@ -1,14 +1,14 @@
-// Failures of Kafka, whichever library reports them: whether and when to retry, and the name in the protocol.
+// Failures of Kafka, independent of the client library: whether and when to retry, and the error's name in the Kafka protocol.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 
-/** The error and its causes, outermost first: libraries wrap errors, and the innermost one is the actual cause. */
+/** The error and its causes, outermost first. Libraries wrap errors, so the innermost one is the actual cause. */
 export function causesOf(error: unknown): Error[] {
   const found: Error[] = [];
   for (let e = error; e instanceof Error && found.length < 8; e = e.cause) found.push(e);
   return found;
 }
 
-/** Unchanged if it has a code; anything else is an unclassified Kafka failure. */
+/** Returns a SluiceError unchanged and wraps any other error as an unclassified Kafka failure. */
 export function kafkaError(error: unknown, during: string): SluiceError {
   if (error instanceof SluiceError) return error;
   const message = causesOf(error).at(-1)?.message ?? String(error);
@@ -25,17 +25,20 @@ const HOPELESS: readonly ErrorCode[] = [
   'kafka_instance_taken',
 ];
 
-/** Whether retrying is pointless: the error ends the run. */
+/** Whether retrying is pointless, so that the error ends the run. */
 export const isHopeless = (error: SluiceError): boolean => HOPELESS.includes(error.code);
 
-/** One word for a counter's label or a log: the protocol's name of the error (`type` of a cause), or that of its class. */
+/**
+ * The error as one word for metric labels and logs: its name in the Kafka protocol (`type` of a cause), else its code
+ * or class.
+ */
 export function reasonOf(error: unknown): string {
   const errors = causesOf(error);
   for (const e of errors) if ('type' in e && typeof e.type === 'string') return e.type;
   return error instanceof SluiceError ? error.code : (errors.at(-1)?.name ?? '');
 }
 
-/** Short enough that a broker which is back is found within a second or two. */
+/** Upper limit of the backoff, so that a recovered broker is found within a second or two. */
 const MAX_BACKOFF_MS = 1_500;
 
 /** Exponential backoff from 100 ms, with jitter so that members of a group do not retry in lockstep. */

@@ -1,16 +1,17 @@
-// The interface of a Kafka client. Every implementation passes test/connectors/kafka/client/conformance.ts. All errors are SluiceErrors with a kafka_*
-// code; where a broker refused a request, a cause has the protocol's name of the error as its `type`.
+// The interface of a Kafka client. Every implementation passes test/connectors/kafka/client/conformance.ts.
+// All errors are SluiceErrors with a kafka_* code. If a broker rejected a request, a cause has the Kafka protocol's
+// error name as its `type`.
 import type { SluiceError } from '../../../core/errors.ts';
 import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import type { IncomingRecord, RecordHeaders } from './records.ts';
 
-/** A library behind the interface. None of its functions connects. */
+/** A client library behind this interface. None of these functions connects. */
 export interface KafkaClient {
   readonly name: string;
-  /** Whether its members keep partitions through a rebalance that gives them back. */
+  /** Whether members keep a partition during a rebalance that assigns it to them again. */
   readonly cooperative: boolean;
-  /** Whether its members keep `fetchPaceMs`. */
+  /** Whether members respect `fetchPaceMs`. */
   readonly paced: boolean;
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
@@ -22,36 +23,42 @@ export interface KafkaClient {
 
 export interface KafkaLogEntry {
   level: 'error' | 'warn' | 'info' | 'debug';
-  /** Component of the client that logs. */
+  /** The client component that logged the entry. */
   source: string;
   message: string;
-  /** Broker address, topic, partition and such; never keys, values or passwords. */
+  /**
+   * Broker address, topic, partition and similar values; never keys, values or passwords of records and connections.
+   */
   detail: Readonly<Record<string, string | number | boolean>>;
 }
 
 // --- Facts ---------------------------------------------------------------------------------------------------------------------
 
 export interface PartitionRange {
-  /** Offset of the first record that is still there. */
+  /** Offset of the first record that still exists. */
   readonly low: bigint;
-  /** Offset behind the last one that readers of committed records may read. */
+  /** Offset behind the last record that readers of committed records can see. */
   readonly high: bigint;
 }
 
-/** One administrative connection, opened by the first question and again after a failure. `close` is idempotent. */
+/** An administrative connection. It opens with the first request and reopens after a failure. `close` is idempotent. */
 export interface TopicAdmin {
-  /** Names of the topics this user may see, the brokers' own among them. */
+  /** Names of all topics that this user may see, including Kafka's internal topics. */
   topics(): Promise<readonly string[]>;
   /** Number of partitions. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication */
   partitions(topic: string): Promise<number>;
-  /** Settings of the topic by name, defaults included, those left out that the broker does not know; null: they may not be read. */
+  /**
+   * The topic's settings by name, including defaults but not settings unknown to the broker; null: no permission to
+   * read them.
+   */
   settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null>;
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Committed offsets of the group, null where it has none, undefined for partitions that do not exist. A client with transactions waits
-   * some seconds until no open transaction can move one of them (KIP-447, `require_stable`) where the broker allows it. It requests these
-   * partitions only, because those of other members hardly ever have no open transaction.
+   * Committed offsets of the group: null without a commit, undefined for partitions that do not exist. A client with
+   * transactions waits some seconds until no open transaction can move an offset (KIP-447, `require_stable`), if the
+   * broker supports it. It requests only these partitions, because partitions of other members nearly always have an
+   * open transaction.
    */
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
@@ -59,16 +66,19 @@ export interface TopicAdmin {
 }
 
 export interface BrokerFeatures {
-  /** Broker and client fence transactions by the generation of the member, so one transaction may hold several partitions. */
+  /**
+   * Whether broker and client fence transactions by the member's generation, so that one transaction may cover several
+   * partitions.
+   */
   readonly memberTransactions: boolean;
 }
 
 // --- Reading without a group ---------------------------------------------------------------------------------------------------
 
 export interface OffsetBounds {
-  /** Offset of the first record that is still there. */
+  /** Offset of the first record that still exists. */
   readonly low: bigint;
-  /** Offset behind the last record of any kind, those of transactions included that are still open. */
+  /** Offset behind the last record of any kind, including records of open transactions. */
   readonly end: bigint;
 }
 
@@ -82,17 +92,26 @@ export interface ScanRange {
 
 export interface ScanOptions {
   readonly signal?: AbortSignal;
-  /** Most bytes of one fetch; a larger record comes nevertheless. */
+  /** Maximum bytes of one fetch. A larger record is fetched nevertheless. */
   readonly fetchBytes?: number;
-  /** Called repeatedly while a transaction that began before `end` is open: later records cannot be read yet. */
+  /**
+   * Called repeatedly while a transaction that began before `end` is open, because later records cannot be read until
+   * it ends.
+   */
   readonly onWait?: (partition: number, ms: number) => void;
 }
 
-/** Reads partitions from offset to offset and commits nothing: all it needs is READ on the topic. */
+/** Reads offset ranges of partitions without committing. Needs only READ permission on the topic. */
 export interface PartitionScanner {
-  /** Of every partition, in order. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable */
+  /**
+   * Bounds of all partitions, in order. @throws SluiceError kafka_topic_missing | kafka_not_authorized |
+   * kafka_unreachable
+   */
   bounds(topic: string): Promise<ReadonlyMap<number, OffsetBounds>>;
-  /** Committed records in order, one fetch at a time; continues at the first remaining one if retention deleted some. */
+  /**
+   * Yields committed records in order, one fetch at a time. If retention deleted some, continues at the first remaining
+   * record.
+   */
   scan(range: ScanRange, options?: ScanOptions): AsyncGenerator<IncomingRecord[]>;
   /** Idempotent. */
   close(): Promise<void>;
@@ -105,11 +124,11 @@ export interface MemberOptions {
   readonly topic: string;
   readonly group: string;
   /**
-   * Static membership (KIP-345): a member that returns under the same name within the session gets its partitions back
-   * without a rebalance. null: dynamic membership.
+   * Static membership (KIP-345): a member that returns under the same name within the session timeout gets its
+   * partitions back without a rebalance. null: dynamic membership.
    */
   readonly instanceId: string | null;
-  /** A member without heartbeats for this long loses its partitions, ms. */
+  /** The group removes a member that sends no heartbeat for this long, ms. */
   readonly sessionTimeoutMs: number;
   readonly heartbeatIntervalMs: number;
   /** Longest time the group waits for a member in a rebalance, ms. */
@@ -118,19 +137,22 @@ export interface MemberOptions {
   readonly fetchBytes: number;
   /** Longest time a fetch waits for records, ms. */
   readonly fetchWaitMs: number;
-  /** Least time between two fetches that bring little, ms: records come in batches, and those after a quiet time at once. */
+  /**
+   * Minimum time between fetches that return few records, ms. Records then arrive in batches; after a quiet period they
+   * arrive at once.
+   */
   readonly fetchPaceMs: number;
-  /** New partitions are noticed after this time, ms. */
+  /** Maximum age of metadata, ms. New partitions are noticed within this time. */
   readonly metadataMaxAgeMs: number;
 }
 
 /**
- * connecting → joining → joined ⇄ joining (a rebalance), and from each of them: → gone (the broker, or the membership, is lost; it
- * connects again by itself after a pause that grows) and → stopping → stopped. `failed` is where no retry helps.
+ * connecting → joining → joined ⇄ joining (during a rebalance). From each of these states: → gone (broker or membership
+ * lost; the client reconnects with growing pauses) and → stopping → stopped. `failed`: no retry can help.
  */
 export type MemberState = 'connecting' | 'joining' | 'joined' | 'gone' | 'failed' | 'stopping' | 'stopped';
 
-/** Identifies a member to the coordinator, which fences its transactions by generation (KIP-447). */
+/** Identifies a member to the group coordinator, which fences the member's transactions by generation (KIP-447). */
 export interface MemberIdentity {
   readonly memberId: string;
   readonly generation: number;
@@ -141,45 +163,49 @@ export interface MemberIdentity {
 export interface MemberEvents {
   state?(state: MemberState, cause: SluiceError | null): void;
   /**
-   * A new generation. `added` are this member's from now, and paused until `startAt`; `kept` were before and read on undisturbed (always
-   * empty where the library rebalances eagerly); all others are lost.
+   * A new generation began. `added` partitions are newly assigned and stay paused until `startAt`. `kept` partitions
+   * continue without interruption; the list is always empty if the library rebalances eagerly. All other partitions are
+   * lost.
    */
   assigned(partitions: { readonly added: readonly number[]; readonly kept: readonly number[] }): void;
-  /** These partitions may be read by another member from now; null: all of them, the membership is in doubt. */
+  /** Another member may read these partitions from now on; null: all of them, because the membership is uncertain. */
   revoked(partitions: readonly number[] | null): void;
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
-  /** Nothing but control records and aborted ones up to `next`. */
+  /** Up to `next`, the partition has only control records and aborted records. */
   skipped(partition: number, next: bigint): void;
-  /** Reading started at another offset than requested, and is corrected. */
+  /** The client started reading at another offset than requested and corrects this. */
   reset(partition: number, offset: bigint): void;
-  /** It starts over, by itself. */
+  /** The client restarts by itself. */
   restarting(error: SluiceError): void;
-  /** A failure that no restart can fix. Reported once. */
+  /** An error that no restart can fix. Reported once. */
   failed(error: SluiceError): void;
   log?(entry: KafkaLogEntry): void;
 }
 
 /**
- * One member of a group, reading one topic. No call throws for the state it is in: what makes no sense now (pausing a member that is
- * gone, seeking a partition that was taken away) does nothing.
+ * One member of a group that reads one topic. Calls that do not apply to the current state (pausing a member that is
+ * gone, seeking a lost partition) do nothing instead of throwing.
  */
 export interface GroupMember {
   readonly state: MemberState;
-  /** null while it is not joined, and always in a client without transactions. */
+  /** null while the member is not joined, and always in a client without transactions. */
   readonly identity: MemberIdentity | null;
-  /** Resolves when it is joined for the first time. @throws SluiceError what no retry can fix, or the first failure to connect */
+  /**
+   * Resolves when the member has joined for the first time. @throws SluiceError an error that no retry can fix, or the
+   * first failure to connect
+   */
   start(): Promise<void>;
-  /** Reads on from `offset`. */
+  /** Starts or continues reading at `offset`. */
   startAt(partition: number, offset: bigint): void;
   pause(partitions: readonly number[]): void;
   resume(partitions: readonly number[]): void;
-  /** Whether the coordinator still knows this member, as of the last heartbeat interval. Never rejects. */
+  /** Whether the coordinator listed this member at the last heartbeat. Never rejects. */
   isMember(): Promise<boolean>;
   /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation has ended */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /**
-   * Leaves, a static member too: its name may never come back, as that of a pod which is replaced, and its partitions would be silent for
-   * the session. Idempotent; ends within 2 s whatever the broker does.
+   * Leaves the group, even a static member: its name may never return, for example after a pod is replaced, and its
+   * partitions would stay unread for the session timeout. Idempotent; ends within 2 s whatever the broker does.
    */
   stop(): Promise<void>;
 }
@@ -204,14 +230,14 @@ export interface PlannedRecord {
   readonly timestamp?: number;
 }
 
-/** What goes to one partition as one record batch. */
+/** Records for one partition, written as one record batch. */
 export interface PlannedBatch {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly PlannedRecord[];
 }
 
-/** In order; each round holds at most one batch a partition. */
+/** Rounds are written in order. Each holds at most one batch per partition. */
 export type Rounds = readonly (readonly PlannedBatch[])[];
 
 export interface OffsetsToCommit {
@@ -219,41 +245,41 @@ export interface OffsetsToCommit {
   readonly topic: string;
   /** Partition → offset behind the last record. */
   readonly next: ReadonlyMap<number, bigint>;
-  /** null: no fencing by generation, because the transactional id alone defines the owner of the partition. */
+  /** null: no fencing by generation, because the transactional ID alone identifies the partition's owner. */
   readonly member: MemberIdentity | null;
 }
 
-/** The content of transactions of one id in addition to records. */
+/** Everything that transactions of one ID can touch: offsets of a group and topics. */
 export interface TransactionPlaces {
   readonly group: string;
-  /** Of the offsets that are committed with it. */
+  /** Topic whose offsets are committed. */
   readonly topic: string;
-  /** null: any of the topic. */
+  /** null: any partition of the topic. */
   readonly partitions: readonly number[] | null;
-  /** Topics that it writes to. */
+  /** Topics to which the transactions write. */
   readonly writes: readonly string[];
 }
 
-/** Used until its first failure, then discarded: the state that a library keeps after a failure is unreliable. */
+/** A writer is discarded after its first failure, because the library's state is then unreliable. */
 interface Writer {
   connect(): Promise<void>;
-  /** Never throws, and does not wait for a broker that is unreachable. Idempotent. */
+  /** Never throws and does not wait for an unreachable broker. Idempotent. */
   discard(): Promise<void>;
 }
 
-/** Idempotent: requests that are repeated do not double records. */
+/** An idempotent producer: repeated requests do not duplicate records. */
 export interface BatchWriter extends Writer {
-  /** Resolves when every batch is acknowledged by all replicas in sync. */
+  /** Resolves when all in-sync replicas have acknowledged every batch. */
   write(rounds: Rounds): Promise<void>;
 }
 
 export interface TransactionalWriter extends Writer {
   /**
-   * Fences every older writer of this transactional id. The broker finishes or aborts their open transactions before it
-   * responds, so offsets read afterwards are final. A restarted broker may have ended the last one without informing
-   * the partitions; where the client can detect that, it informs those of `places`.
+   * Fences every older writer of this transactional ID. Before it responds, the broker finishes or aborts their open
+   * transactions, so offsets read afterwards are final. A restarted broker may have ended the last transaction without
+   * notifying its partitions. If the client can detect this, it notifies the partitions in `places`.
    */
   fence(places?: TransactionPlaces): Promise<void>;
-  /** Records and offsets, all or nothing. @throws SluiceError kafka_* ; the transaction is aborted if that can be done */
+  /** Writes records and offsets atomically. @throws SluiceError kafka_*; the transaction is aborted if possible */
   writeTransaction(rounds: Rounds, offsets: OffsetsToCommit | null): Promise<void>;
 }

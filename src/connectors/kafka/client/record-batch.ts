@@ -1,8 +1,8 @@
-// Record batches of the v2 format as bytes: one buffer a batch, where kafkajs makes one a record and one a header.
+// Encodes record batches of the v2 format into one buffer each; kafkajs allocates one per record and one per header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
 import { BATCH_OVERHEAD } from './records.ts';
 
-/** A record as kafkajs hands it over to be encoded; header values are bytes or text, or lists of them. */
+/** A record as kafkajs passes it to the encoder. Header values are bytes, text, or lists of these. */
 export interface BatchRecord {
   offsetDelta?: number;
   /** ms after the batch's first timestamp. */
@@ -20,11 +20,11 @@ export interface BatchHead {
   firstSequence: number;
   transactional: boolean;
   lastOffsetDelta: number;
-  /** Number of the codec; 0: none. */
+  /** Codec number; 0: uncompressed. */
   compression: number;
 }
 
-// Where the parts of a batch begin.
+// Byte offsets of the fields of a batch.
 export const LENGTH_AT = 8;
 export const MAGIC_AT = 16;
 export const CRC_AT = 17;
@@ -40,7 +40,7 @@ export const MAGIC = 2;
 const CODEC_MASK = 7;
 const TRANSACTIONAL = 16;
 
-/** The whole batch. `compress` is asked for the packed records when the head names a codec. */
+/** Encodes a whole batch. `compress` is called if the head names a codec. */
 export async function encodeRecordBatch(
   records: readonly BatchRecord[],
   head: BatchHead,
@@ -70,7 +70,7 @@ export async function encodeRecordBatch(
   return batch;
 }
 
-/** The records one behind the other, after `room` bytes that are left as they are. */
+/** Encodes the records consecutively, after `room` bytes that stay uninitialized. */
 function encodeRecords(records: readonly BatchRecord[], room: number): Buffer {
   const bodies = new Int32Array(records.length);
   let size = room;
@@ -126,7 +126,7 @@ function countOf(headers: BatchRecord['headers']): number {
 
 const MAX_NAMES = 1000;
 const names = new Map<string, Buffer>();
-/** Names of headers repeat: their bytes are made once. */
+/** Header names repeat, so their bytes are cached. */
 function nameBytes(name: string): Buffer {
   let bytes = names.get(name);
   if (!bytes) {
@@ -157,7 +157,7 @@ function writeBytes(to: Buffer, at: number, value: Buffer | string | null | unde
   return start + n;
 }
 
-/** Zigzag: small numbers of either sign become small ones without. Whole numbers up to 2^52. */
+/** Zigzag encoding: maps small numbers of either sign to small non-negative numbers. For whole numbers up to 2^52. */
 const zigzag = (n: number): number => (n >= 0 ? n * 2 : -n * 2 - 1);
 
 function sizeOfVarint(n: number): number {
@@ -174,7 +174,7 @@ function writeVarint(to: Buffer, at: number, n: number): number {
   return at;
 }
 
-/** Tables for eight bytes at once ("slicing by 8"), of the reversed Castagnoli polynomial. */
+/** Lookup tables for eight bytes at once ("slicing by 8"), for the reversed Castagnoli polynomial. */
 const TABLES = (() => {
   const tables = new Int32Array(8 * 256);
   for (let i = 0; i < 256; i++) {
@@ -189,7 +189,7 @@ const TABLES = (() => {
   return tables;
 })();
 
-/** CRC-32C (RFC 3720, Castagnoli) of the bytes from `from` on, as an unsigned number. */
+/** CRC-32C (RFC 3720, Castagnoli) of the bytes from offset `from`, as an unsigned number. */
 export function crc32c(bytes: Uint8Array, from = 0): number {
   const t = TABLES;
   const end = bytes.length;

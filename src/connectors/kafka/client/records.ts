@@ -1,7 +1,7 @@
-// What goes in and out of a topic: records as bytes with their place, and what they weigh.
+// Records read from and written to a topic, and upper bounds of their encoded size.
 import type { ErrorDetail } from '../../../core/errors.ts';
 
-/** Header values are bytes; a name that occurs more than once has a list. Null header values arrive as empty ones. */
+/** Header values are bytes. A name that occurs more than once has a list. Null header values become empty ones. */
 export type RecordHeaders = Readonly<Record<string, Buffer | readonly Buffer[]>>;
 
 export interface IncomingRecord {
@@ -23,20 +23,23 @@ export interface OutgoingRecord {
   readonly headers?: RecordHeaders;
   /** ms since 1970; default: now. */
   readonly timestamp?: number;
-  /** Default: the partition of `origin` where the topics have as many partitions, else by key. */
+  /** Default: the partition of `origin` if both topics have the same number of partitions, else chosen by key. */
   readonly partition?: number;
-  /** The record this one answers: its bytes become the dead letter when the answer is too large. */
+  /** The record that this record answers. Its bytes become the dead letter if the answer is too large. */
   readonly origin?: IncomingRecord;
-  /** A dead letter in place of this one, where it is larger than its topic takes: it is never cut off. */
+  /**
+   * The dead letter to write instead if this record exceeds its topic's size limit, because this record must not be
+   * truncated.
+   */
   readonly instead?: OutgoingRecord;
 }
 
-/** Many records of one partition, in order: the unit of `process` and the least that a transaction holds. */
+/** Records of one partition, in order: the unit that `process` handles and the smallest content of a transaction. */
 export interface MicroBatch {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly IncomingRecord[];
-  /** Next offset once the batch is processed: after the last record and the control records that follow it. */
+  /** The offset to commit for this batch: after its last record and the control records that follow it. */
   readonly next: bigint;
   readonly bytes: number;
 }
@@ -44,18 +47,21 @@ export interface MicroBatch {
 export interface BatchResult {
   outputs: readonly OutgoingRecord[];
   rejected: readonly OutgoingRecord[];
-  /** Called once, when outputs, dead letters and the offset are committed. `oversized`: outputs too large for their topic. */
+  /**
+   * Called once, after outputs, dead letters and the offset are committed. `oversized`: number of outputs too large for
+   * their topic.
+   */
   committed?: (oversized: number) => void;
 }
 
-/** Why a record became a dead letter: the code of the catalogue, never a value of the record. */
+/** Why a record became a dead letter: an error code and its message, never a value of the record. */
 export type LetterReason = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
 
-/** Bytes of a record batch of the v2 format before its records. */
+/** Size of the header of a v2 record batch, bytes. */
 export const BATCH_OVERHEAD = 61;
-/** Most a record of the v2 format adds to its key, value and headers: length, attributes, deltas and counts, bytes. */
+/** Maximum bytes that a v2 record adds to its key, value and headers: length, attributes, deltas and counts. */
 const RECORD_OVERHEAD = 36;
-/** Same for one header. */
+/** Maximum bytes that the encoding adds to the name and value of one header. */
 const HEADER_OVERHEAD = 10;
 
 /** Upper bound of the encoded size, bytes. */
@@ -70,7 +76,7 @@ export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers
   return bytes;
 }
 
-/** An answer to `origin`: same key, headers (and with them the trace context) and place; `value` is new. */
+/** An answer to `origin` with the same key and headers, including the trace context, and the new `value`. */
 export function answerTo(
   origin: IncomingRecord,
   value: Buffer | null,

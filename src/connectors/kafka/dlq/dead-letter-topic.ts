@@ -1,5 +1,6 @@
-// Reads a dead letter topic twice: first its markers, which name settled dead letters, then the dead letters, because a marker follows
-// those that it names. Memory holds ranges of offsets and one fetch.
+// Reads a dead letter topic twice: first markers, which list settled dead letters, then the dead letters.
+// Two passes are needed because a marker follows the dead letters that it lists. Memory holds only offset ranges and
+// one fetch.
 import { sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
@@ -18,14 +19,17 @@ import {
 import { markerIn } from './markers.ts';
 import { OffsetRanges } from './offset-ranges.ts';
 
-/** Of a request to the coordinator of a group. */
+/** Maximum attempts of a request to the group coordinator. */
 const ATTEMPTS = 10;
 
 interface DeadLetterTopicOptions {
   connection: KafkaConnection;
   topic: string;
   signal?: AbortSignal | undefined;
-  /** Called while a transaction that began before the end is open: its records and those behind it cannot be read yet. */
+  /**
+   * Called while a transaction that began before the end is open, because its records and later ones cannot be read
+   * yet.
+   */
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
 
@@ -34,11 +38,14 @@ export interface FoundDeadLetter {
   readonly letter: DeadLetterSummary;
   readonly record: IncomingRecord;
   readonly state: DeadLetterState;
-  /** First offset behind the previous dead letter. Markers and ends of transactions in between settle with this one, which joins ranges. */
+  /**
+   * First offset behind the previous dead letter. Settling this dead letter also settles the markers and transaction
+   * ends in between, so that ranges stay contiguous.
+   */
   readonly first: number;
 }
 
-/** The settled offsets of one partition, as of one survey. */
+/** The settled offsets of one partition, as found by one survey. */
 export class PartitionState implements OffsetBounds {
   readonly low: bigint;
   readonly end: bigint;
@@ -47,7 +54,7 @@ export class PartitionState implements OffsetBounds {
     dropped: new OffsetRanges(),
     adopted: new OffsetRanges(),
   };
-  /** Passed by the replay of an earlier release, and not in a marker yet. */
+  /** Offsets that the replay of an earlier release passed and that no marker contains yet. */
   toAdopt: OffsetRanges | null = null;
 
   constructor({ low, end }: OffsetBounds) {
@@ -59,9 +66,9 @@ export class PartitionState implements OffsetBounds {
     return SETTLED_AS.find((as) => this.settled[as].has(offset)) ?? 'open';
   }
 
-  /** Adopts all offsets before `offset`. */
+  /** Marks all offsets before `offset` as adopted. */
   adoptUpTo(offset: bigint): void {
-    // A position behind the end belongs to a deleted topic of the same name.
+    // An offset behind the end belongs to a deleted topic of the same name.
     if (offset <= this.low || offset > this.end) return;
     const [first, last] = [Number(this.low), Number(offset) - 1];
     if (this.settled.adopted.covers(first, last)) return;
@@ -71,7 +78,7 @@ export class PartitionState implements OffsetBounds {
   }
 }
 
-/** The group in which earlier releases, which had no markers, committed the progress of their replay. */
+/** The group in which earlier releases, which had no markers, committed their replay progress. */
 export const earlierGroup = (topic: string): string => `sluice-replay-${topic}`;
 
 export class DeadLetterTopic implements AsyncDisposable {
@@ -87,7 +94,8 @@ export class DeadLetterTopic implements AsyncDisposable {
 
   /**
    * Reads all markers that exist now.
-   * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_config (compacted; a marker of a newer release)
+   * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_config (compacted topic,
+   * or a marker of a newer release)
    */
   async survey(): Promise<ReadonlyMap<number, PartitionState>> {
     const { topic } = this.#options;
@@ -111,7 +119,7 @@ export class DeadLetterTopic implements AsyncDisposable {
     return states;
   }
 
-  /** Every dead letter of the survey, settled or not, by partition and offset. */
+  /** Yields every dead letter of the survey, settled or not, by partition and offset. */
   async *letters(survey: ReadonlyMap<number, PartitionState>, only?: number): AsyncGenerator<FoundDeadLetter> {
     for (const [partition, state] of survey) {
       if (only !== undefined && partition !== only) continue;
@@ -146,7 +154,7 @@ export class DeadLetterTopic implements AsyncDisposable {
         return await this.directory.committed(earlierGroup(topic), topic, partition);
       } catch (error) {
         const failure = kafkaError(error, 'reading the progress of an earlier replay failed');
-        // The coordinator of a group that was never used may take a moment to load.
+        // The coordinator may need a moment to load a group that was never used.
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
         await sleep(backoffMs(attempt), { signal: this.#options.signal });
       }

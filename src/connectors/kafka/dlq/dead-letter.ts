@@ -1,5 +1,5 @@
-// Dead letters: records that could not be answered, with their original bytes and the reason in headers. Writes, reads, selects and counts
-// them, and restores the original for a replay or a retry.
+// Dead letters: records that could not be answered, with their original bytes and the reason in headers.
+// Writes, reads, selects and counts them, and restores the original for a replay or a retry.
 import type { ErrorCode } from '../../../core/errors.ts';
 import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from '../client/records.ts';
 import type { OffsetRanges } from './offset-ranges.ts';
@@ -11,22 +11,23 @@ const DEAD_LETTER_HEADERS = {
   topic: 'sluice-error-topic',
   partition: 'sluice-error-partition',
   offset: 'sluice-error-offset',
-  /** Length of the original value in bytes, where only its beginning fitted. */
+  /** Original length of a truncated value, bytes. */
   truncated: 'sluice-error-truncated-from',
-  /** The time of the record, ms since 1970; the dead letter's own time is that of the failure. */
+  /** Timestamp of the original record, ms since 1970. The dead letter's own timestamp is the time of the failure. */
   timestamp: 'sluice-error-timestamp',
-  /** Name of the pipeline that wrote it. */
+  /** Name of the pipeline that wrote the dead letter. */
   pipeline: 'sluice-error-pipeline',
 } as const;
 
-/** How often the record has become a dead letter; of a replayed record: the number of this attempt. */
+/** How often the record has become a dead letter; in a replayed record, the number of this attempt. */
 const ATTEMPT_HEADER = 'sluice-attempt';
 
 const OURS: ReadonlySet<string> = new Set([...Object.values(DEAD_LETTER_HEADERS), ATTEMPT_HEADER]);
 
 /**
- * Original value, key and headers of `record`, and headers with the error. Its time is now, because retention goes by time and could remove
- * the dead letter of an old record before it is read.
+ * A dead letter with the original key, value and headers of `record`, plus headers that describe the error. Its
+ * timestamp is now: retention goes by timestamp and could otherwise delete the dead letter of an old record before
+ * anyone reads it.
  */
 export function deadLetter(
   record: IncomingRecord,
@@ -59,7 +60,7 @@ export function letterReasonOf({ headers = {} }: OutgoingRecord): { code: ErrorC
   return { code: headerText(headers, code) as ErrorCode, column: headerText(headers, column) ?? null };
 }
 
-/** Headers without what `deadLetter` added. */
+/** Headers without those that `deadLetter` added. */
 function originalHeaders(headers: RecordHeaders): RecordHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
 }
@@ -70,7 +71,7 @@ function attemptOf(headers: RecordHeaders): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1;
 }
 
-/** The text of a header, of its last value where there are several; undefined without one. */
+/** The text of a header, or of its last value if there are several; undefined if the header is missing. */
 export function headerText(headers: RecordHeaders, name: string): string | undefined {
   const value = headers[name];
   if (value === undefined) return undefined;
@@ -87,25 +88,28 @@ export function truncateDeadLetter(record: OutgoingRecord, bytes: number): Outgo
   };
 }
 
-/** `adopted`: passed by the replay of a release without markers, which either replayed or skipped it. */
+/** `adopted`: the replay of a release without markers passed this dead letter and either replayed or skipped it. */
 export type SettledAs = 'replayed' | 'dropped' | 'adopted';
 export const SETTLED_AS: readonly SettledAs[] = ['replayed', 'dropped', 'adopted'];
 
 export type DeadLetterState = 'open' | SettledAs;
 
-/** What may be shown of a dead letter: place, reason and sizes, no contents. */
+/** A dead letter without its contents, for display: location, reason and sizes. */
 export interface DeadLetterSummary {
   readonly partition: number;
   readonly offset: bigint;
-  /** When it became a dead letter, ms since 1970; in releases without `sluice-error-timestamp`: the time of its record. */
+  /**
+   * When the record became a dead letter, ms since 1970. Releases without `sluice-error-timestamp` stored the time of
+   * the record here.
+   */
   readonly time: number;
-  /** Of the record, ms since 1970. */
+  /** Timestamp of the original record, ms since 1970. */
   readonly recordTime: number;
   readonly code: string | null;
   readonly column: string | null;
   readonly message: string | null;
   readonly pipeline: string | null;
-  /** Original place of the record. */
+  /** Where the original record was read. */
   readonly from: { readonly topic: string; readonly partition: number | null; readonly offset: string | null } | null;
   /** How often the record has become a dead letter, this time included. */
   readonly attempt: number;
@@ -114,7 +118,7 @@ export interface DeadLetterSummary {
   readonly valueBytes: number | null;
   /** Original length of a truncated value. */
   readonly truncatedFrom: number | null;
-  /** Headers of the original. */
+  /** Number of headers of the original record. */
   readonly otherHeaders: number;
 }
 
@@ -142,13 +146,16 @@ export function deadLetterOf({ partition, offset, timestamp, key, value, headers
   };
 }
 
-/** Why a dead letter cannot be replayed to `topic` (undefined: to its own); null: it can. */
+/** Why a dead letter cannot be replayed to `topic` (undefined: its original topic); null: it can. */
 export function whyUnusable(letter: DeadLetterSummary, topic: string | undefined): 'truncated' | 'no_origin' | null {
   if (letter.truncatedFrom !== null) return 'truncated';
   return letter.from === null && topic === undefined ? 'no_origin' : null;
 }
 
-/** The original record with the number of its next attempt, for its original partition where that is known, to keep the order. */
+/**
+ * The original record with the number of its next attempt. It returns to its original partition, if known, to preserve
+ * the order.
+ */
 export function restored(
   { key, value, headers: all }: IncomingRecord,
   letter: DeadLetterSummary,
@@ -171,14 +178,14 @@ export interface DeadLetterSelection {
   readonly pipelines?: readonly string[];
   /** The bytes of the key. */
   readonly key?: Buffer;
-  /** Became dead letters at or after this time, ms since 1970. */
+  /** Selects dead letters written at or after this time, ms since 1970. */
   readonly since?: number;
-  /** Became dead letters before this time, ms since 1970. */
+  /** Selects dead letters written before this time, ms since 1970. */
   readonly until?: number;
-  /** Of the dead letter topic. */
+  /** Partition of the dead letter topic. */
   readonly partition?: number;
   readonly offsets?: OffsetRanges;
-  /** Became dead letters at most this often. */
+  /** Selects records that have become dead letters at most this often. */
   readonly maxAttempt?: number;
 }
 
@@ -202,18 +209,18 @@ export function selects(selection: DeadLetterSelection, letter: DeadLetterSummar
 const TALLIED_BY = ['code', 'column', 'pipeline', 'topic', 'attempt'] as const;
 type TalliedBy = (typeof TALLIED_BY)[number];
 
-/** Names from other writers are unbounded: further ones are counted together. */
+/** Limit of distinct names, because other writers can use any number. Further names are counted together. */
 const MAX_NAMES = 1000;
 export const OTHERS = '(others)';
 
 export interface DeadLetterTally {
   open: number;
-  /** Open, but cannot be replayed. */
+  /** Open dead letters that cannot be replayed. */
   unusable: number;
   replayed: number;
   dropped: number;
   adopted: number;
-  /** Open ones by name, the largest number first; `(none)` counts those without a name. */
+  /** Open dead letters by name, most frequent first; `(none)` counts those without a name. */
   by: [name: string, letters: number][];
 }
 
@@ -251,11 +258,11 @@ export interface RetryPolicy {
   readonly topic: string;
   readonly codes: ReadonlySet<string>;
   readonly delayMs: number;
-  /** Attempts in all, the first one included. */
+  /** Maximum number of attempts, including the first. */
   readonly attempts: number;
 }
 
-/** The record for the retry topic while attempts are left and the code is retried, else the dead letter. */
+/** Builds the retry record if the code is retried and attempts remain, otherwise the dead letter. */
 export function rejectedRecord(
   record: IncomingRecord,
   reason: LetterReason,
@@ -267,7 +274,7 @@ export function rejectedRecord(
   return { ...letter, topic: retry.topic, instead: letter };
 }
 
-/** The original of a record in the retry topic, with its original place and the number of this attempt. */
+/** Restores the original of a record in the retry topic, with its original location and the number of this attempt. */
 export function originalOf(record: IncomingRecord): IncomingRecord {
   const { from, recordTime, attempt } = deadLetterOf(record);
   if (from === null) return record;

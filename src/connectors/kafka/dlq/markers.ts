@@ -1,14 +1,18 @@
-// Markers in the dead letter topic record which dead letters are settled. They are written in one transaction with the replayed records, to
-// the partition of the dead letters they name. They need no further topic or permission, and retention removes the dead letters first.
+// Markers in the dead letter topic, which record the dead letters that are settled.
+// Replayed records and their markers are written in one transaction. A marker goes to the partition of the dead letters
+// that it lists. No further topic or permission is needed, and retention removes the dead letters before their markers.
 import { SluiceError } from '../../../core/errors.ts';
 import type { IncomingRecord, OutgoingRecord } from '../client/records.ts';
 import { headerText, SETTLED_AS, type SettledAs } from './dead-letter.ts';
 import { OffsetRanges } from './offset-ranges.ts';
 
-/** The action of a marker; a record without this header is a dead letter. Other readers skip records that have it. */
+/**
+ * Header with the action of a marker. A record without this header is a dead letter. Other readers skip records with
+ * it.
+ */
 const MARKER_HEADER = 'sluice-desk';
 const VERSION = 1;
-/** Space for the fields other than the ranges, bytes. */
+/** Space for all fields except the ranges, bytes. */
 const MARKER_MARGIN = 512;
 
 interface MarkerText {
@@ -19,7 +23,10 @@ interface MarkerText {
   offsets: string;
 }
 
-/** Markers for these offsets of a partition, each at most `maxBytes`. Their key is unique, because compacted topics demand one. */
+/**
+ * Builds markers for these offsets of a partition, each at most `maxBytes`. Each has a unique key, because compacted
+ * topics demand one.
+ */
 export function markersOf(
   action: SettledAs,
   place: { topic: string; partition: number },
@@ -47,8 +54,9 @@ export function markersOf(
 }
 
 /**
- * The content of a marker; null: the record is a dead letter, even if its original had such a header or was a marker of another topic.
- * @throws SluiceError kafka_config it cannot be parsed: ignoring it could replay dead letters twice
+ * Parses a marker; null: the record is a dead letter, even if its original had such a header or was a marker of another
+ * topic.
+ * @throws SluiceError kafka_config if it cannot be parsed, because ignoring it could replay dead letters twice
  */
 export function markerIn(record: IncomingRecord): { action: SettledAs; offsets: OffsetRanges } | null {
   const action = headerText(record.headers, MARKER_HEADER);

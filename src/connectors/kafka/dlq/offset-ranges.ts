@@ -1,11 +1,11 @@
-// A set of offsets as ranges: memory grows with the gaps, not with the millions of dead letters that are settled.
+// A set of offsets stored as ranges: memory grows with the number of gaps, not with millions of settled dead letters.
 
-/** Additions are merged once there are this many, and at least a quarter of the merged ones. */
+/** Additions are merged once they number more than this and more than a quarter of the merged numbers. */
 const MERGE_AFTER = 4096;
 
-/** Offsets are whole numbers below 2^53. Both ends of a range belong to it. */
+/** A set of offsets, which are whole numbers below 2^53. Ranges include both ends. */
 export class OffsetRanges {
-  /** First and last offset in turn; sorted, disjoint and not adjacent. */
+  /** Alternating first and last offsets of sorted, disjoint, non-adjacent ranges. */
   #merged: number[] = [];
   #added: number[] = [];
 
@@ -38,7 +38,7 @@ export class OffsetRanges {
     return this.covers(offset, offset);
   }
 
-  /** Whether all offsets from the first to the last are in it. */
+  /** Whether the set contains all offsets from `first` to `last`. */
   covers(first: number, last: number): boolean {
     this.#merge();
     const ranges = this.#merged;

@@ -1,10 +1,11 @@
-// Replays dead letters, or drops them: each once, however selections overlap, and even if processes are killed or run concurrently.
+// Replays or drops dead letters: each one once, even if selections overlap and processes are killed or run concurrently.
 //
-// 1. Fence: from now on the broker refuses every other settlement of the topic, after it finished or aborted its transaction. (A settlement
-//    has a transactional id made of the dead letter topic, because the broker fences by that id.)
-// 2. Survey: read all markers up to the end. That includes the end of open transactions of pipelines, because one may precede a marker. A
-//    letter that is open now stays open until this settlement settles it, because of 1.
-// 3. Write in one transaction: the replayed records, and markers of their dead letters. A kill before its end leaves neither, later both.
+// 1. Fence: the broker finishes or aborts the transaction of every other settlement of the topic and rejects it from
+//    now on. It fences by the transactional ID, which is derived from the dead letter topic.
+// 2. Survey: read all markers up to the end, waiting for open transactions of pipelines, because one may precede a
+//    marker. Because of step 1, a dead letter that is open now stays open until this settlement settles it.
+// 3. Write in one transaction: the replayed records, and markers of their dead letters. If the process is killed before
+//    the transaction commits, neither exists; afterwards both exist.
 // A failure ends the settlement, because only a new survey shows the outcome of the last transaction.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { openTransactionalWriter, requireTransactions } from '../choose-client.ts';
@@ -25,17 +26,20 @@ export interface SettleOptions {
   deadLetterTopic: string;
   action: 'replayed' | 'dropped';
   selection?: DeadLetterSelection;
-  /** Where to replay them; default: the topic each record came from. */
+  /** Topic to replay to; default: the topic from which each record came. */
   topic?: string | undefined;
-  /** Of replayed records. Default: now, because retention goes by time and could remove an old record before it is read. */
+  /**
+   * Timestamp of replayed records. Default: now, because retention goes by timestamp and could delete an old record
+   * before it is read.
+   */
   timestamp?: 'now' | 'original' | undefined;
-  /** Settles at most this many. */
+  /** Maximum number of dead letters to settle. */
   limit?: number | undefined;
-  /** Treats dead letters as open that the replay of an earlier release passed. */
+  /** Also settles dead letters that the replay of an earlier release passed. */
   reopen?: boolean | undefined;
   /** Neither fences nor writes. */
   dryRun?: boolean | undefined;
-  /** Of replayed records; default: none. */
+  /** Compression of replayed records; default: none. */
   compression?: BatchCompression | undefined;
   /** Maximum dead letters of one transaction. Default 2,000. */
   transactionLetters?: number | undefined;
@@ -44,28 +48,28 @@ export interface SettleOptions {
 }
 
 export interface SettleReport {
-  /** Replayed or dropped; in a dry run: the number that would be. */
+  /** Number of dead letters replayed or dropped; in a dry run, the number that would be. */
   settled: number;
   /** Open dead letters that were not selected. null: the limit was reached before all were read. */
   left: number | null;
-  /** Selected, but truncated or without a known origin. */
+  /** Selected dead letters that are truncated or have no known origin. */
   unusable: number;
-  /** Selected, but refused by their topic. */
+  /** Selected dead letters whose target topic rejected them. */
   failed: { topic: string; code: ErrorCode; letters: number }[];
 }
 
 const TRANSACTION_TIMEOUT_MS = 15_000;
 const MAX_LETTERS = 2_000;
-/** Records of one transaction, and of all records gathered, bytes. */
+/** Maximum bytes of the records in one transaction, and of all records collected in memory. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const FENCED: readonly string[] = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH'];
 /** Errors of one topic: replays to other topics continue. */
 const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_authorized', 'kafka_record_too_large'];
 
 /**
- * Settles the selected ones of the dead letters that exist now.
- * @throws SluiceError usage (into the dead letter topic itself) | cancelled | dead_letters_taken_over | kafka_config (the client has no
- *   transactions) | kafka_*
+ * Settles the selected dead letters among those that exist now.
+ * @throws SluiceError usage (replay into the dead letter topic itself) | cancelled | dead_letters_taken_over |
+ * kafka_config (the client has no transactions) | kafka_*
  */
 export async function settleDeadLetters(options: SettleOptions): Promise<SettleReport> {
   if (options.topic === options.deadLetterTopic) {
@@ -88,7 +92,7 @@ export async function settleDeadLetters(options: SettleOptions): Promise<SettleR
   }
 }
 
-/** A topic refused records: the settlement restarts without it. */
+/** A topic rejected records. The settlement restarts without this topic. */
 class TopicRefused extends SluiceError {
   readonly topic: string;
   constructor(topic: string, { code, message }: SluiceError) {
@@ -97,7 +101,7 @@ class TopicRefused extends SluiceError {
   }
 }
 
-/** Dead letters that are settled in one transaction: they go to one topic, so that a refusal names it. */
+/** Dead letters to settle in one transaction. All go to the same topic, so that a rejection identifies the topic. */
 interface Gathered {
   topic: string | null;
   planner: SendPlanner;
@@ -110,7 +114,7 @@ class Settlement implements AsyncDisposable {
   settled = 0;
   readonly #options: SettleOptions;
   readonly #letters: DeadLetterTopic;
-  /** Topics that refused records in an earlier pass. */
+  /** Topics that rejected records in an earlier pass. */
   readonly #refused: ReadonlyMap<string, ErrorCode>;
   /** Topics whose metadata could not be read. */
   readonly #faults = new Map<string, ErrorCode>();
@@ -155,7 +159,8 @@ class Settlement implements AsyncDisposable {
 
   async #fence(): Promise<void> {
     const { connection, deadLetterTopic, compression = 'none' } = this.#options;
-    // The group of earlier releases' replays had this name: a permission for its prefix covers the transactional id.
+    // Earlier releases used this name as the group of their replays, so an existing permission for its prefix covers
+    // the transactional ID.
     const transactionalId = earlierGroup(deadLetterTopic);
     const settings = { connection, compression, transactionalId, transactionTimeoutMs: TRANSACTION_TIMEOUT_MS };
     this.#writer = openTransactionalWriter(settings);
@@ -167,7 +172,9 @@ class Settlement implements AsyncDisposable {
     }
   }
 
-  /** Records in markers what an earlier release passed, because the offsets of a group expire. */
+  /**
+   * Writes markers for dead letters that an earlier release passed, because the committed offsets of a group expire.
+   */
   async #adopt(survey: ReadonlyMap<number, PartitionState>): Promise<void> {
     const gathered = this.#begin(null);
     for (const [partition, { toAdopt }] of survey) if (toAdopt) gathered.settled.set(partition, toAdopt);
@@ -219,7 +226,7 @@ class Settlement implements AsyncDisposable {
     return { topic, planner, settled: new Map(), letters: 0, bytes: 0 };
   }
 
-  /** Step 3. */
+  /** Performs step 3 for dead letters with the same target topic. */
   async #write(gathered: Gathered, as: SettledAs = this.#options.action): Promise<void> {
     const { topic, planner, settled, letters } = gathered;
     const { deadLetterTopic, dryRun, signal } = this.#options;
@@ -270,7 +277,7 @@ class Settlement implements AsyncDisposable {
   }
 }
 
-/** Adds the record to the plan; false: it is too large for its topic. */
+/** Adds the record to the plan and returns true; returns false if it is too large for its topic. */
 async function fits(planner: SendPlanner, record: OutgoingRecord): Promise<boolean> {
   try {
     await planner.add([record], 'output');

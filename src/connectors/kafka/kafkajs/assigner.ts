@@ -1,17 +1,20 @@
-// Assigns partitions to members in turn, ordered by instance name: a returning member gets the same partitions again.
-// Partitions of a topic go to members that read it, whether or not the leader reads it itself.
+// Assigns partitions round robin to members sorted by instance name, so that a returning member gets its former partitions.
+// A topic's partitions go to the members that read it, whether or not the group leader reads it too.
 import type { Assigner, Cluster, PartitionAssigner } from 'kafkajs';
 import { sleep } from '../../../core/clock.ts';
 import { reasonOf } from '../client/failures.ts';
 import kafkajs, { type Membership, type MetadataPool } from './repairs.ts';
 
-/** The name kafkajs's own assigner has, because members of an earlier release may be in the same group. */
+/** The name of kafkajs's own assigner, because members of an earlier release may be in the same group. */
 const NAME = 'RoundRobinAssigner';
 const VERSION = 0;
-/** Looks up a topic of other members: a broker that does not know it yet must not leave it unassigned. */
+/**
+ * Maximum lookups of a topic that only other members read. A broker that does not list the topic yet must not leave it
+ * unassigned.
+ */
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 200;
-/** Not this member's to read, or gone: its own members say so. */
+/** Errors for a topic that is gone or that this member may not read. The members that read it report the problem. */
 const NOT_THERE = /^(UNKNOWN_TOPIC_OR_PARTITION|INVALID_TOPIC_EXCEPTION|TOPIC_AUTHORIZATION_FAILED)$/;
 
 interface NamedMember {
@@ -20,11 +23,14 @@ interface NamedMember {
 }
 
 interface ReadingMember extends NamedMember {
-  /** Topics it reads. */
+  /** Topics that the member reads. */
   topics: readonly string[];
 }
 
-/** Made for one consumer; `membership` hangs on it because assigners are all that kafkajs passes on as it is. */
+/**
+ * Creates the assigner of one consumer. `membership` is attached to it because kafkajs passes only assigners through
+ * unchanged.
+ */
 export const assignerOf =
   (membership: Membership): PartitionAssigner =>
   ({ cluster }: { cluster: Cluster }): Assigner & { membership: Membership } => ({
@@ -56,7 +62,10 @@ export const assignerOf =
     }),
   });
 
-/** The partitions of each member: topic by topic, in turn among its readers. Members without partitions are omitted. */
+/**
+ * The partitions of each member, assigned round robin among the readers of each topic. Members without partitions are
+ * omitted.
+ */
 export function shareOut(
   members: readonly ReadingMember[],
   partitions: ReadonlyMap<string, readonly number[]>,
@@ -75,18 +84,21 @@ export function shareOut(
   return shares;
 }
 
-/** Ids of members: those with a name first, by it; the others by the id they were given. */
+/** Member IDs: first members with an instance name, sorted by name; then the others, sorted by assigned ID. */
 export function inOrder(members: readonly NamedMember[]): string[] {
   const rank = ({ memberId, groupInstanceId }: NamedMember) =>
     groupInstanceId ? `0${groupInstanceId}` : `1${memberId}`;
   return [...members].sort((a, b) => (rank(a) < rank(b) ? -1 : 1)).map((m) => m.memberId);
 }
 
-/** Without any words of its own a member reads what the leader reads. */
+/** A member without metadata reads the same topics as the leader. */
 const topicsOfMember = (metadata: Buffer, own: readonly string[]): readonly string[] =>
   kafkajs.AssignerProtocol.MemberMetadata.decode(metadata)?.topics ?? own;
 
-/** Asks a broker for a topic this member does not read: kafkajs's own metadata would take the answer for all there is. */
+/**
+ * Looks up a topic that this member does not read. kafkajs's own metadata request would replace its complete topic list
+ * with the response.
+ */
 async function lookFor(cluster: Cluster, topic: string): Promise<readonly { partitionId: number }[]> {
   const { brokerPool } = cluster as unknown as { brokerPool: MetadataPool };
   for (let look = 1; ; look++) {

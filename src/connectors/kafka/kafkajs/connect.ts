@@ -1,4 +1,4 @@
-// Makes clients of kafkajs from connection settings: sockets that can be destroyed, logins by token, codecs, and error codes.
+// Creates kafkajs clients from connection settings: destroyable sockets, token logins, codecs, and error codes.
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type {
@@ -28,7 +28,7 @@ import kafkajs, { closedClients, OFFSET_LOST } from './repairs.ts';
 
 const { CompressionTypes, CompressionCodecs } = kafkajs;
 
-/** Attempts of kafkajs before it gives an error up; ours come on top. Spans the restart of a broker. */
+/** Retries within kafkajs, in addition to ours. They span the restart of a broker. */
 const RETRY = { initialRetryTime: 50, maxRetryTime: 1000, retries: 8 };
 const KEEP_ALIVE_DELAY_MS = 60_000;
 const LEVELS = ['error', 'error', 'warn', 'warn', 'info', 'debug'] as const;
@@ -37,12 +37,16 @@ const SAFE_FIELDS = ['broker', 'clientId', 'groupId', 'topic', 'partition', 'err
 
 export interface KafkajsHandle {
   readonly kafka: Kafka;
-  /** Ends every socket at once and opens no other: what kafkajs forgets to end would keep the process alive. Idempotent. */
+  /**
+   * Destroys all sockets and prevents new connections: a socket that kafkajs forgets to close would keep the process
+   * alive. Idempotent.
+   */
   destroy(): void;
 }
 
 /**
- * A client of its own for each use: kafkajs shares committed offsets between consumers and producers of one client.
+ * Opens a separate client for each use, because kafkajs shares committed offsets between consumers and producers of one
+ * client.
  * @throws SluiceError kafka_config when a file or variable cannot be read
  */
 export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLogEntry) => void): KafkajsHandle {
@@ -73,7 +77,7 @@ export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLo
     kafka: new kafkajs.Kafka(config),
     destroy() {
       closedClients.add(socketFactory);
-      // With an error, because it is what makes kafkajs give up the requests it waits for.
+      // kafkajs cancels pending requests only if the socket is destroyed with an error.
       for (const socket of sockets) socket.destroy(new Error('the client is closed'));
     },
   };
@@ -109,8 +113,8 @@ function logEntry({ level, namespace, log }: LogEntry): KafkaLogEntry {
 const LENGTH_BYTES = 4;
 
 /**
- * SASL OAUTHBEARER: kafkajs's own mechanism takes every answer of the broker for a success, so that a refused token shows as a broken
- * connection. `prepare` is called before each exchange; a failure there leaves the current login valid.
+ * SASL OAUTHBEARER. kafkajs's own mechanism treats every answer of the broker as success, so that a rejected token
+ * appears as a broken connection. `prepare` runs before each login; if it fails, the current login stays valid.
  */
 function bearerMechanism(login: BearerLogin): Mechanism & { prepare(): Promise<void> } {
   const tokens = bearerTokens(login);
@@ -139,7 +143,7 @@ function bearerMechanism(login: BearerLogin): Mechanism & { prepare(): Promise<v
   };
 }
 
-/** The bytes behind their length, as kafkajs expects them of a mechanism. */
+/** A message with its length prefix, as kafkajs expects it from a login mechanism. */
 const message = (bytes: Buffer): SaslAuthenticateArgs<Buffer> => ({
   request: {
     encode() {
@@ -152,7 +156,7 @@ const message = (bytes: Buffer): SaslAuthenticateArgs<Buffer> => ({
   response: { decode: (raw) => raw, parse: (raw) => raw.subarray(LENGTH_BYTES) },
 });
 
-/** Keeps kafkajs from retrying: it repeats errors that it does not know a dozen times. */
+/** Prevents retries in kafkajs, which would repeat unknown errors a dozen times. */
 async function withoutRetries(work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -172,7 +176,7 @@ export const COMPRESSION_TYPES: Readonly<Record<BatchCompression, number>> = {
 
 const CODEC_FAILED = 'SluiceCodecFailed';
 
-/** Not retriable, because corrupt bytes stay corrupt. */
+/** Creates a non-retriable error, because corrupt bytes stay corrupt. */
 const refuse = (name: string) => (cause: unknown) => {
   const error = new kafkajs.KafkaJSNonRetriableError(
     `a batch compressed with ${name} cannot be decompressed: ${cause instanceof Error ? cause.message : 'unknown reason'}`,
@@ -180,7 +184,10 @@ const refuse = (name: string) => (cause: unknown) => {
   throw Object.assign(error, { name: CODEC_FAILED });
 };
 
-/** Adds the codecs that kafkajs lacks, and replaces gzip, which takes the bytes behind a member for padding. Idempotent. */
+/**
+ * Adds the codecs that kafkajs lacks and replaces its gzip codec, which ignores bytes after the first member as
+ * padding. Idempotent.
+ */
 function registerCodecs(): void {
   const codecs: Record<number, unknown> = CompressionCodecs;
   for (const name of Object.keys(COMPRESSION_TYPES) as BatchCompression[]) {
@@ -232,7 +239,10 @@ function codeOf(error: unknown): ErrorCode {
   return named(...UNREACHABLE) ? 'kafka_unreachable' : 'kafka_failed';
 }
 
-/** The SluiceError for anything kafkajs threw. Its message is that of the client: addresses and names, no contents. */
+/**
+ * Converts any error from kafkajs to a SluiceError. The client's message contains addresses and names, never record
+ * contents.
+ */
 export function kafkajsError(error: unknown, during: string): SluiceError {
   const coded = causesOf(error).find((e) => e instanceof SluiceError);
   if (coded) return coded;

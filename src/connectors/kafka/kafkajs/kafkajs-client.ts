@@ -1,5 +1,5 @@
-// kafkajs behind the interface, as a client without transactions: topic facts and an idempotent writer; members and scanners have
-// files of their own.
+// Implements the client interface with kafkajs, without transactions: topic metadata and an idempotent writer.
+// Members and scanners have their own files.
 import type { Admin, Message, Producer, RecordMetadata, TopicMessages } from 'kafkajs';
 import { inBackground, within } from '../../../core/async.ts';
 import { monotonicMs, sleep } from '../../../core/clock.ts';
@@ -33,15 +33,15 @@ export const kafkajsClient: KafkaClient = {
   scanner: (connection) => new KafkajsScanner(connection),
 };
 
-/** A coordinator that was just created or moved. */
+/** Errors of a coordinator that was just created or moved. */
 const UNSETTLED = /^(NOT_COORDINATOR_FOR_GROUP|GROUP_COORDINATOR_NOT_AVAILABLE|GROUP_LOAD_IN_PROGRESS)$/;
 const UNSETTLED_PAUSE_MS = 20;
-/** Longest wait for a coordinator, ms: callers retry. */
+/** Longest wait for a coordinator, ms. Callers retry after it. */
 const UNSETTLED_MS = 15_000;
-/** Attempts of one request whose connection another request closes. */
+/** Maximum attempts of a request whose connection is closed because another request failed. */
 const ATTEMPTS = 3;
 const TRIPPED_PAUSE_MS = 100;
-/** Longest wait until kafkajs has ended its connections, ms; open ones are destroyed then. */
+/** Longest wait for kafkajs to close its connections, ms. Remaining ones are then destroyed. */
 const CLOSING_MS = 1_000;
 
 interface Opened {
@@ -71,7 +71,7 @@ class KafkajsAdmin implements TopicAdmin {
     });
   }
 
-  /** Reading settings needs a permission of its own, which is not asked for. */
+  /** Returns null without the separate permission to read settings. */
   async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
     try {
       return await this.#ask(`querying the settings of ${topic} failed`, async ({ admin }) => {
@@ -123,7 +123,10 @@ class KafkajsAdmin implements TopicAdmin {
     await opened?.then(closeAdmin, () => {});
   }
 
-  /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */
+  /**
+   * Runs a request. A failed connection is replaced before the next request, because kafkajs never refreshes an admin's
+   * metadata.
+   */
   async #ask<T>(during: string, question: (opened: Opened) => Promise<T>): Promise<T> {
     this.#closed = false;
     for (let attempt = 1; ; attempt++) {
@@ -132,10 +135,10 @@ class KafkajsAdmin implements TopicAdmin {
       try {
         return await question(await asked);
       } catch (error) {
-        // Another question failed and took the connection with it: this one is asked again over the next.
+        // Another request failed and closed the connection: repeat this request over the new one.
         if (this.#opened !== asked && !this.#closed && attempt < ATTEMPTS) continue;
         if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
-        // kafkajs trips over answers that lack a topic it has only just heard of.
+        // kafkajs throws a TypeError if a response lacks a topic that was only just created.
         if (error instanceof TypeError && !this.#closed && attempt < ATTEMPTS) {
           await sleep(TRIPPED_PAUSE_MS);
           continue;
@@ -216,7 +219,7 @@ async function coded<T>(during: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The records of a round, a list a topic, each with its partition. */
+/** The records of a round grouped by topic, each with its partition. */
 function byTopic(round: readonly PlannedBatch[]): TopicMessages[] {
   const topics = new Map<string, Message[]>();
   for (const { topic, partition, records } of round) {
@@ -236,8 +239,8 @@ const messageOf = ({ key, value, headers, timestamp }: PlannedRecord, partition:
 });
 
 /**
- * kafkajs silently omits partitions that are missing in its metadata, and those whose leader moved during a retry:
- * records without an acknowledgement were not sent.
+ * kafkajs silently omits partitions that are missing in its metadata, and partitions whose leader moved during a retry.
+ * Records without an acknowledgement were therefore not sent.
  */
 function checkAcknowledged(round: readonly PlannedBatch[], acks: readonly RecordMetadata[]): void {
   const missing = new Set(round.map((b) => `${b.topic}/${b.partition}`));

@@ -1,4 +1,4 @@
-// One member of a consumer group on one topic by kafkajs: the fetch loop, replaced when it fails, every partition starting paused.
+// A consumer group member for one topic, using kafkajs. Replaces the fetch loop when it fails; every partition starts paused.
 import type { Consumer, EachBatchPayload } from 'kafkajs';
 import { inBackground, within } from '../../../core/async.ts';
 import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -10,21 +10,21 @@ import { assignerOf } from './assigner.ts';
 import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';
 import type { ConsumerGroup, Membership } from './repairs.ts';
 
-/** Restarts after a topic was gone before it is believed: brokers that start up may not know it yet. */
+/** Number of restarts before a missing topic counts as missing, because brokers that start up may not list it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
 /** A fetch loop without progress for this long is replaced, ms. */
 const STALL_MS = 120_000;
-/** Leaving takes at most this long, ms; open requests are then cut off. */
+/** Longest time for leaving the group, ms. Open requests are then cut off. */
 const LEAVING_MS = 1_800;
 
 interface Position {
-  /** Offset the next fetch must start at. */
+  /** Required start offset of the next fetch. */
   next: bigint;
-  /** A run of skipped records that did not start there: believed when it is seen again. */
+  /** A range of skipped records that did not start at `next`. Accepted when kafkajs reports it again. */
   doubt: string | null;
 }
 
-/** One consumer of kafkajs from its making to its end; a member uses one after the other. */
+/** One kafkajs consumer from creation to close. A member uses several consumers in succession. */
 interface Attempt {
   readonly handle: KafkajsHandle;
   readonly consumer: Consumer;
@@ -32,8 +32,8 @@ interface Attempt {
 }
 
 /**
- * States as in `MemberState`. kafkajs is asked for something only while it has a group to ask (`#group`), and a consumer that
- * crashes is thrown away with everything kafkajs knew but its member id, under which the next one joins.
+ * A member with the states of `MemberState`. It calls kafkajs only while a group exists (`#group`). A crashed consumer
+ * is discarded with its entire state except the member ID, under which the next consumer joins.
  */
 export class KafkajsMember implements GroupMember {
   readonly identity = null;
@@ -64,7 +64,7 @@ export class KafkajsMember implements GroupMember {
     this.#watchdog = startInterval(() => this.#watch(), STALL_MS / 10);
     this.#watchdog.unref();
     const opened = this.#open();
-    // A stop before it is connected ends the wait, too.
+    // A stop before the connection is established also ends this wait.
     await Promise.race([opened.then(() => this.#first.promise), this.#first.promise]).catch(async (error) => {
       await this.stop();
       throw error;
@@ -116,7 +116,7 @@ export class KafkajsMember implements GroupMember {
     return this.#stopped;
   }
 
-  /** null if no callback is registered. */
+  /** null while no consumer has joined. */
   get #group(): ConsumerGroup | null {
     return this.#attempt?.membership.group ?? null;
   }
@@ -140,7 +140,7 @@ export class KafkajsMember implements GroupMember {
     this.#first.resolve();
   }
 
-  /** Makes a consumer and lets it join. @throws SluiceError it could not even connect */
+  /** Creates a consumer and joins the group. @throws SluiceError if it cannot connect */
   async #open(): Promise<void> {
     const o = this.#options;
     this.#enter('connecting');
@@ -215,7 +215,7 @@ export class KafkajsMember implements GroupMember {
     this.#positions.clear();
     this.#failures = 0;
     this.#memberId = this.#group?.memberId ?? null;
-    // Nothing is read before the owner of the partition has fenced its predecessor and knows the start offset.
+    // Reading starts only after the partition's owner has fenced its predecessor and knows the start offset.
     this.pause(partitions);
     this.#enter('joined');
     this.#events.assigned({ added: partitions, kept: [] });
@@ -228,7 +228,7 @@ export class KafkajsMember implements GroupMember {
     if (!position || isStale()) return;
     const from = BigInt((batch as unknown as { fetchedOffset: string }).fetchedOffset);
     if (from !== position.next) {
-      // The answer to an outdated fetch: only the position this member wants counts.
+      // The response to an outdated fetch. Only the requested position counts.
       this.#events.reset(partition, position.next);
       this.#seek(partition, position.next);
       return;
@@ -254,7 +254,8 @@ export class KafkajsMember implements GroupMember {
     const position = this.#positions.get(partition);
     if (!position) return;
     const doubt = `${first}-${last}`;
-    // Compaction may leave a gap before the skipped records, so a run that does not join on is believed the second time.
+    // Compaction may leave a gap before the skipped records. A range that does not start at the position is therefore
+    // accepted the second time.
     if (BigInt(first ?? last) !== position.next && position.doubt !== doubt) {
       position.doubt = doubt;
       this.#seek(partition, position.next);
@@ -280,11 +281,11 @@ export class KafkajsMember implements GroupMember {
       const failure = kafkajsError(error, `reading the topic ${this.#options.topic} failed`);
       this.#failures++;
       const patient = failure.code === 'kafka_topic_missing' && this.#failures <= TOPIC_MISSING_PATIENCE;
-      // The policy for a lost offset is applied when the next start offset is looked up.
+      // A lost offset is handled when the next start offset is determined.
       if (isHopeless(failure) && !patient && failure.code !== 'kafka_offset_lost') return this.#fail(failure);
       this.#enter('gone', failure);
       this.#events.restarting(failure);
-      // Keeps the process alive: with every broker gone nothing else may do so.
+      // This timer keeps the process alive: without brokers, nothing else may.
       await sleep(backoffMs(this.#failures), { signal: this.#stop.signal }).catch(() => {});
       if (this.#stop.signal.aborted) return;
       try {
@@ -307,7 +308,7 @@ export class KafkajsMember implements GroupMember {
   }
 }
 
-/** Never throws; what kafkajs has not ended by itself in time is cut. */
+/** Disconnects. Never throws; connections that kafkajs has not closed in time are destroyed. */
 async function close({ handle, consumer }: Attempt): Promise<void> {
   await within(
     consumer.disconnect().catch(() => {}),
@@ -316,7 +317,7 @@ async function close({ handle, consumer }: Attempt): Promise<void> {
   handle.destroy();
 }
 
-/** kafkajs cannot write null header values, so they become empty ones. */
+/** Replaces null header values by empty ones, because kafkajs cannot write null. */
 export function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
   const clean: Record<string, Buffer | Buffer[]> = Object.create(null);
   for (const name in headers) {

@@ -1,4 +1,4 @@
-// Partitions read from offset to offset without a group, over the connections that kafkajs keeps below its consumers.
+// Reads offset ranges of partitions without a group, over the connections that kafkajs keeps below its consumers.
 import type { Kafka } from 'kafkajs';
 import { sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -57,9 +57,9 @@ const READ_UNCOMMITTED = 0;
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;
 const DEFAULT_FETCH_BYTES = 1024 * 1024;
-/** Attempts of one query; each but the first reopens its connections. */
+/** Maximum attempts of one query. Every retry opens new connections. */
 const ATTEMPTS = 8;
-/** Fetches without a record where there must be one. */
+/** Maximum consecutive fetches without a record where a record must exist. */
 const SILENT_FETCHES = 40;
 
 export class KafkajsScanner implements PartitionScanner {
@@ -127,7 +127,7 @@ export class KafkajsScanner implements PartitionScanner {
   async close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = null;
-    // At once: kafkajs may wait for a broker that is gone.
+    // Immediately, because kafkajs may wait for a broker that is gone.
     await opened?.then(({ handle }) => handle.destroy()).catch(() => {});
   }
 
@@ -175,7 +175,7 @@ export class KafkajsScanner implements PartitionScanner {
     }
   }
 
-  /** Offsets are asked for uncommitted, because those of open transactions count; records are fetched committed. */
+  /** Offset queries are uncommitted so that they include open transactions; records are fetched committed. */
   async #open(): Promise<Opened> {
     const handle = openKafkajs(this.#connection);
     const { kafka } = handle;

@@ -1,4 +1,4 @@
-// The pinned kafkajs, repaired from outside: the only place that loads it.
+// Loads the pinned kafkajs version and patches its defects at runtime. All other code gets kafkajs from here.
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';
@@ -22,7 +22,7 @@ interface Connection {
   isConnected(): boolean;
 }
 
-/** What kafkajs knows of one membership, where a member can be asked and steered without going through a state that throws. */
+/** kafkajs's internal group object. Its methods work in every state, where the public consumer methods would throw. */
 export interface ConsumerGroup {
   memberId: string | null;
   preferredReadReplicasPerTopicPartition: Record<string, Record<number, unknown> | undefined>;
@@ -32,17 +32,17 @@ export interface ConsumerGroup {
   resume(targets: { topic: string; partitions: number[] }[]): void;
 }
 
-/** The group assignments that a kafkajs consumer receives and sends; attached to the assigner (`assigner.ts`). */
+/** Our hooks into the group membership of a kafkajs consumer; attached to the assigner (`assigner.ts`). */
 export interface Membership {
   readonly instanceId: string | null;
-  /** The member of an earlier consumer of ours: who comes back as itself leaves no ghost that the group waits for. */
+  /** Member ID of our previous consumer. Rejoining under it avoids a stale member that the group would wait for. */
   readonly memberId: string | null;
   group: ConsumerGroup | null;
   onJoining(): void;
   onCrash(error: unknown): void;
 }
 
-/** The brokers of a kafkajs client, for queries outside of those that kafkajs caches. */
+/** The brokers of a kafkajs client, for queries that bypass its metadata cache. */
 export interface MetadataPool {
   withBroker<T>(
     ask: (of: { broker: { metadata(topics: string[]): Promise<TopicsMetadata> } }) => Promise<T>,
@@ -60,32 +60,35 @@ interface Grouping {
   partitioner: (args: { topic: string; partitionMetadata: unknown; message: Kafkajs.Message }) => number;
 }
 
-/** Recheck of requests that wait for their turn, ms; as in kafkajs. */
+/** Interval for checking waiting requests, ms; as in kafkajs. */
 const CHECK_INTERVAL_MS = 10;
 export const OFFSET_LOST = 'SluiceOffsetLost';
 
 const require = createRequire(import.meta.url);
 
 /**
- * 1. `scheduleCheckPendingRequests` re-arms itself with a negative delay whenever nothing waits: a timer every
- *    millisecond and connection (some percent of a core when idle) and Node's TimeoutNegativeWarning. Here a timer is set
+ * 1. `scheduleCheckPendingRequests` re-arms itself with a negative delay when no request waits: one timer per
+ *    millisecond and connection (some percent of an idle core), and Node's TimeoutNegativeWarning. Here a timer is set
  *    only while requests wait or the broker throttles.
- * 2. `recoverFromOffsetOutOfRange` commits "earliest" or "latest" over the lost offset and continues. Here it throws an error
- *    named {@link OFFSET_LOST}, which ends the consumer; its owner decides.
- * 3. Records to be produced are grouped by copying the list once a record, and encoded into a buffer of 512 bytes for each
- *    record and each header. Here they are grouped by appending and encoded by `record-batch.ts`: the same bytes.
- * 4. Two callers of one `Connection.connect` open two sockets, and one is never ended: a process would not end after SIGTERM.
- *    Here they share one, `disconnect` destroys a socket that is being connected, and one closed early rejects.
- * 5. Static membership is in the protocol files but nothing passes the name on, every consumer joins as a new member, and a
- *    crashed one is unusable before its owner learns of it. Here {@link Membership} decides.
- * 6. Of several transactions that were aborted before a fetch, kafkajs drops the records of one only and delivers those of the others;
- *    and it takes a record whose key is four zero bytes for the end of one. {@link withoutAborted} replaces that filter: producers of
- *    a topic that is read here may have transactions.
- * 7. {@link repairLogin}: logins are renewed too late for short sessions, and requests get in between their messages.
- * 8. {@link repairCoordinator}: why a coordinator was refused is lost.
+ * 2. `recoverFromOffsetOutOfRange` commits "earliest" or "latest" over the lost offset and continues. Here it throws an
+ *    error named {@link OFFSET_LOST}, which ends the consumer; the consumer's owner decides how to continue.
+ * 3. kafkajs groups records by copying the list for each record, and allocates 512 bytes for every record and header.
+ *    Here they are appended to groups and encoded by `record-batch.ts` to the same bytes.
+ * 4. Two concurrent calls of `Connection.connect` open two sockets, and one is never closed, so the process does not
+ *    exit after SIGTERM. Here both calls share one socket. `disconnect` destroys a socket that is still connecting, and
+ *    `connect` rejects if the socket closes early.
+ * 5. Static membership exists in the protocol files, but the instance name is never passed to them. Every consumer
+ *    joins as a new member, and a crashed consumer is unusable before its owner is notified. Here {@link Membership}
+ *    controls both.
+ * 6. If several transactions were aborted before a fetch, kafkajs drops the records of only one and delivers the
+ *    others. It also treats a record whose key is four zero bytes as the end of a transaction. {@link withoutAborted}
+ *    replaces this filter, because producers of an input topic may use transactions.
+ * 7. {@link repairLogin}: kafkajs renews logins too late for short sessions and sends other requests between the
+ *    messages of a login.
+ * 8. {@link repairCoordinator}: kafkajs loses the reason why a coordinator was refused.
  */
 function load(): typeof Kafkajs {
-  // Modules whose functions others import must be patched before those are loaded.
+  // A module must be patched before other modules import its functions.
   replace('kafkajs/src/consumer/filterAbortedMessages', withoutAborted);
   replace('kafkajs/src/producer/groupMessagesPerPartition', grouped);
   replace('kafkajs/src/protocol/recordBatch/record/v0', (record: BatchRecord) => record);
@@ -118,7 +121,7 @@ function grouped({ topic, partitionMetadata, messages, partitioner }: Grouping):
   return groups;
 }
 
-/** What kafkajs takes for an encoder that was written to. */
+/** The object that kafkajs expects from an encoder. */
 async function recordBatch({ records, ...head }: BatchHead & { records: BatchRecord[] }) {
   const buf = await encodeRecordBatch(records, head, (plain) => {
     const { lookupCodec } = require('kafkajs/src/protocol/message/compression');
@@ -127,10 +130,10 @@ async function recordBatch({ records, ...head }: BatchHead & { records: BatchRec
   return { buf, buffer: buf, size: () => buf.length };
 }
 
-/** Clients that open no connection any more, by their socket factory. */
+/** Socket factories of closed clients, which must not open connections. */
 export const closedClients = new WeakSet<object>();
 
-/** Requests that name the instance: JoinGroup, Heartbeat, LeaveGroup, SyncGroup. */
+/** API keys of requests that carry the instance name: JoinGroup, Heartbeat, LeaveGroup, SyncGroup. */
 const OF_MEMBERS = [11, 12, 13, 14];
 
 function groupWithMembership() {
@@ -162,7 +165,7 @@ function groupWithMembership() {
   };
 }
 
-/** The broker, but requests of members carry the name. */
+/** A view of the broker that adds the instance name to group membership requests. */
 function namingInstance(broker: Broker, groupInstanceId: string): Broker {
   return Object.assign(Object.create(broker) as Broker, {
     lookupRequest(apiKey: number, definition: unknown) {
@@ -188,7 +191,7 @@ function repairConnection(kafkajs: typeof Kafkajs): void {
   connection.connect = function (this: Connection): Promise<unknown> {
     this.connecting ??= new Promise((resolve, reject) => {
       connect.call(this).then(resolve, (error: unknown) => {
-        // Any other error is tried again for seconds, which keeps the process alive.
+        // kafkajs would retry any other error for seconds, which keeps the process alive.
         const closed = closedClients.has(this.socketFactory);
         reject(closed ? new kafkajs.KafkaJSNonRetriableError('the client is closed') : error);
       });
@@ -228,7 +231,7 @@ function repairOffsetReset(kafkajs: typeof Kafkajs): void {
   ): Promise<void> {
     const replicas = this.preferredReadReplicasPerTopicPartition[e.topic];
     if (replicas?.[e.partition] !== undefined) {
-      // A follower may only be behind: the leader has the last word.
+      // A follower may merely lag, so only the leader can report the offset as lost.
       delete replicas[e.partition];
       return;
     }
@@ -249,8 +252,8 @@ export interface AbortedTransaction {
 }
 
 /**
- * The messages without those of aborted transactions; control records stay. `abortedTransactions` as the broker lists them: in any order,
- * and several of them may have begun before the first message.
+ * Removes the messages of aborted transactions and keeps control records. `abortedTransactions` has the broker's order,
+ * which is arbitrary; several transactions may have begun before the first message.
  */
 export function withoutAborted<M extends FetchedMessage>({
   messages,
@@ -268,7 +271,8 @@ export function withoutAborted<M extends FetchedMessage>({
     while (next < coming.length && coming[next]!.first <= BigInt(offset)) aborted.add(coming[next++]!.producerId);
     if (!batchContext?.inTransaction) return true;
     const producerId = String(batchContext.producerId);
-    // The end of a transaction, whichever way: what the producer writes after it is of another one.
+    // A control record ends the transaction, committed or aborted. The producer's later records belong to another
+    // transaction.
     if (isControlRecord) aborted.delete(producerId);
     return isControlRecord === true || !aborted.has(producerId);
   });
@@ -286,9 +290,9 @@ interface CoordinatorBroker {
 type Refusal = Error & { type?: string };
 
 /**
- * kafkajs asks one broker after the other for a coordinator and forgets why each refused, so that a missing permission reads "Failed to
- * find group coordinator" and is retried forever. `prototype`: of the cluster of kafkajs; `notFound`: the error it throws when no broker
- * answers.
+ * kafkajs queries one broker after the other for a coordinator and discards their errors. A missing permission is
+ * therefore reported as "Failed to find group coordinator" and retried forever. `prototype`: kafkajs's cluster;
+ * `notFound`: the error it throws if no broker answers.
  */
 function repairCoordinator(prototype: object, notFound: new (message: string) => Error): void {
   async function findGroupCoordinatorMetadata(this: CoordinatorCluster, of: object): Promise<object> {
@@ -325,20 +329,20 @@ interface Pushed {
 }
 
 interface HoldingQueue {
-  /** Requests that wait until a login has ended; null: no login is running. */
+  /** Requests held back during a login; null: no login is running. */
   held?: Pushed[] | null;
   push(pushed: Pushed): void;
 }
 
-/** SaslHandshake and SaslAuthenticate. */
+/** API keys of SaslHandshake and SaslAuthenticate. */
 const OF_LOGINS = [17, 36];
-/** Share of a session after which it is renewed. */
+/** Share of a session's lifetime after which the login is renewed. */
 const RENEWED_AFTER = 0.8;
 
 /**
- * kafkajs logs in again (KIP-368) ten seconds before the end of a session, for every request where the session is no longer than that, and
- * lets requests in between the two messages of a login, which ends the connection. `ConnectionError`: of kafkajs, which retries what fails
- * with it.
+ * kafkajs renews a login (KIP-368) ten seconds before the session ends, so with shorter sessions it logs in before
+ * every request. It also sends other requests between the two messages of a login, which ends the connection.
+ * `ConnectionError` is kafkajs's class, whose errors it retries.
  */
 function repairLogin(ConnectionError: new (message: string) => Error): void {
   const connection = require('kafkajs/src/network/connection').prototype;

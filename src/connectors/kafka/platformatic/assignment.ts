@@ -1,6 +1,6 @@
-// The messages of the consumer protocol and the cooperative-sticky assignment of the Java clients (KIP-429). The leader
-// of a group computes it; a moving partition is assigned to no member until its owner has released it. Also the eager
-// assignment of kafkajs, while a member that supports no other is in the group.
+// Consumer protocol messages and the cooperative-sticky assignment of the Java clients (KIP-429), computed by the group leader.
+// A moving partition is assigned to no member until its owner has released it. While a member supports only kafkajs's
+// eager assignment, that one is used.
 
 export const PROTOCOL_TYPE = 'consumer';
 export const PROTOCOL = 'cooperative-sticky';
@@ -8,9 +8,9 @@ export const EAGER_PROTOCOL = 'RoundRobinAssigner';
 
 export interface Subscription {
   readonly topics: readonly string[];
-  /** What the member held when it joined. */
+  /** Partitions that the member owned when it joined. */
   readonly owned: ReadonlyMap<string, readonly number[]>;
-  /** Generation in which it held that; -1: none. */
+  /** Generation in which the member owned them; -1: none. */
   readonly generation: number;
 }
 
@@ -24,7 +24,7 @@ export function encodeSubscription({ topics, owned, generation }: Subscription):
   return Buffer.concat(parts);
 }
 
-/** As kafkajs writes it: without the owned partitions. */
+/** Encodes a subscription as kafkajs does, without owned partitions. */
 export function encodeEagerSubscription(topics: readonly string[]): Buffer {
   return Buffer.concat([int16(0), int32(topics.length), ...topics.map(string), int32(0)]);
 }
@@ -42,7 +42,7 @@ export function encodeAssignment(assignment: Assignment): Buffer {
   return Buffer.concat([int16(0), ...encodeMap(assignment), int32(-1)]);
 }
 
-/** No bytes: nothing is assigned. */
+/** Decodes an assignment; empty bytes are an empty assignment. */
 export function decodeAssignment(bytes: Buffer): Assignment {
   if (bytes.length === 0) return new Map();
   const at = new Reading(bytes);
@@ -51,8 +51,8 @@ export function decodeAssignment(bytes: Buffer): Assignment {
 }
 
 /**
- * The partitions of every member: evenly distributed, and kept by their owners as far as possible. A partition that
- * moves is omitted; its owner rejoins without it, and then it is assigned.
+ * The partitions of every member, evenly distributed and kept by their owners as far as possible. A partition that
+ * moves is omitted first; its owner rejoins without it, and the next assignment includes it.
  */
 export function assign(
   members: ReadonlyMap<string, Subscription>,
@@ -81,8 +81,8 @@ interface EagerMember {
 }
 
 /**
- * Partitions in turn, to members in the order of their instance names, those without one last, by their ids: the same as
- * kafkajs/assigner.ts gives, whichever member leads.
+ * Assigns partitions round robin to members sorted by instance name; members without a name come last, sorted by ID.
+ * With a single topic, the result is the same as in kafkajs/assigner.ts, so it does not matter which member leads.
  */
 export function assignInTurn(
   members: readonly EagerMember[],
@@ -102,7 +102,10 @@ export function assignInTurn(
   return result;
 }
 
-/** The owner of each partition. Of two claims, the later generation wins; within one generation, neither. */
+/**
+ * The owner of each partition. If two members claim it, the later generation wins; within one generation, neither claim
+ * counts.
+ */
 function ownersOf(topic: string, count: number, members: ReadonlyMap<string, Subscription>): Map<number, string> {
   const owners = new Map<number, { id: string | null; generation: number }>();
   for (const [id, { owned, generation, topics }] of members) {
@@ -140,7 +143,7 @@ function spread(
       larger--;
     } else free.push(partition);
   }
-  // Those with less of other topics first.
+  // Members with fewer partitions of other topics come first.
   const hungry = [...readers].sort((a, b) => load.get(a)! - load.get(b)!);
   for (const id of hungry) {
     while (taken.get(id)!.length < least) taken.get(id)!.push(free.shift()!);

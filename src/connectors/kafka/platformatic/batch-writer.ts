@@ -1,4 +1,4 @@
-// Writes record batches: idempotent, and as transactions that hold the offsets read, too. One request at a time to each leader.
+// Writes record batches idempotently, or in transactions that also commit offsets. One request at a time to each partition leader.
 
 import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -28,11 +28,11 @@ import {
 } from './kafka-protocol.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
-/** Time limit for written batches and ended transactions, ms. */
+/** Time limit for writing batches and ending transactions, ms. */
 const PATIENCE_MS = 30_000;
 const ABORT_PATIENCE_MS = 3_000;
 const ALL_REPLICAS = -1;
-/** An input of a sequence wraps around here, as the broker's does. */
+/** Sequence numbers wrap around here, as on the broker. */
 const SEQUENCES = 2 ** 31;
 
 interface Producer {
@@ -40,7 +40,7 @@ interface Producer {
   epoch: number;
 }
 
-/** `transactionalId` null: idempotent, without transactions. */
+/** `transactionalId` null: idempotent writes without transactions. */
 type Settings = Omit<TransactionSettings, 'transactionalId'> & { readonly transactionalId: string | null };
 
 export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
@@ -49,7 +49,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
   readonly #sequences = new Map<string, number>();
   #producer: Promise<Producer> | null = null;
   #failed: SluiceError | null = null;
-  /** How the last transaction ended is asked for before it is forgotten. */
+  /** Whether to query the outcome of the last transaction before the broker discards it. */
   #looksBack = false;
   #decided: boolean | null = null;
 
@@ -70,7 +70,10 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     });
   }
 
-  /** Ends a hanging transaction as it was decided: markers of this producer are sent to all partitions that may have missed them. */
+  /**
+   * Ends a hanging transaction according to its recorded outcome. Sends markers of this producer to all partitions that
+   * may have missed them.
+   */
   async #settle(places: TransactionPlaces, producer: Producer, committed: boolean): Promise<void> {
     const [hanging, pending] = await this.#cluster.patiently(PATIENCE_MS, () =>
       Promise.all([unfinished(this.#cluster, places.writes), isPending(this.#cluster, places)]),
@@ -98,14 +101,14 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
         const producer = await this.#identity();
         open = producer;
         await this.#addPartitions(partitionsOf(rounds), producer);
-        // Work of other brokers, at the same time. Nothing more is sent once this has ended, not even by brokers that
-        // did not fail.
+        // Different brokers do this work concurrently. Await all of it even after a failure, so that no request is sent
+        // once this method has returned.
         const parts = [this.#produceAll(rounds, producer), offsets && this.#addOffsets(offsets, producer)];
         for (const part of await Promise.allSettled(parts)) if (part.status === 'rejected') throw part.reason;
         await this.#end(producer, true, PATIENCE_MS);
       });
     } catch (error) {
-      // The next writer's fence aborts it otherwise; until then readers wait.
+      // Otherwise the next writer's fence would abort it, and readers would wait until then.
       if (open) await this.#end(open, false, ABORT_PATIENCE_MS).catch(() => {});
       throw error;
     }
@@ -121,7 +124,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     return transactionalId === null ? 'an idempotent writer' : `the transactional id ${transactionalId}`;
   }
 
-  /** After its first failure a writer refuses everything, because the state of requests in flight is unknown. */
+  /** After its first failure a writer rejects everything, because the state of requests in flight is unknown. */
   async #guarded<T>(during: string, work: () => Promise<T>): Promise<T> {
     if (this.#failed) throw this.#failed;
     try {
@@ -132,7 +135,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     }
   }
 
-  /** Asked for once: the answer comes when whatever an older writer had open is ended. */
+  /** Requested once. The response arrives after the open transactions of older writers have ended. */
   #identity(): Promise<Producer> {
     this.#producer ??= this.#initProducer();
     return this.#producer;
@@ -242,7 +245,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     for (const round of rounds) await this.#produce(round, producer);
   }
 
-  /** One batch a partition; all leaders at the same time. */
+  /** Sends one batch per partition, to all leaders concurrently. */
   async #produce(round: readonly PlannedBatch[], producer: Producer): Promise<void> {
     const waiting = new Map<string, Encoded>();
     for (const batch of round) {
@@ -254,7 +257,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
       this.#sequences.set(key, (sequence + batch.records.length) % SEQUENCES);
     }
     const topics = new Set(round.map((batch) => batch.topic));
-    // A batch that was sent twice is written once: its sequence says so.
+    // The broker recognizes a batch sent twice by its sequence number and writes it once.
     await this.#cluster.patiently(
       PATIENCE_MS,
       () => this.#send(waiting),
@@ -265,7 +268,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     );
   }
 
-  /** Removes records that all brokers acknowledged from `waiting`. */
+  /** Sends the batches and removes those that brokers acknowledged from `waiting`. */
   async #send(waiting: Map<string, Encoded>): Promise<void> {
     const byLeader = new Map<number, Encoded[]>();
     for (const one of waiting.values()) {
@@ -302,7 +305,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     }
     for (const { name, partitionResponses } of answer?.responses ?? []) {
       for (const p of partitionResponses) {
-        // Known already: the answer to the first attempt was lost.
+        // A duplicate sequence number means that the response to the first attempt was lost.
         if (p.errorCode === 0 || p.errorCode === DUPLICATE_SEQUENCE_NUMBER) waiting.delete(`${name}/${p.index}`);
       }
     }
@@ -333,8 +336,9 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
 }
 
 /**
- * A step of a transaction is not sent again when its answer was lost: the first copy may still arrive, in the midst of the next
- * transaction, and end it or put old offsets into it (KIP-890). The writer fails, and the next one's fence shuts both out.
+ * Whether the broker answered. If an answer was lost, the step is not repeated: the first copy may arrive during the
+ * next transaction and end it, or add old offsets to it (KIP-890). The writer fails instead, and the next writer's
+ * fence rejects both copies.
  */
 const wasAnswered = (error: unknown): boolean => !(error instanceof NoConnection);
 
@@ -352,7 +356,7 @@ function partitionsOf(rounds: Rounds): Map<string, Set<number>> {
   return partitions;
 }
 
-/** Names the topics that were refused, of all that were asked for; any other error as it is. */
+/** Adds the names of the rejected topics to the error, if the response lists them. */
 function aboutTopics<E, A>(error: E, codesOf: (answer: A) => readonly (readonly [string, readonly number[]])[]): E {
   if (!(error instanceof Refusal) || !error.response) return error;
   const refused = codesOf(error.response as A).filter(([, codes]) => codes.some((c) => errorName(c) === error.type));

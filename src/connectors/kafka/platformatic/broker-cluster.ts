@@ -1,4 +1,4 @@
-// The brokers of a cluster as one client sees them: who leads what, who coordinates what, and one connection for each purpose.
+// A cluster as seen by one client: partition leaders, coordinators, and one connection per broker and purpose.
 import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -9,16 +9,18 @@ import { findCoordinatorV3, listOffsetsV5, metadataV9 } from './kafka-protocol.t
 import { logIn, wireOf } from './login.ts';
 
 interface TopicLayout {
-  /** Leader of each partition, by its index; -1: none now. */
+  /** Leader of each partition, by partition index; -1: no leader now. */
   readonly leaders: readonly number[];
-  /** monotonicMs() */
+  /** Time of the query on the monotonic clock, ms. */
   readonly asked: number;
 }
 
 type CoordinatorOf = 'group' | 'transaction';
 const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transaction: 1 };
 
-/** Requests that wait for something have a connection of their own: a broker answers in order. */
+/**
+ * Purpose of a connection. Requests that block need their own connection, because a broker answers requests in order.
+ */
 type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 
 const FIRST_PAUSE_MS = 20;
@@ -32,7 +34,7 @@ export class BrokerCluster {
   readonly #live = new Set<BrokerConnection>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #coordinators = new Map<string, number>();
-  /** Some broker has taken a connection, and the login where there is one. */
+  /** Whether any broker has accepted a connection and the login, if one is configured. */
   reached = false;
   #nodes = new Map<number, BrokerAddress>();
 
@@ -47,14 +49,17 @@ export class BrokerCluster {
     return this.#end.signal;
   }
 
-  /** Ends every connection, those being made as well. Idempotent. */
+  /** Closes all connections, including those being opened. Idempotent. */
   destroy(): void {
     this.#end.abort();
     for (const broker of this.#live) broker.destroy(new NoConnection('the client is closed'));
     this.#open.clear();
   }
 
-  /** Any broker: one that is connected, else the first that can be. @throws NoConnection | Refusal of the last one tried */
+  /**
+   * A connection to any broker: an existing one if possible, else the first that can be opened. @throws NoConnection |
+   * Refusal of the last attempt
+   */
   async any(): Promise<BrokerConnection> {
     for (const [key, open] of this.#open) {
       if (!key.startsWith('main ')) continue;
@@ -106,7 +111,7 @@ export class BrokerCluster {
     this.#coordinators.delete(`${of} ${key}`);
   }
 
-  /** The known metadata of the topic, if not older than `maxAgeMs`. @throws NoConnection | Refusal */
+  /** Metadata of the topic, from the cache if not older than `maxAgeMs`. @throws NoConnection | Refusal */
   async layout(topic: string, maxAgeMs = Number.POSITIVE_INFINITY): Promise<TopicLayout> {
     const known = this.#layouts.get(topic);
     if (known && monotonicMs() - known.asked <= maxAgeMs) return known;
@@ -114,7 +119,7 @@ export class BrokerCluster {
     return this.#layouts.get(topic)!;
   }
 
-  /** All there are. @throws NoConnection | Refusal */
+  /** Names of all topics. @throws NoConnection | Refusal */
   async topics(): Promise<readonly string[]> {
     return await this.#metadata(null);
   }
@@ -123,14 +128,14 @@ export class BrokerCluster {
     return this.#layouts.get(topic) ?? null;
   }
 
-  /** The next question is answered by the cluster. */
+  /** Removes the topic from the cache, so that the next request queries the cluster. */
   forget(topic: string): void {
     this.#layouts.delete(topic);
   }
 
   /**
-   * Retries until it succeeds, a retry cannot help, or `patienceMs` have passed. `again` is called for each retryable
-   * failure, and returns false if it must not be retried.
+   * Retries until the attempt succeeds, a retry cannot help, or `patienceMs` have passed. `again` is called for each
+   * retryable failure and returns false to stop retrying.
    * @throws the error of the last attempt
    */
   async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
@@ -146,12 +151,12 @@ export class BrokerCluster {
     }
   }
 
-  /** null: of all. Gives the names of those it found. */
+  /** Fetches metadata of the topics, or of all topics for null. Returns the names of the topics found. */
   async #metadata(topics: string[] | null): Promise<string[]> {
     const any = await this.any();
     const asked = monotonicMs();
     const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
-      // One partition without a leader does not make the others unknown.
+      // If some partitions have no leader, the metadata of the others is still valid.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
       const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
       if (!answer) throw error instanceof Refusal ? error.about(topics ?? []) : error;
@@ -177,7 +182,7 @@ export class BrokerCluster {
     return all.filter((a, i) => all.findIndex((b) => b.host === a.host && b.port === a.port) === i);
   }
 
-  /** One connection an address and lane, made once however many ask for it at the same time. */
+  /** Returns the connection for an address and lane. Concurrent callers share one connection attempt. */
   #connect(endpoint: BrokerAddress, lane: ConnectionLane): Promise<BrokerConnection> {
     const key = `${lane} ${endpoint.host}:${endpoint.port}`;
     const known = this.#open.get(key);
@@ -223,7 +228,10 @@ export class BrokerCluster {
 const EARLIEST = -2n;
 const LATEST = -1n;
 
-/** First and last offsets of all partitions of a topic, from their leaders. `isolation`: 1 ends at the first open transaction, 0 behind the last record. @throws Refusal | NoConnection */
+/**
+ * First and last offsets of all partitions, queried from their leaders. With `isolation` 1 a range ends at the first
+ * open transaction, with 0 behind the last record. @throws Refusal | NoConnection
+ */
 export async function offsetsOf(
   cluster: BrokerCluster,
   topic: string,
@@ -242,7 +250,7 @@ export async function offsetsOf(
       found.set(p.partitionIndex, timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset });
     }
   };
-  // The ends are asked for after the beginnings, so a range is never negative.
+  // Ends are queried after beginnings, so that no range is negative.
   for (const timestamp of [EARLIEST, LATEST]) {
     await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
   }

@@ -1,5 +1,6 @@
-// One connection to one broker: frames out, frames in, and an end that nothing survives. The library's own connection is not used:
-// after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
+// A connection to one broker: sends and receives frames, and closes immediately and completely.
+// The library's own connection is not used: after a response that exceeds its time limit it reads the next one at the
+// wrong position, and closing waits for the peer.
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -26,13 +27,15 @@ export interface Wire {
   readonly requestTimeoutMs: number;
 }
 
-/** What of a request is made or read here instead of in the library. */
+/** Parts of a request that the caller encodes or decodes instead of the library. */
 interface CallOptions<R> {
   /** Body of the request. */
   payload?: readonly Buffer[];
-  /** Reads the body of the answer. */
+  /** Decodes the body of the response. */
   parse?: (body: Buffer) => R;
-  /** Longest time until the answer; the connection is given up then. Default: that of the connection. */
+  /**
+   * Longest wait for the response, ms; then the connection is closed. Default: the request timeout of the connection.
+   */
   timeoutMs?: number;
 }
 
@@ -43,17 +46,20 @@ interface Pending {
 }
 
 const LENGTH_BYTES = 4;
-/** Time for which the previous user of a replaced connection may still send requests, ms. */
+/**
+ * Interval for checking whether a retired connection is idle, ms. Its previous user may still send requests in this
+ * time.
+ */
 const RETIRED_MS = 2_000;
 const NO_TAGS = Buffer.from([0]);
-/** First bytes of a TLS alert or handshake, where the length of an answer should be. */
+/** Whether the bytes in place of a response's length start a TLS alert or handshake. */
 const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
 
 export class BrokerConnection {
   readonly endpoint: BrokerAddress;
-  /** ms since 1970 after which a new connection is to be made. */
+  /** Time after which a new connection should be opened, ms since 1970. */
   renewAt = Number.POSITIVE_INFINITY;
-  /** ms since 1970 after which the login has expired: the broker closes the connection at the next request. */
+  /** Time when the login expires, ms since 1970. The broker then closes the connection at the next request. */
   expires = Number.POSITIVE_INFINITY;
   readonly #wire: Wire;
   readonly #socket: Socket;
@@ -61,7 +67,9 @@ export class BrokerConnection {
   readonly #listeners: (() => void)[] = [];
   #correlation = 0;
   readonly #length = Buffer.alloc(LENGTH_BYTES);
-  /** The answer that is on its way, and how much of it, or of its length, is there. */
+  /**
+   * The partly received response. `#filled` counts received bytes of the response, or of its length while this is null.
+   */
   #frame: Buffer | null = null;
   #filled = 0;
   #end: Error | null = null;
@@ -106,14 +114,14 @@ export class BrokerConnection {
     return promise;
   }
 
-  /** The login expires `lifetimeMs` from now. */
+  /** Records that the login expires `lifetimeMs` from now and should be renewed after `renewedAfterMs`. */
   lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
     const now = epochMs();
     this.renewAt = now + renewedAfterMs;
     this.expires = now + lifetimeMs;
   }
 
-  /** A newer connection does its work: it ends once nothing is asked of it. */
+  /** Retires the connection after a newer one has replaced it: it closes once no request is pending. */
   retire(): void {
     const timer = startInterval(() => {
       if (this.#pending.size === 0) this.destroy(null);
@@ -126,13 +134,13 @@ export class BrokerConnection {
     return this.#end === null;
   }
 
-  /** Called once, when the connection has ended for any reason. */
+  /** Registers a listener, which is called once when the connection has ended for any reason. */
   whenClosed(listener: () => void): void {
     if (this.#end) listener();
     else this.#listeners.push(listener);
   }
 
-  /** @throws Refusal the response contains an error; NoConnection no response */
+  /** @throws Refusal if the response contains an error; NoConnection without a response */
   async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
     const send = (
       key: number,
@@ -167,7 +175,7 @@ export class BrokerConnection {
     }
   }
 
-  /** Ends it at once, whatever the broker does; requests without an answer fail. Idempotent. */
+  /** Closes the connection immediately, whatever the broker does. Unanswered requests fail. Idempotent. */
   destroy(cause: Error | null): void {
     if (this.#end) return;
     const { host, port } = this.endpoint;
@@ -211,7 +219,7 @@ export class BrokerConnection {
     head.writeInt32BE(size - LENGTH_BYTES, 0);
     const { host, port } = this.endpoint;
     const timer = startTimer(() => {
-      // Data after a late response cannot be assigned to a request, so no request waits on this connection any longer.
+      // After a timeout, later data cannot be matched to requests, so the connection is closed for all of them.
       this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
     }, timeoutMs);
     this.#pending.set(this.#correlation, {
@@ -225,7 +233,7 @@ export class BrokerConnection {
     this.#socket.uncork();
   }
 
-  /** Bytes of a large answer are copied as they come, so that the pieces need not be kept for it. */
+  /** Receives bytes. Pieces of a large response are copied on arrival, so that they need not stay in memory. */
   #take(chunk: Buffer): void {
     for (let at = 0; at < chunk.length && !this.#end; ) {
       if (this.#frame === null) {
@@ -272,7 +280,7 @@ export class BrokerConnection {
   }
 }
 
-/** Skips the tagged fields of an answer's head; none are defined so far. */
+/** Skips the tagged fields in a response header; none are defined so far. */
 function afterTags(frame: Buffer, at: number): number {
   let position = at + 1;
   for (let n = frame[at]!; n > 0; n--) {
@@ -290,7 +298,7 @@ interface Told {
 
 function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
   const told = error.errors.map((e) => (e as Told).apiId ?? UNNAMED);
-  // Errors of single records have no name of their own and precede that of their batch.
+  // Errors of single records have no name and precede the error of their batch, so named errors go first.
   const ids = [...told.filter((id) => id !== UNNAMED), ...told.filter((id) => id === UNNAMED)];
   const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
   return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);

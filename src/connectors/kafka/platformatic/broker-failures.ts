@@ -1,19 +1,19 @@
-// What can go wrong below the interface, and the code and words it gets above: nothing of the library goes further up.
+// Internal errors of this client, and their translation to SluiceErrors: no error of the library reaches callers.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 
-/** Errors of other partitions than the one that a request was rejected for. */
+/** Error of partitions that were not processed because another partition failed. */
 const NOT_THE_REASON = 'OPERATION_NOT_ATTEMPTED';
 
-/** The broker answered, and the answer is no. `ids` are the protocol's names of the errors, the first one counts. */
+/** The broker rejected a request. `ids` are the Kafka protocol's error names; the first meaningful name counts. */
 export class Refusal extends Error {
-  /** The first of `ids` that says why. */
+  /** The first of `ids` that gives the reason. */
   readonly type: string;
   readonly ids: readonly string[];
   /** The rest of the response, as the library parsed it. */
   readonly response: unknown;
   readonly #api: string;
 
-  /** @param topics it is about, where the request named several things */
+  /** @param topics topics concerned, if the request covered several things */
   constructor(api: string, ids: readonly string[], response: unknown = null, topics: readonly string[] = []) {
     const type = ids.find((id) => id !== NOT_THE_REASON) ?? ids[0] ?? 'UNKNOWN_SERVER_ERROR';
     super(`${[api, ...topics.map((topic) => `the topic ${topic}`)].join(', ')}: ${type}`);
@@ -29,7 +29,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The connection does not exist, or no longer. */
+/** The connection could not be opened, or was closed. */
 export class NoConnection extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause });
@@ -62,7 +62,7 @@ const PASSING = new Set([
   'THROTTLING_QUOTA_EXCEEDED',
   'LISTENER_NOT_FOUND',
 ]);
-/** The coordinator is another one now. */
+/** Errors after which another broker may be the coordinator. */
 const MOVED = new Set(['NOT_COORDINATOR', 'COORDINATOR_NOT_AVAILABLE']);
 const REBALANCED = new Set([
   'ILLEGAL_GENERATION',
@@ -85,7 +85,7 @@ const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHAN
 const TLS_CODES =
   /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number|answers in TLS/i;
 
-/** The permission to grant or the setting to fix; names of topics and groups are in the failed operation. */
+/** Explains errors by the missing permission or wrong setting. The failed operation adds topic and group names. */
 const WORDS: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
   GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
@@ -95,7 +95,7 @@ const WORDS: Readonly<Record<string, string>> = {
     'the group contains members of another program with other assignments: they must leave first',
 };
 
-/** A retry may help, because the cause is the cluster and not the request. */
+/** Whether a retry may help, because the cause is the cluster and not the request. */
 export const isPassing = (error: unknown): boolean =>
   error instanceof NoConnection
     ? codeOf(error) === 'kafka_unreachable'
@@ -133,7 +133,7 @@ function wordsOf(error: unknown): string {
   return why === null ? error.message : `${why} (${error.message})`;
 }
 
-/** The SluiceError for anything thrown below; addresses and names, no contents. */
+/** Converts any internal error to a SluiceError. Its message has addresses and names, never record contents. */
 export function failure(error: unknown, during: string): SluiceError {
   if (error instanceof SluiceError) return error;
   return new SluiceError(codeOf(error), `${during}: ${wordsOf(error)}`, { cause: error });

@@ -1,4 +1,4 @@
-// From the bytes of a fetch to records: what readers of committed records may see, and nothing twice.
+// Decodes the bytes of a fetch to records: only committed ones, each once.
 // Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
 import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
 import {
@@ -19,26 +19,26 @@ import { Unreadable } from './broker-failures.ts';
 
 export interface FetchedPartition {
   readonly partition: number;
-  /** Number of the protocol's error; 0: none. */
+  /** Error code of the Kafka protocol; 0: none. */
   readonly error: number;
   readonly highWatermark: bigint;
-  /** Behind the last record that readers of committed records may read. */
+  /** Offset behind the last record that readers of committed records can see. */
   readonly lastStable: bigint;
   readonly logStart: bigint;
-  /** Transactions that were aborted: their producer and where they begin. */
+  /** Aborted transactions: producer and first offset. */
   readonly aborted: readonly { readonly producerId: bigint; readonly first: bigint }[];
-  /** A broker nearer to this machine; -1: none. */
+  /** ID of a nearer broker to read from; -1: none. */
   readonly preferredReplica: number;
   readonly batches: Buffer;
 }
 
 interface CommittedRecords {
   readonly records: IncomingRecord[];
-  /** Behind everything that was looked at. */
+  /** Offset behind everything that was examined. */
   readonly next: bigint;
 }
 
-/** The body of an answer to a fetch of one topic. */
+/** Decodes the body of a fetch response for one topic. */
 export function readFetch(body: Buffer): { error: number; partitions: FetchedPartition[] } {
   const error = body.readInt16BE(4);
   const partitions: FetchedPartition[] = [];
@@ -83,8 +83,8 @@ const ABORT_MARKER = 0;
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies readonly BatchCompression[];
 
 /**
- * The records from `from` on that are committed, in order.
- * @throws Unreadable a batch is damaged, of an old format, or packed by an unknown codec
+ * Decodes the committed records from offset `from`, in order.
+ * @throws Unreadable a batch is damaged, of an old format, or compressed with an unknown codec
  */
 export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<CommittedRecords> {
   const records: IncomingRecord[] = [];
@@ -117,7 +117,7 @@ const refuse = (codec: string) => (cause: unknown) => {
   throw new Unreadable(`a batch compressed with ${codec} cannot be decompressed: ${reason}`);
 };
 
-/** Whole batches; the last one may be cut off by the size of the fetch. */
+/** Yields whole batches. The size limit of the fetch may truncate the last one, which is omitted. */
 function* batchesOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at + MAGIC_AT < bytes.length; ) {
     const end = at + LENGTH_AT + 4 + bytes.readInt32BE(at + LENGTH_AT);
@@ -131,7 +131,7 @@ function* batchesOf(bytes: Buffer): Generator<Buffer> {
   }
 }
 
-/** Which producers are inside of a transaction that was aborted, at one place of the log. */
+/** Tracks which producers are inside an aborted transaction at the current log position. */
 class AbortedFilter {
   readonly #waiting: { producerId: bigint; first: bigint }[];
   readonly #active = new Set<bigint>();
@@ -210,7 +210,7 @@ class Cursor {
     this.position = position;
   }
 
-  /** Zigzag, up to 2^53. */
+  /** Decodes a zigzag number up to 2^53. */
   varint(): number {
     const from = this.#from;
     let byte = from[this.position++]!;
@@ -234,7 +234,7 @@ class Cursor {
   headers(): RecordHeaders {
     const count = this.varint();
     if (count === 0) return NO_HEADERS;
-    // Without a prototype: a header may be called `valueOf` or `__proto__`.
+    // No prototype, because a header may be named `valueOf` or `__proto__`.
     const headers: Record<string, Buffer | Buffer[]> = Object.create(null);
     for (let i = 0; i < count; i++) {
       const name = this.bytes()?.toString() ?? '';

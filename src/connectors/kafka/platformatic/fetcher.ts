@@ -1,5 +1,5 @@
-// Reads the partitions of one member: a few fetches at a time from each leader, records handed over in order and never after a partition
-// was taken away, paused, or started at another offset.
+// Fetches the partitions of one member, with a few concurrent fetches per leader.
+// Records are delivered in order, and never after the partition was revoked, paused or started at another offset.
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer } from '../../../core/clock.ts';
 import type { SluiceError } from '../../../core/errors.ts';
@@ -12,9 +12,9 @@ import { errorName, fetchV11 } from './kafka-protocol.ts';
 interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
   skipped(partition: number, next: bigint): void;
-  /** The topic no longer has the offset to read from; the partition waits for `startAt`. */
+  /** The topic no longer has the offset to read. The partition waits for `startAt`. */
   lost(partition: number, error: SluiceError): void;
-  /** No retry helps. */
+  /** Called for an error that no retry can fix. */
   failed(error: unknown): void;
 }
 
@@ -22,7 +22,7 @@ interface FetchOptions {
   readonly topic: string;
   readonly fetchBytes: number;
   readonly fetchWaitMs: number;
-  /** Least time between two fetches that bring little, ms. */
+  /** Minimum time between fetches that return few bytes, ms. */
   readonly fetchPaceMs: number;
   readonly rack: string;
 }
@@ -34,33 +34,36 @@ interface Held {
 }
 
 interface Reading {
-  /** null: waits for `startAt`. */
+  /** Offset to read next; null: waits for `startAt`. */
   position: bigint | null;
   paused: boolean;
   busy: boolean;
-  /** Changes whenever responses on their way no longer count. */
+  /** Changes whenever pending responses become invalid. */
   version: number;
-  /** Came while it was paused. */
+  /** Records that arrived while the partition was paused. */
   held: Held | null;
   /** Broker to read from instead of the leader; -1: none. */
   replica: number;
-  /** Queries a missing offset. */
+  /** Number of lookups of a missing offset. */
   looks: number;
 }
 
-/** Fetches on their way to one broker: partitions resumed meanwhile are part of the next one. */
+/** Maximum concurrent fetches to one broker. Partitions resumed during a fetch go into the next one. */
 const FETCHES = 3;
-/** Bytes of one answer, at most, unless one batch is larger. */
+/** Maximum bytes of one response, unless a single batch or `fetchBytes` is larger. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
-/** An answer with fewer bytes brings little. */
+/** A response with fewer bytes is paced. */
 const LITTLE_BYTES = 64 * 1024;
 const READ_COMMITTED = 1;
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
-/** A new leader may not know better for a moment. */
+/** Maximum lookups of a missing offset, because a new leader may lag for a moment. */
 const LOOKS = 5;
 const LOOK_MS = 500;
-/** A topic is believed to be gone when the brokers say so for this long, ms: one that has just started may not know it yet. */
+/**
+ * Time for which brokers must report a topic missing before it counts as missing, ms. A broker that has just started
+ * may not list it yet.
+ */
 const MISSING_MS = 5_000;
 
 export class Fetcher {
@@ -71,7 +74,7 @@ export class Fetcher {
   readonly #slots = new Map<number, Set<number>>();
   readonly #end = new AbortController();
   #planned = false;
-  /** Work for the next tick of the pace. */
+  /** Callbacks for the next tick of the pace. */
   #resting: (() => void)[] = [];
   #failures = 0;
   #missingSince: number | null = null;
@@ -82,7 +85,7 @@ export class Fetcher {
     this.#events = events;
   }
 
-  /** Nothing is handed over any more. Idempotent. */
+  /** Stops delivering records. Idempotent. */
   stop(): void {
     this.#end.abort();
     this.#readings.clear();
@@ -148,7 +151,7 @@ export class Fetcher {
     for (const [broker, partitions] of wanted) {
       const slots = this.#slots.get(broker) ?? new Set();
       this.#slots.set(broker, slots);
-      // A broker that is not known is looked for by one.
+      // While the leader is unknown, a single fetch attempt looks it up.
       const limit = broker < 0 ? 1 : FETCHES;
       for (let slot = 0; slot < limit; slot++) {
         if (slots.has(slot)) continue;
@@ -190,7 +193,10 @@ export class Fetcher {
     }
   }
 
-  /** Ticks are the same for all partitions, so that one fetch is for as many as possible. */
+  /**
+   * Delays `then` to the next tick if paced. All partitions share the ticks, so that one fetch covers as many
+   * partitions as possible.
+   */
   #rest(paced: boolean, then: () => void): void {
     const { fetchPaceMs } = this.#options;
     if (!paced || fetchPaceMs === 0) {
@@ -253,7 +259,7 @@ export class Fetcher {
     this.#release(fetched.partition, reading);
   }
 
-  /** Hands over what came, unless the partition is paused. */
+  /** Delivers held records, unless the partition is paused. */
   #release(partition: number, reading: Reading): void {
     const { held } = reading;
     if (!held || reading.paused) return;
@@ -286,7 +292,7 @@ export class Fetcher {
     this.#events.lost(fetched.partition, offsetLost(why));
   }
 
-  /** Waits, looks up the leaders, and lets the next fetch retry; permanent errors are reported. */
+  /** Waits and looks up the leaders, so that the next fetch is a retry. Reports permanent errors. */
   async #mend(error: unknown, asked: ReadonlyMap<number, { reading: Reading }>): Promise<void> {
     if (this.#end.signal.aborted) return;
     for (const { reading } of asked.values()) reading.replica = -1;

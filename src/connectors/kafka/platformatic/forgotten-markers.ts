@@ -1,6 +1,7 @@
-// A broker that is restarted may call a transaction ended that was decided before, and write no markers to its partitions (4.3.1: its log
-// has PrepareCommit, CompleteCommit and nothing else; leaders it does not know yet seem to pass for partitions that were deleted). Records
-// and offsets then hang: readers stop before them for good, and what the next transaction of the same producer becomes, they become too.
+// Detects transactions that a restarted broker ended without writing markers to their partitions.
+// Observed with 4.3.1, whose log then has only PrepareCommit and CompleteCommit; it seems to treat leaders that it does
+// not know yet as deleted partitions. The records and offsets hang: readers stop before them forever, and they take
+// over the outcome of the same producer's next transaction.
 import { type BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isPassing, Refusal, refusedAs } from './broker-failures.ts';
@@ -14,7 +15,10 @@ const DECISIONS: Readonly<Record<string, boolean>> = {
   CompleteAbort: false,
 };
 
-/** The result of the last transaction of this id: committed or not; null: it is open, none exists, or the broker does not know. */
+/**
+ * Whether the last transaction of this ID was committed; null: it is open, none exists, or the broker has no record of
+ * it.
+ */
 export async function lastDecision(broker: BrokerConnection, transactionalId: string): Promise<boolean | null> {
   const { apiKeys } = await broker.call(apiVersionsV3.api, ['sluice', '1']);
   if (!apiKeys.some((a) => a.apiKey === DESCRIBE_TRANSACTIONS)) return null;
@@ -27,7 +31,10 @@ export async function lastDecision(broker: BrokerConnection, transactionalId: st
   }
 }
 
-/** Partitions that readers of committed records cannot read to their end; those of others' open transactions are among them. */
+/**
+ * Partitions that readers of committed records cannot read to the end, including those with open transactions of other
+ * producers.
+ */
 export async function unfinished(cluster: BrokerCluster, topics: readonly string[]): Promise<Map<string, number[]>> {
   const found = new Map<string, number[]>();
   for (const topic of new Set(topics)) {
@@ -41,14 +48,14 @@ export async function unfinished(cluster: BrokerCluster, topics: readonly string
           open.map(([partition]) => partition),
         );
     } catch (error) {
-      // The next writer is notified.
+      // A permanent refusal is left for the next write to this topic to report.
       if (!(error instanceof Refusal) || isPassing(error)) throw error;
     }
   }
   return found;
 }
 
-/** Whether one of these offsets of the group is in an open transaction. */
+/** Whether an open transaction contains one of these offsets of the group. */
 export async function isPending(
   cluster: BrokerCluster,
   { group, topic, partitions }: { group: string; topic: string; partitions: readonly number[] | null },

@@ -1,5 +1,5 @@
-// What a member says to the coordinator of its group: join, sync, heartbeat, commit, leave. It holds who the member is, and nothing of
-// what the member does with it.
+// A member's requests to its group coordinator: join, sync, heartbeat, commit, leave.
+// Keeps only the member's identity, not the state of its partitions.
 
 import { monotonicMs } from '../../../core/clock.ts';
 import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
@@ -20,7 +20,7 @@ import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
 import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './kafka-protocol.ts';
 
-/** Beyond what the coordinator waits for others. */
+/** Extra time beyond the coordinator's own wait for other members, ms. */
 const ANSWER_MARGIN_MS = 10_000;
 const COMMIT_TIMEOUT_MS = 10_000;
 
@@ -31,14 +31,14 @@ export class GroupCoordination {
   #generation = -1;
   #synced = false;
   #eager = false;
-  /** Joins that are not answered: a broker answers nothing else on their connection meanwhile. */
+  /** Number of unanswered joins. Until a join is answered, the broker answers no other request on its connection. */
   #joins = 0;
-  /** monotonicMs() of the last word of the coordinator that this member is one. */
+  /** When the coordinator last confirmed the membership, on the monotonic clock, ms. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
   #link: BrokerConnection | null = null;
 
-  /** `onNews`: the connection that heartbeats go through has ended. */
+  /** `onNews` is called when the connection used for heartbeats has ended. */
   constructor(cluster: BrokerCluster, options: MemberOptions, onNews: () => void) {
     this.#cluster = cluster;
     this.#options = options;
@@ -49,24 +49,30 @@ export class GroupCoordination {
     return { memberId: this.#memberId, generation: this.#generation, instanceId: this.#options.instanceId };
   }
 
-  /** The coordinator may know this member. */
+  /** Whether the coordinator may list this member. */
   get isKnown(): boolean {
     return this.#generation >= 0;
   }
 
-  /** The partitions of this generation arrived: between JoinGroup and SyncGroup no member may keep those of the last one. */
+  /**
+   * Whether the partitions of this generation have arrived. Between JoinGroup and SyncGroup no member may keep
+   * partitions of the previous generation.
+   */
   get isSynced(): boolean {
     return this.isKnown && this.#synced;
   }
 
-  /** The last generation was eager, because of a member that supports nothing else: members join the next one without partitions. */
+  /**
+   * Whether the last generation was eager because some member supports only this protocol. Members then join the next
+   * generation without partitions.
+   */
   get isEager(): boolean {
     return this.#eager;
   }
 
   /**
-   * Joins with the owned partitions; resolves when every member has joined, with the partitions of the new generation.
-   * For the first eager generation, `giveUp` is called before any member can learn its partitions.
+   * Joins with the owned partitions. Resolves when every member has joined, with the partitions of the new generation.
+   * In an eager generation, `giveUp` is called before any member can receive partitions.
    * @throws Refusal | NoConnection
    */
   async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
@@ -82,7 +88,7 @@ export class GroupCoordination {
     const { group, topic, instanceId, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const held = new Map(owned.length > 0 ? [[topic, owned] as const] : []);
     const metadata = encodeSubscription({ topics: [topic], owned: held, generation: this.#generation });
-    // The first one that every member knows is taken.
+    // The coordinator chooses the first protocol that every member supports.
     const protocols = [
       { name: PROTOCOL, metadata },
       { name: EAGER_PROTOCOL, metadata: encodeEagerSubscription([topic]) },
@@ -159,12 +165,12 @@ export class GroupCoordination {
   async leave(timeoutMs: number): Promise<void> {
     if (this.#memberId === '') return;
     const member = { memberId: this.#memberId, groupInstanceId: this.#options.instanceId, reason: null };
-    // The connection that is open, because one of its own would cost a TLS handshake and a login at the very end.
+    // Uses the open connection, because a new one would cost a TLS handshake and a login during shutdown.
     const broker = await this.#coordinator(this.#joins > 0 ? 'aside' : 'group');
     await broker.call(leaveGroupV4.api, [this.#options.group, [member]], { timeoutMs });
   }
 
-  /** What an error says of this membership: another coordinator, or another member. */
+  /** Updates this membership after an error: the coordinator moved, or the member ID or generation is invalid. */
   doubt(error: unknown): void {
     if (hasMoved(error) || error instanceof NoConnection) this.#cluster.forgetCoordinator('group', this.#options.group);
     if (refusedAs(error, 'UNKNOWN_MEMBER_ID') || refusedAs(error, 'FENCED_INSTANCE_ID')) this.#memberId = '';
@@ -186,7 +192,7 @@ export class GroupCoordination {
     const subscriptions = new Map(members.map((m) => [m.memberId, decodeSubscription(m.metadata)]));
     const counts = new Map<string, number>();
     for (const topic of new Set([...subscriptions.values()].flatMap((s) => s.topics))) {
-      // A topic of other members that is missing, or not accessible to this member, is their concern.
+      // If other members' topic is missing, or this member may not read it, those members report the problem.
       const layout = this.#cluster.layout(topic, 0);
       counts.set(
         topic,

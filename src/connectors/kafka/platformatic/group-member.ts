@@ -1,4 +1,4 @@
-// One member of a group as a state machine: joins, sends heartbeats, reads its partitions, and reconnects by itself.
+// A group member as a state machine: joins, sends heartbeats, reads its partitions, and reconnects by itself.
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer, stopTimer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -11,23 +11,25 @@ import { GroupCoordination } from './group-coordination.ts';
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
-/** What stopping waits for the coordinator's answer. */
+/** Longest wait for the coordinator's response when leaving, ms. */
 const LEAVE_MS = 1_000;
-/** A topic is believed to be gone when the brokers say so for this long, ms. */
+/** A topic counts as missing after brokers have reported it missing for this long, ms. */
 const MISSING_MS = 5_000;
-/** How long the first join is tried while some brokers answer and others do not, ms: another one becomes the coordinator meanwhile. */
+/**
+ * Time limit of the first join while only some brokers answer, ms. Meanwhile another broker can become the coordinator.
+ */
 const FIRST_JOIN_MS = 60_000;
 
 /**
  * | state | what happens | then |
  * | --- | --- | --- |
- * | connecting | looks for the coordinator; a generation from before is confirmed by a heartbeat | joined, else joining |
- * | joining | JoinGroup and SyncGroup with the owned partitions, which are still read; with nothing while the group is eager | joined |
- * | joined | heartbeats; looks for new partitions | joining when the group changes or partitions were let go |
- * | gone | nothing is held; a pause that grows | connecting |
- * | failed, stopped | every connection is closed | — |
+ * | connecting | looks up the coordinator; confirms an earlier generation by a heartbeat | joined, else joining |
+ * | joining | JoinGroup and SyncGroup with the owned partitions, which are still read; without partitions in an eager group | joined |
+ * | joined | sends heartbeats; looks for new partitions | joining when the group changes or partitions were revoked |
+ * | gone | owns no partitions; pauses for a growing time | connecting |
+ * | failed, stopped | all connections are closed | — |
  *
- * One loop makes all the steps, so there is never more than one of them; calls from outside only wake it.
+ * A single loop performs all steps, so they never run concurrently. Other methods only wake it.
  */
 export class PlatformaticMember implements GroupMember {
   readonly #options: MemberOptions;
@@ -39,12 +41,12 @@ export class PlatformaticMember implements GroupMember {
   #state: MemberState = 'connecting';
   #running: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
-  /** Ends the wait of the loop. */
+  /** Ends the current wait of the loop. */
   #wake: (() => void) | null = null;
-  /** The next wait ends at once. */
+  /** The next wait ends immediately. */
   #woken = false;
   #owned: readonly number[] = [];
-  /** What the last generation gave, while it is in doubt. */
+  /** Partitions of the last generation, kept while the membership is uncertain. */
   #held: readonly number[] = [];
   #partitions = 0;
   #began = 0;
@@ -104,7 +106,8 @@ export class PlatformaticMember implements GroupMember {
   async isMember(): Promise<boolean> {
     const { confirmed } = this.#membership;
     const age = monotonicMs() - confirmed;
-    // While it joins, the coordinator owes the answer.
+    // While this member joins, the coordinator's answer is pending, so the last confirmation counts for the session
+    // timeout.
     if (this.#state === 'joining') return this.#membership.isKnown && age < this.#options.sessionTimeoutMs;
     if (this.#state !== 'joined') return false;
     if (age <= this.#options.heartbeatIntervalMs) return true;
@@ -174,7 +177,7 @@ export class PlatformaticMember implements GroupMember {
   async #join(): Promise<void> {
     const { topic } = this.#options;
     this.#enter('joining', null);
-    // Partitions are counted again, so that no member detects later a change that the leader already knew.
+    // Counts the partitions again, so that a change already known to the leader is not detected later.
     this.#partitions = (await this.#cluster.layout(topic, 0)).leaders.length;
     if (this.#membership.isEager) this.#letGo();
     const given = await this.#membership.join(this.#owned, () => this.#letGo());
@@ -189,7 +192,7 @@ export class PlatformaticMember implements GroupMember {
     this.#take(given, kept);
   }
 
-  /** After an outage within the session: the generation continues if the coordinator confirms it. */
+  /** Continues the generation after a short outage, if a heartbeat confirms it. */
   async #comeBack(): Promise<void> {
     if (this.#state === 'joined') return;
     await this.#cluster.layout(this.#options.topic, 0);
@@ -210,7 +213,7 @@ export class PlatformaticMember implements GroupMember {
     this.#events.assigned({ added, kept });
   }
 
-  /** Until the group changes. @throws Refusal | NoConnection */
+  /** Sends heartbeats and looks for new partitions until the group changes. @throws Refusal | NoConnection */
   async #stay(): Promise<void> {
     const { heartbeatIntervalMs, metadataMaxAgeMs, topic } = this.#options;
     let looked = monotonicMs();
@@ -227,7 +230,10 @@ export class PlatformaticMember implements GroupMember {
     }
   }
 
-  /** A coordinator that has moved, or a connection that broke, is tried once more before the membership is in doubt. */
+  /**
+   * Sends a heartbeat. If the coordinator moved or the connection broke, retries before the membership counts as
+   * uncertain.
+   */
   async #beat(): Promise<void> {
     try {
       await this.#membership.heartbeat();
@@ -292,7 +298,7 @@ export class PlatformaticMember implements GroupMember {
     this.#events.revoked(null);
   }
 
-  /** The partition is assigned again, and its owner defines the start offset. */
+  /** Assigns the partition again, so that its lease determines a new start offset. */
   #lost(partition: number, error: SluiceError): void {
     if (this.#over || !this.#owned.includes(partition)) return;
     this.#events.restarting(error);
@@ -308,7 +314,7 @@ export class PlatformaticMember implements GroupMember {
     this.#wakeUp();
     this.#fetcher.stop();
     this.#first.reject(error);
-    // Others need not wait for the session to end.
+    // Leaving at once spares other members the wait for the session timeout.
     inBackground('leaving a group', () => this.#leave().finally(() => this.#cluster.destroy()));
     if (this.#everJoined) this.#events.failed(error);
   }
@@ -324,7 +330,7 @@ export class PlatformaticMember implements GroupMember {
     this.#wake?.();
   }
 
-  /** Ends early when it is woken. Never rejects. */
+  /** Waits for `ms`, or until woken. Never rejects. */
   async #wait(ms: number): Promise<void> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-// TLS and SASL: how a connection says who it is.
+// Authenticates a connection with TLS and SASL.
 
 import { SluiceError } from '../../../core/errors.ts';
 import { BEARER_FAREWELL, bearerMessage, bearerRefusal, bearerTokens } from '../client/bearer-tokens.ts';
@@ -16,9 +16,12 @@ import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslSc
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Share of a login's lifetime after which a new connection is made. */
+/** Share of a login's lifetime after which a new connection is opened. */
 const RENEWED_AFTER = 0.8;
-/** Share of it for which the old one is used where no new one can be made: the broker's clock began earlier. */
+/**
+ * Share of a login's lifetime during which it is used if no new connection can be opened. Less than 1, because the
+ * broker's clock started earlier.
+ */
 const USED_FOR = 0.95;
 
 /** @throws SluiceError kafka_config when a file or variable cannot be read */
@@ -33,7 +36,7 @@ export function wireOf(connection: KafkaConnection): Wire {
 }
 
 type SASLAuthenticationAPI = Parameters<Awaited<ReturnType<typeof saslPlain>>['authenticate']>[0];
-/** Sends bytes of the mechanism and gives the answer of the broker. */
+/** Sends bytes of the login mechanism and returns the broker's response. */
 type Exchange = (bytes: Buffer) => Promise<SaslAnswer>;
 type SaslAnswer = Awaited<ReturnType<typeof saslAuthenticateV1.api.async>>;
 
@@ -44,7 +47,10 @@ const MECHANISMS = {
   oauthbearer: 'OAUTHBEARER',
 } as const;
 
-/** @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError no token, or the token was rejected */
+/**
+ * @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError without a token or if the broker
+ * rejected it
+ */
 export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promise<void> {
   let lifetimeMs = 0;
   const exchange: Exchange = async (bytes) => {
@@ -101,7 +107,7 @@ async function withToken(login: BearerLogin, shake: () => Promise<unknown>, exch
 const isTold = (error: unknown): boolean =>
   error instanceof Refusal || error instanceof NoConnection || error instanceof SluiceError;
 
-/** The library wraps the original error. */
+/** Unwraps an error that the library wrapped. */
 function innermost(error: unknown): unknown {
   let found = error;
   while (found instanceof Error && !isTold(found) && found.cause) found = found.cause;

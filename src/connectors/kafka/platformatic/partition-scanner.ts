@@ -1,4 +1,4 @@
-// Partitions read from offset to offset without a group.
+// Reads offset ranges of partitions without a consumer group.
 import type { KafkaConnection } from '../client/connection.ts';
 import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
@@ -10,9 +10,9 @@ import { errorName, fetchV11 } from './kafka-protocol.ts';
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;
 const DEFAULT_FETCH_BYTES = 1024 * 1024;
-/** A broker that restarts is waited for, ms. */
+/** Longest wait for a broker that restarts, ms. */
 const PATIENCE_MS = 15_000;
-/** Fetches without anything where there must be something. */
+/** Maximum consecutive empty fetches where a record must exist. */
 const SILENT_FETCHES = 40;
 
 export class PlatformaticScanner implements PartitionScanner {

@@ -1,5 +1,5 @@
-// @platformatic/kafka behind the interface: its encoding of the protocol, with connections and states of our own. Facts about topics and
-// groups are here; members, writers and scanners have files of their own.
+// Implements the client interface with the protocol encoding of @platformatic/kafka and our own connections and states.
+// This file has the queries about topics and groups. Members, writers and scanners have their own files.
 
 import { monotonicMs, sleep } from '../../../core/clock.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -22,9 +22,9 @@ export const platformaticClient: KafkaClient = {
   scanner: (connection) => new PlatformaticScanner(connection),
 };
 
-/** A broker that restarts is waited for, ms. */
+/** Longest wait for a broker that restarts, ms. */
 const PATIENCE_MS = 5_000;
-/** A transaction that is open is waited for, ms: longer than one of ours may stay open. */
+/** Longest wait for open transactions, ms. Longer than our own transactions may stay open. */
 const STABLE_MS = 15_000;
 const TOPIC_RESOURCE = 2;
 const READ_COMMITTED = 1;

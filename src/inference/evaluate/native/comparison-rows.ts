@@ -1,4 +1,4 @@
-// Rows on which two evaluators are compared: values at, next to and far from every threshold, and categories known and not.
+// Generates rows for comparing evaluators: values at, next to and far from every threshold; known and unknown categories.
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../../encode/encoder.ts';
 import type { Cell } from '../../onnx/traced-model.ts';
@@ -7,7 +7,7 @@ import type { Slot } from '../../trees/slots.ts';
 
 type Random = () => number;
 
-/** mulberry32, seeded: reproducible rows. */
+/** A seeded mulberry32 generator, for reproducible rows. */
 function random(seed: number): Random {
   let a = seed;
   return () => {
@@ -18,13 +18,13 @@ function random(seed: number): Random {
   };
 }
 
-/** Makes micro-batches, each overwriting the one before. */
+/** Generates micro-batches, each overwriting the previous one. */
 export class ComparisonRows {
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
   readonly #draws: readonly (() => void)[];
 
-  /** `slots`: what the model reads; `rows`: rows per batch. */
+  /** `slots`: features that the model reads; `rows`: rows per batch. */
   constructor(manifest: Manifest, slots: readonly Slot[], rows: number, seed = 1) {
     const next = random(seed);
     const specs = new Map(manifest.columns.map((c) => [c.name, c]));
@@ -63,7 +63,7 @@ function poolOf(slots: readonly Slot[]): Cell[] {
   return slots.flatMap((s): Cell[] => (s.kind === 'number' ? [...s.cuts] : [...s.categories.keys()]));
 }
 
-/** Fills one column of a batch. */
+/** Creates the generator of one column of a batch. */
 function drawer(
   data: InputArray,
   column: number,
@@ -85,10 +85,10 @@ function drawer(
     if (kind < 0.5) return above(double ? at : Math.fround(at), double);
     if (kind < 0.6) return nan ? Number.NaN : 0;
     if (kind < 0.61) return (next() - 0.5) * 2e30;
-    // Beyond float32: infinite there.
+    // Outside the float32 range, so infinite there.
     if (kind < 0.62) return next() < 0.5 ? 1e39 : -1e39;
     if (kind < 0.75) return Math.round(at) + Math.floor(next() * 3) - 1;
-    // Between two thresholds.
+    // A value between two thresholds.
     const other = pick(numbers, 1);
     return at + (other - at) * next();
   };

@@ -1,20 +1,20 @@
-// Encoded inputs to numbers and category states of feature programs, one column at a time, and the interface of the heads that use them.
+// Reads encoded inputs as numbers and category states of features, column by column; and the interface of heads that use them.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx/traced-model.ts';
 import type { CategorySlot, Slot } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 
-/** What the native evaluator knows about an input ahead of time. */
+/** Shape of an input, which the native evaluator must know in advance. */
 export interface InputShape {
   readonly name: string;
   readonly type: EncodedInput['type'];
   readonly width: number;
 }
 
-/** Copies rows from..to-1 of its column to its destination. */
+/** Copies rows from..to-1 of a column to its destination. */
 export type Fill = (inputs: readonly EncodedInput[], from: number, to: number) => void;
 
-/** Number of a source's input among the inputs. @throws Unsupported where the trace and the package disagree */
+/** Index of a source's input. @throws Unsupported if the trace and the package disagree */
 export function inputOf(
   shapes: readonly InputShape[],
   source: { input: string; column: number; type: string },
@@ -27,7 +27,7 @@ export function inputOf(
   return at;
 }
 
-/** Steps as one function of a number. */
+/** Composes steps into one function of a number. */
 const compose =
   (steps: readonly FeatureStep[]): ((x: number) => number) =>
   (x) => {
@@ -36,7 +36,7 @@ const compose =
     return cell as number;
   };
 
-/** Steps that change no number of their input's type. */
+/** The steps of a feature without those that never change a value of their input type. */
 const effective = (f: Feature): readonly FeatureStep[] =>
   f.steps.filter((s, i) => {
     const before = i === 0 ? f.source!.type : f.steps[i - 1]!.type;
@@ -46,7 +46,10 @@ const effective = (f: Feature): readonly FeatureStep[] =>
     );
   });
 
-/** Imputation of NaN alone, or nothing: the column can be used as it is. `undefined`: something else happens. */
+/**
+ * The feature's only step if that is the imputation of NaN, or none; the column can then be used directly. `undefined`:
+ * the feature has other steps.
+ */
 export function plain(f: Feature): { imputed: number | null } | undefined {
   const steps = effective(f);
   if (steps.length === 0) return { imputed: null };
@@ -57,7 +60,7 @@ export function plain(f: Feature): { imputed: number | null } | undefined {
   return undefined;
 }
 
-/** Writes the values of a numeric feature to `out`, `stride` entries apart. @throws Unsupported */
+/** Writes the values of a numeric feature to `out`. @throws Unsupported */
 export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float32Array | Float64Array): Fill {
   if (f.source === null) throw new Unsupported('a feature is a constant');
   const at = inputOf(shapes, f.source);
@@ -72,7 +75,7 @@ export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float
       for (let r = from; r < to; r++) out[r - from] = run(Number(data[r * width + column]!));
     };
   }
-  // The common ones have a loop each: a call a cell would cost more than the arithmetic.
+  // Common combinations have their own loops: a call per cell would cost more than the arithmetic.
   const [first, second] = steps;
   const value = first?.op === 'impute' && Number.isNaN(first.replaced) ? first.value : null;
   if (steps.length === 0) {
@@ -106,7 +109,7 @@ export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float
   };
 }
 
-/** Whole numbers from 0 whose states are looked up in a table. */
+/** Maximum size of the table that maps integers from 0 to states. */
 const MAX_TABLE = 65_536;
 
 /** Writes the states of a category slot to `out[offset]`, `stride` entries apart. @throws Unsupported */
@@ -139,7 +142,7 @@ export function stateFill(
   const stateOf = (x: number): number => {
     const i = x | 0;
     if (i === x && i > 0 && i < table.length) return table[i]!;
-    // The sign of a zero may matter to a step.
+    // A step may depend on the sign of zero.
     if (Object.is(x, 0)) return table[0]!;
     return Number.isNaN(x) ? ofNaN : general(x);
   };
@@ -155,22 +158,22 @@ export function stateFill(
   };
 }
 
-// A head scores what the feature programs give: trees or a linear model.
+// A head (trees or a linear model) computes scores from features.
 
-/** Largest micro-batch; more rows are scored in several. */
+/** Maximum rows of a micro-batch. More rows are scored in several. */
 export const CAPACITY = 512;
 
 export interface Head {
   /** Scores per row. */
   readonly width: number;
-  /** Scores are in double precision. */
+  /** Whether scores have double precision. */
   readonly double: boolean;
-  /** Rows of the largest micro-batch. */
+  /** Maximum rows of a micro-batch. */
   readonly capacity: number;
-  /** What the model asks of its inputs: comparison rows are drawn from the thresholds and categories. */
+  /** Features that the model reads; comparison rows use their thresholds and categories. */
   readonly slots: readonly Slot[];
-  /** For reports. */
+  /** Description for reports. */
   readonly description: string;
-  /** Scores rows from..to-1 (at least one, at most `capacity`) into out[0..]. */
+  /** Scores rows from..to-1 (at least one, at most `capacity`) into `out` from index 0. */
   score(inputs: readonly EncodedInput[], from: number, to: number, out: Float32Array | Float64Array): void;
 }

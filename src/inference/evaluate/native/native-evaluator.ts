@@ -17,13 +17,13 @@ import { CAPACITY, type Fill, type Head, type InputShape, numberFill, stateFill 
 import type { ForestPlan, NativePlan } from './native-plan.ts';
 import { outputOf, sigmoid, softmax } from './output.ts';
 
-// Linear models: float32 dot products in the order of MLAS; zeros of one-hot groups are skipped.
+// Evaluates linear models with float32 dot products in the order of MLAS; skips the zeros of one-hot groups.
 
 type Values = Float32Array | Float64Array;
-/** Adds what some features contribute to `sums[target * capacity + row]`. */
+/** Adds the contribution of some features to `sums[target * capacity + row]`. */
 type Add = (sums: Values, rows: number) => void;
 
-/** MLAS sums up to this many products before it adds them to the result. */
+/** MLAS adds up to this many products before it adds their sum to the result. */
 const BLOCK = 1_024;
 
 /** @throws Unsupported */
@@ -58,7 +58,7 @@ function linearHead(trace: Trace, shapes: readonly InputShape[], capacity: numbe
       states.set(slot, column);
       fills.push(stateFill(slot, shapes, column, 0, 1));
     }
-    // A run of features of one slot: one look-up.
+    // Consecutive features of one slot share a lookup.
     const slot = slots[key.slot] as CategorySlot;
     let end = j + 1;
     while (end < features.length && keys.of(features[end]!) === key) end++;
@@ -92,7 +92,7 @@ function weightsOf(head: LinearHead, j: number, width: number): number[] {
   return Array.from({ length: head.targets }, (_, t) => head.coefficients[t * width + j]!);
 }
 
-/** Storing to a Float32Array rounds product and sum at once: the fused multiply-add that MLAS uses. */
+/** Storing to a Float32Array rounds product and sum together, as the fused multiply-add of MLAS does. */
 function addNumber(column: Values, weights: readonly number[], capacity: number): Add {
   return (sums, rows) => {
     for (const [t, w] of weights.entries()) {
@@ -112,12 +112,12 @@ function addCategory(
   capacity: number,
 ): Add {
   const values = features.slice(from, to).map((f) => categoryValues(slot, f));
-  // products[state]: value and feature of each non-zero entry, in the order of the features.
+  // products[state]: value and feature of each non-zero entry, in feature order.
   const products = Array.from({ length: slot.states }, (_, s) =>
     values.flatMap((v, i) => (v[s] === 0 ? [] : [{ value: v[s]!, feature: from + i }])),
   );
   const most = Math.max(...products.map((p) => p.length));
-  // terms[k]: by target and state, the k-th product of a state; adding 0 changes nothing.
+  // terms[k]: the k-th product of each state, by target and state; adding 0 has no effect.
   const terms = Array.from({ length: most }, (_, k) =>
     Array.from({ length: head.targets }, (_, t) =>
       Float64Array.from(products, (p) =>
@@ -135,7 +135,7 @@ function addCategory(
   };
 }
 
-/** Numbers around which comparison rows should vary: what the steps impute, scale and compare with. */
+/** Numbers around which comparison rows should vary: constants of the steps that impute, scale and compare. */
 function cutsFor(feature: Feature): Float64Array {
   const around: number[] = [0, 1];
   for (const s of feature.steps) {
@@ -148,7 +148,9 @@ function cutsFor(feature: Feature): Float64Array {
   return Float64Array.from(around.filter(Number.isFinite)).sort();
 }
 
-/** LinearClassifier's own transforms; a single column only gets its second class. @throws Unsupported */
+/**
+ * The post-transforms of LinearClassifier. With a single column, only the second class is added. @throws Unsupported
+ */
 function postTransform(head: LinearHead, width: number, double: boolean): (values: Values, rows: number) => void {
   if (head.postTransform === 'NONE' || head.targets === 1) {
     if (head.postTransform === 'PROBIT') throw new Unsupported('PROBIT after a linear model');
@@ -187,7 +189,7 @@ function forestHead(plan: ForestPlan, shapes: readonly InputShape[]): Head {
   };
 }
 
-/** Copies whole rows of an input: a block move, or single moves where that is cheaper than the call. */
+/** Copies whole rows of an input: as a block, or in a loop where that is faster than the call. */
 function copy(input: number, width: number, out: Float32Array | Float64Array): Fill {
   return (inputs, from, to) => {
     const data = inputs[input]!.data as Float32Array;
@@ -199,10 +201,10 @@ function copy(input: number, width: number, out: Float32Array | Float64Array): F
 
 export interface NativeEvaluator extends Evaluator {
   readonly name: 'native';
-  /** The compiled form, for reports. */
+  /** Description of the compiled form, for reports. */
   readonly description: string;
   readonly slots: readonly Slot[];
-  /** `score`, synchronously. */
+  /** Synchronous `score`. */
   scoreNow(inputs: readonly EncodedInput[], rows: number): Scores;
 }
 

@@ -1,4 +1,4 @@
-// Native evaluation, planned: a model traced and compiled to plain data. Threads that open a plan load nothing of this file.
+// Plans native evaluation: traces and compiles a model to plain data. Threads that open a plan load no code of this file.
 import type { OnnxModel } from '../../onnx/graph.ts';
 import { traceModel } from '../../onnx/trace.ts';
 import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
@@ -10,16 +10,16 @@ import { numberState, planSlots, type Slot } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 import { CAPACITY, type InputShape, inputOf, plain } from './feature-source.ts';
 
-// Tree ensembles: places of inputs, the compiled machine, and how sums become scores.
+// Plans tree ensembles: positions of inputs, the compiled machine, and the conversion of sums to scores.
 
-/** A compiled tree ensemble and the way to it from the inputs: plain data. */
+/** A compiled tree ensemble with the mapping of its inputs, as plain data. */
 export interface ForestPlan {
   readonly kind: 'trees';
   readonly trees: number;
   readonly slots: readonly Slot[];
-  /** Inputs that are copied whole: input and its region. */
+  /** Inputs that are copied whole, with their regions. */
   readonly shared: readonly (readonly [input: number, region: number])[];
-  /** Number slots with a region of their own: slot and region. */
+  /** Number slots that have their own region. */
   readonly own: readonly (readonly [slot: number, region: number])[];
   readonly image: MachineImage;
   readonly finishing: Finishing;
@@ -32,9 +32,9 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
   const double = trace.type === 'float64';
   const e = double ? { ...file, double } : file;
   if (e.features > trace.features.length) throw new Unsupported('the trees use features that the input does not have');
-  // ONNX Runtime takes double attributes with double inputs only.
+  // ONNX Runtime accepts double attributes only with double inputs.
   if (file.double && !double) throw new Unsupported('double thresholds for float features');
-  // ONNX Runtime truncates a number before it looks it up in a large set, the standard does not.
+  // ONNX Runtime truncates a number before it looks it up in a large set; the standard does not.
   if (e.members.size > 0) throw new Unsupported('set tests of ai.onnx.ml 5');
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   const trees: Tree[] = growTrees(e);
@@ -74,8 +74,8 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
 }
 
 /**
- * A model compiled for native evaluation: plain data, so that one process compiles it and threads of others open it. Holds
- * for the release that made it.
+ * A model compiled for native evaluation. Plain data, so that one process compiles it and threads of others open it.
+ * Valid only for the release that compiled it.
  */
 export interface NativePlan {
   readonly shapes: readonly InputShape[];
@@ -84,8 +84,8 @@ export interface NativePlan {
 }
 
 /**
- * Compiles the graph behind `output` for inputs of the given shapes, in this order.
- * @throws Unsupported with the reason why ONNX Runtime has to do it
+ * Compiles the graph that computes `output` for inputs of these shapes, in this order.
+ * @throws Unsupported with the reason why ONNX Runtime must evaluate the model
  * @throws SluiceError model_invalid for a damaged ensemble
  */
 export function planNative(

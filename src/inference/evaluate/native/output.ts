@@ -1,10 +1,10 @@
-// The steps between a model's scores and the served output, with the arithmetic of MLAS, ONNX Runtime's library.
+// Computes the served output from a model's scores with the arithmetic of MLAS, ONNX Runtime's math library.
 import type { OutputStep } from '../../onnx/traced-model.ts';
 import { expf } from '../../trees/float.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 
 const f = Math.fround;
-/** a·b + c rounded once: the product of two float32 is exact in double. */
+/** a·b + c, rounded once: the product of two float32 is exact in double. */
 const fma = (a: number, b: number, c: number): number => f(a * b + c);
 
 const [A9, A7, A5, A3, A1] = [
@@ -16,8 +16,8 @@ const [B10, B8, B6, B4, B2, B0] = [
 ].map(f) as [number, number, number, number, number, number];
 
 /**
- * 1 / (1 + e^-x) as MlasComputeLogistic has it on processors with fused multiply-add: a rational function of x, within
- * 2e-7 of the truth. Source: onnxruntime/core/mlas/lib/logistic.cpp.
+ * 1 / (1 + e^-x) as MlasComputeLogistic computes it on processors with fused multiply-add: a rational function with an
+ * error below 2e-7. Source: onnxruntime/core/mlas/lib/logistic.cpp.
  */
 function mlasLogistic(x: number): number {
   const v = x < -18 ? -18 : x > 18 ? 18 : x;
@@ -37,7 +37,7 @@ function mlasLogistic(x: number): number {
 }
 
 type Values = Float32Array | Float64Array;
-/** Changes `rows` rows of `width` scores in place. */
+/** Modifies `rows` rows of `width` scores in place. */
 type Apply = (values: Values, rows: number) => void;
 
 interface Output {
@@ -45,7 +45,7 @@ interface Output {
   width: number;
   double: boolean;
   applies: readonly Apply[];
-  /** The column that is served, or null for all. */
+  /** The served column; null: all columns. */
   column: number | null;
 }
 
@@ -82,7 +82,7 @@ export const sigmoid =
       values[i] = double ? 1 / (1 + Math.exp(-values[i]!)) : mlasLogistic(values[i]!);
   };
 
-/** Softmax in the arithmetic of the scores; ONNX Runtime's own exponential differs in the last bits. */
+/** Softmax in the precision of the scores. ONNX Runtime's own exponential differs in the last bits. */
 export const softmax =
   (double: boolean, width: number): Apply =>
   (values, rows) => {
@@ -100,7 +100,7 @@ export const softmax =
     }
   };
 
-/** x / Σ|x|; a row of zeros stays as it is. */
+/** x / Σ|x|; a row of zeros stays unchanged. */
 const l1 =
   (width: number): Apply =>
   (values, rows) => {
