@@ -1,4 +1,4 @@
-// Follows a run to its end: progress, an estimate of its duration, and what a signal does.
+// Follows a run to its end: reports progress and estimated duration, and handles signals.
 import { isEndless } from '../../connectors/connectors.ts';
 import { inBackground } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
@@ -11,12 +11,12 @@ import type { RunSpec } from '../../runs/spec.ts';
 import type { RunLog } from './run-log.ts';
 
 const LOOK_MS = 500;
-/** Shorter runs need no estimate. */
+/** Shorter runs get no estimate. */
 const LONG_SECONDS = 10;
 
 /**
- * Logs the estimated duration of a run with interpretation once its first rows were measured, so that users can cancel it
- * early. `out`: where a person reads it; null: the estimate goes to the log alone.
+ * Logs the estimated duration of a run with interpretation after its first rows were measured, so that users can cancel
+ * it early. `out`: stream for a person; null: only the log gets the estimate.
  */
 export function tellEstimate(
   running: RunningPipeline,
@@ -47,7 +47,7 @@ export function estimateText(explained: ExplainedProgress): string {
   return `interpreting ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
 }
 
-/** Waits for the end. A signal asks the run to stop: a topic is left in order, anything else is cancelled. */
+/** Waits for the end of a run. On a signal, a topic run stops gracefully; other runs are cancelled. */
 export async function awaitEnd(
   spec: RunSpec,
   running: RunningPipeline,

@@ -1,4 +1,4 @@
-// Flags of `model …`: registering, listing and verifying models.
+// Flags of the `model …` commands: registering, listing and verifying models.
 
 import { choice, text, toggle, whole } from '../../../config/options/describe-option.ts';
 import { SCORING } from '../../../config/options/scoring.ts';
