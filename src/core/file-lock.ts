@@ -57,7 +57,7 @@ export async function underFileLock<T>(
     waitMs,
     refused,
     isPrivate = false,
-  }: { waitMs: number; refused: (cause: unknown) => Error /** Only the owner can access the file. */; isPrivate?: boolean },
+  }: { waitMs: number; refused: (cause: unknown) => Error /** Only the owner may use it. */; isPrivate?: boolean },
   work: () => Promise<T>,
 ): Promise<T> {
   let unlock: (() => void) | null;
