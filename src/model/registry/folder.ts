@@ -61,7 +61,7 @@ export class FolderRegistry implements Registry {
     for (const folder of this.#folders) {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
-        // An invalid or foreign folder (lost+found) must not hide others; a folder without read permission is skipped.
+        // An invalid or foreign folder (lost+found) must not hide others; a folder without read permission is skipped too.
         const entry = await this.#entry(folder, id).catch((error: SluiceError) => {
           const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
           if (error.code === 'registry_unavailable' && !denied) throw error;
