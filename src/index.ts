@@ -58,7 +58,7 @@ export interface ScoreStreamOptions {
   passthrough?: readonly string[] | '*';
   /** `effects`: the effect of each column, and reason codes; `reasons`: reason codes only. Default: `none`. */
   interpretation?: 'none' | 'effects' | 'reasons';
-  /** With `effects`: the N strongest pairwise interactions; tree models only. */
+  /** With `effects`: number of strongest pairwise interactions to report; tree models only. */
   interactions?: number;
   /** `fail`: the first invalid application ends the stream. `report` (default): an error is written in place of its prediction. */
   onInvalid?: 'report' | 'fail';

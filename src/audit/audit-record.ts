@@ -6,8 +6,8 @@ import { epochMs } from '../core/clock.ts';
 export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /**
- * `head`: first record of a file. `opened`, `closed`: a server started or stopped. `recovered`: the unmodified partial
- * record of a killed server. `lost`: records that could not be written. All others describe events.
+ * `head`: first record of a file. `opened`, `closed`: a server started or stopped. `recovered`: length and hash of a
+ * partial record that a killed server left. `lost`: records that could not be written. All others describe events.
  */
 export type AuditKind =
   | 'head'

@@ -46,15 +46,12 @@ export interface ColumnRun {
 }
 
 /**
- * Runs in a compact form with few objects, because each object adds more to the cost of a message than its bytes;
- * `runsOf` restores the runs.
+ * Runs in a compact form, which `runsOf` expands. It has few objects, because each object adds more to the cost of a
+ * message than its bytes.
  */
 export interface BlockColumns {
   readonly names: readonly string[];
-  /**
-   * Per run: number of rows; then per column its kind, the offset of its cells in `memory`, and its word list or its
-   * number of token bytes.
-   */
+  /** Per run: number of rows; then per column: kind, offset of its cells in `memory`, and word list or number of token bytes. */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
   /** All word lists, in shared memory. */

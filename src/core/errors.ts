@@ -40,7 +40,7 @@ const bug = (summary: string, action: string, retryable = false): ErrorEntry => 
   action,
 });
 
-// Statuses of the tus protocol for resumable uploads.
+// Errors with HTTP statuses of the tus protocol for resumable uploads.
 
 const UPLOAD_ERRORS = {
   upload_not_found: input(

@@ -57,7 +57,7 @@ export interface SpanStart {
 /** Records spans. Never throws, and drops spans rather than delaying work. */
 export interface Tracer {
   begin(name: Word, start: SpanStart): Span;
-  /** Sends the remaining spans, within seconds. */
+  /** Sends the remaining spans within a few seconds. */
   close(): Promise<void>;
 }
 

@@ -61,7 +61,7 @@ export class DriftCounter {
   #chooseWay(): void {
     if (this.#kernel || this.#cells[0] !== 0 || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
-    // Not retried when there is no memory.
+    // Not retried when memory is insufficient.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
   }
 

@@ -1,4 +1,4 @@
-// The drift kernel: counts in WebAssembly how many values of a column are at or above each threshold, four columns of a row at a time.
+// The drift kernel: counts in WebAssembly the values of a column at or above each threshold, four columns of a row at a time.
 import { Arena } from '../wasm/arena.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
 import { assemble, loadModule } from '../wasm/module.ts';
@@ -24,7 +24,7 @@ interface Group {
   readonly offset: number;
   readonly lanes: CountedLane[];
   readonly alone: boolean;
-  /** Address of the threshold vectors (NaN for columns without a threshold), which are followed by as many sums. */
+  /** Address of the threshold vectors (NaN for columns without a threshold). An equal number of sums follows. */
   thresholds: number;
   sums: number;
   counted: Uint32Array;

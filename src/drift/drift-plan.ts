@@ -156,7 +156,7 @@ function textBins(counts: Readonly<Record<string, number>>): Binned {
   return { binning: { by: 'texts', bins, other: other < 0 ? null : other }, counts: Object.values(counts) };
 }
 
-/** Categories that the model knows but the baseline does not list share the bin of other categories, which is added if missing. */
+/** Categories of the model that the baseline does not list share the bin of other categories, which is added if missing. */
 function codeBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
   const words = Object.keys(counts);
   const trained = Object.values(counts);

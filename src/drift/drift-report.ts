@@ -73,7 +73,7 @@ export interface DecisionShare {
 
 export interface DriftReport {
   rows: number;
-  /** false: fewer than `FEWEST_ROWS` rows, so there is no PSI. */
+  /** Whether there are at least `FEWEST_ROWS` rows; otherwise PSI is not computed. */
   enough: boolean;
   score: Distribution | null;
   /** In descending order of probability. Empty: no rows, or the package has no decisions. */

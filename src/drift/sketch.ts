@@ -138,7 +138,7 @@ export class QuantileSketch {
     other.#negative?.each((place, n) => this.#addNegative(place, n));
   }
 
-  /** Estimates of the quantiles `q` (ascending, 0…1), each within QUANTILE_ERROR of a value of that rank; empty if there are no numbers. */
+  /** Estimates of the quantiles `q` (ascending, 0…1), each within QUANTILE_ERROR of a value of that rank; empty without numbers. */
   quantiles(q: readonly number[]): number[] {
     const found: number[] = [];
     let before = 0;

@@ -1,5 +1,5 @@
-// A worker thread that starts before its model is known: it loads the program while the main thread reads the command line, the
-// configuration and the model.
+// A worker thread that starts before its model is known, and loads the program while the main thread reads command line, configuration and
+// model.
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';

@@ -12,7 +12,7 @@ import { type ModelPackage, readModelBytes, readPackageFile } from '../model/pac
 /** Maximum number of background rows; more cost memory and time at the start without making the effects more accurate. */
 const MAX_ROWS = 10_000;
 
-/** Whether the file was changed or is missing; such an error is reported as it is, unlike unusable content. */
+/** Whether the file was changed; that error is passed on. A missing or unusable file only makes interpretation unavailable. */
 const isOther = (cause: unknown): boolean => cause instanceof SluiceError && cause.code !== 'model_invalid';
 
 /** @throws SluiceError interpretation_unavailable | model_hash_mismatch */

@@ -1,5 +1,5 @@
-// Scores and interprets small blocks inline on the calling thread, because for a single application the round trip to a worker costs more
-// than the work. Restricted to compiled models, whose code can neither crash nor loop, and only while they are fast.
+// Scores and interprets small blocks inline on the calling thread, because the round trip to a worker costs more than scoring one
+// application. Restricted to compiled models, whose code can neither crash nor loop, and only while they are fast.
 import { inBackground } from '../core/async.ts';
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -54,7 +54,7 @@ const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer 
 const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
   faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;
 
-// Interpretations run inline only if effects are computed exactly, without evaluating the model.
+// Interpretations run inline only if effects are computed immediately, without evaluating the model.
 
 const MAX_ROWS = 2;
 const MAX_BYTES = 16 * 1024;
@@ -62,8 +62,9 @@ const MAX_BYTES = 16 * 1024;
 const MAX_MEAN_INTERPRET_MS = 1;
 
 /**
- * States: unopened → opening → open or unusable. It is opened with the first block, because few services are asked for
- * effects. It is unusable if effects need model evaluations or take too long. Until it is open, blocks go to workers.
+ * States: unopened → opening → open or unusable. It is opened with the first block, because few services receive
+ * requests for effects. It is unusable if effects need model evaluations or take too long. Until it is open, blocks go
+ * to workers.
  */
 class InlineExplainer {
   readonly #model: ModelPackage;

@@ -108,7 +108,7 @@ export class JobRun {
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
-    // Stored as bytes, because a string of so many pieces takes a multiple of its memory until it is flattened.
+    // Stored as bytes, because a string made of many pieces takes a multiple of its memory until it is flattened.
     if (lines !== '') this.#rejects.push(Buffer.from(lines));
   }
 

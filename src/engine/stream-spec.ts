@@ -204,7 +204,7 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
 }
 
 /**
- * Rejects passthrough columns with the name of a prediction field: in JSON they would hide the field, and a table would
+ * Rejects passthrough columns with the name of a prediction field. In JSON they would hide the field; a table would
  * have two columns with the same name.
  */
 function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {

@@ -33,8 +33,8 @@ export interface PoolOptions {
   /** Score small blocks on the calling thread if the model is compiled. Default: no. */
   inline?: boolean;
   /**
-   * The input is small: score it on the calling thread if the model is compiled, and start workers only for a block
-   * that cannot be scored there. Default: no.
+   * The input is small: score it on the calling thread if the model is compiled. Workers start only for a block that
+   * cannot be scored there. Default: no.
    */
   few?: boolean;
   /**

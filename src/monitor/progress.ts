@@ -40,7 +40,7 @@ export class Progress {
   }
 }
 
-/** `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
+/** For example: `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
 export function progressLine(s: ProgressState, seconds: number): string {
   if (s.explained) return explainedLine(s.explained, s.rejected, seconds);
   const rate = seconds > 0 ? s.rows / seconds : 0;
@@ -53,7 +53,7 @@ export function progressLine(s: ProgressState, seconds: number): string {
   return parts.join(', ');
 }
 
-/** `1,234 of 5,000 rows explained, 24.5 rows/s, 25,501 evaluations/row, 24 %, 2:33 left` */
+/** For example: `1,234 of 5,000 rows explained, 24.5 rows/s, 25,501 evaluations/row, 24 %, 2:33 left` */
 function explainedLine(e: ExplainedProgress, rejected: number, seconds: number): string {
   const rate = seconds > 0 ? e.rows / seconds : 0;
   const parts = [`${count(Math.floor(e.rows))} of ${count(e.totalRows)} rows explained`];

@@ -157,7 +157,7 @@ export interface AuditSection {
 
 const NONE = '–';
 
-/** The sections in page order. None is omitted, because an auditor must see what is missing. */
+/** The sections in page order. Empty sections are included, because an auditor must see missing information. */
 export function auditSections(audit: Audit): AuditSection[] {
   const { training, signature, baseline, interpretation, policy, from } = audit;
   const section = (title: string, facts: [string, string][], lines: readonly string[] = []) => ({

@@ -25,7 +25,7 @@ interface OutcomeLabels {
   readonly foreign: number;
 }
 
-/** Assigns cells to the labels of the model. Besides 1, both −1 and 0 represent the other class. */
+/** Assigns cells to the labels of the model. Both −1 and 0 represent the class opposite to 1. */
 export function outcomeLabels({ classes = [] }: Manifest, cells: readonly string[]): OutcomeLabels {
   const labels = classes.map(String);
   const classOf = new Map<string, number>();

@@ -24,7 +24,7 @@ export interface Difference {
   readonly to: string | null;
 }
 
-/** Keys that are reported elsewhere or in summary. */
+/** Keys omitted from the differences: id and version differ anyway, and a changed baseline shows in drift. */
 const ELSEWHERE = new Set(['id', 'version', 'baseline']);
 /** Maximum number of characters shown of a value. */
 const LONGEST = 60;
@@ -96,7 +96,7 @@ interface ComparedScores {
   /** The package that contains the background sample. */
   readonly of: string;
   readonly rows: number;
-  /** Number of rows that only this model rejects. */
+  /** Number of rows that only the first model rejects, and that only the second rejects. */
   readonly rejected: Pair<number>;
   /** Difference of probabilities (of several classes: the largest), values or scores. null: the tasks are not comparable. */
   readonly difference: { readonly mean: number; readonly largest: number } | null;

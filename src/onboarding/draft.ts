@@ -60,7 +60,7 @@ export interface DraftColumn {
   spec: ColumnSpec;
   readonly input: InputSpec;
   readonly profile: ColumnProfile;
-  /** The categories that the graph knows, if they can be read from it. */
+  /** The categories stored in the graph, if they can be read from it. */
   readonly known: KnownCategories | undefined;
   /** Other encodings of missing values that the training code may have used; tried if predictions are available. */
   choices: MissingChoice[];

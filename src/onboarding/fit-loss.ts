@@ -1,5 +1,5 @@
-// Measures per row how well predictions fit outcomes after fitting a line through them, so that models trained on reweighted or resampled
-// classes can be compared like calibrated ones.
+// Measures per row how well predictions fit outcomes, after fitting a line through them. Models trained on reweighted or resampled classes
+// thus compare like calibrated ones.
 
 /** Predictions that can be compared with outcomes, rows × width: probability of the positive class, of each class, or the value. */
 export interface Predictions {

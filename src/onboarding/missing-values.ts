@@ -67,8 +67,8 @@ function draftMissingText(column: DraftColumn, findings: Findings): void {
   const other = spare.filter((v) => booleanWord(v) === undefined);
   const words = [...new Set([...shown, ...(gaps ? other : []), ...WORDS])];
   column.choices = words.map((value) => ({ as: 'value', value }));
-  // An encoder that fails on unknown categories must have received a known category for missing values: the only category that does not
-  // occur in the rows.
+  // An encoder that fails on unknown categories must have received a known one for missing values: the only category that does not occur in
+  // the rows.
   const telling = gaps && other.length === 1;
   if (known?.unseen === 'error' && shown.length === 0 && !telling) {
     setMissing(column, { as: 'error' });

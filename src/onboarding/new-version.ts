@@ -25,7 +25,7 @@ interface NewVersion {
 }
 
 /**
- * Writes the package of a version into an empty folder: copies the files of `from`, replaces the policy in model.yaml,
+ * Writes the package of a version into an empty folder. Copies the files of `from`, replaces the policy in model.yaml,
  * adds the origin to the report card, and writes the lock.
  * @throws SluiceError usage: the policy does not fit | self_test_failed | model_invalid | model_hash_mismatch
  */

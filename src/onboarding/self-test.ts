@@ -15,10 +15,7 @@ export const SELF_TEST_FILE = 'selftest.csv';
 export const SELF_TEST_EXPECTED_FILE = 'selftest-expected.csv';
 const SELF_TEST_ROWS = 200;
 
-/**
- * The rows of the predictions: those supplied by the user, else those in the file if it has the columns, else those of
- * the training table.
- */
+/** The rows of the predictions: rows supplied by the user, else rows in the file if it has the columns, else the training table. */
 export function expectationOf(draft: Draft): Expectation | null {
   const { options, table, columns } = draft;
   const file = options.expected;

@@ -96,8 +96,8 @@ export class SwapScorer {
   }
 
   /**
-   * Scores with typical values in all cells that another manifest would change (`whole`: in all cells of such columns);
-   * the difference shows what the given values contribute.
+   * Scores with typical values in all cells that another manifest would change (`whole`: in all cells of such columns).
+   * The difference shows what the given values contribute.
    */
   async withoutChanged(manifest: Manifest, whole: boolean): Promise<Rescored | null> {
     const { rows } = this.#read.batch;

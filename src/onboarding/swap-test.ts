@@ -1,4 +1,4 @@
-// Tries every swap on the training table: finds those that fit the outcome better than the given registration, and those that cannot be
+// Tries every swap on the training table. Finds swaps that fit the outcome better than the given registration, or that cannot be
 // distinguished from it.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
@@ -91,7 +91,7 @@ function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Fl
 const FIRST_ROWS = 1500;
 /** A swap this many standard errors worse on the first rows is dropped. */
 const CLEARLY_WORSE = -1.5;
-/** A swap this many standard errors better makes the test also examine the given registration. */
+/** For a swap this many standard errors better, the test also measures how far the outcome supports the given registration. */
 const DOUBTFUL = 3;
 /** A column's score within this many standard errors of 0 counts as 0; chance alone rarely comes so close. */
 const AT_OPTIMUM = 0.5;
@@ -200,7 +200,7 @@ class Trial {
 
   /**
    * Adds how far the outcome supports the given values that the swap would change. A model fitted to a column as
-   * registered is at its optimum (for a linear model the score is 0); then the whole column is confirmed.
+   * registered is at its optimum there (a linear model has a score of 0); then the whole column is confirmed.
    */
   async judged(found: TriedSwap): Promise<TriedSwap> {
     const [cells, columns] = [await this.#borneOut(found.swap, false), await this.#borneOut(found.swap, true)];

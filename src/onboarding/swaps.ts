@@ -400,7 +400,7 @@ function choiceKey({ as, value }: MissingChoice, codes: Readonly<Record<string, 
   );
 }
 
-/** Categories that the model knows, plus an unknown one. */
+/** Categories of the model, plus an unknown one. */
 function wordsFor({ known, choices }: DraftColumn): string[] {
   const words = choices.flatMap((c) => (typeof c.value === 'string' ? [c.value] : []));
   return known ? [...new Set([...known.values.slice(0, 12), ''])] : [...new Set(['', ...words.slice(0, 6)])];

@@ -1,5 +1,4 @@
-// Tries a package before it is served: loads, reads and scores it in a limited process, so that it can neither delay nor crash this
-// process.
+// Tries a package before it is served, in a limited process, so that loading and scoring it can neither delay nor crash this process.
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';

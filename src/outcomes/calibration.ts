@@ -98,7 +98,7 @@ const NO_LINE: Line = { intercept: null, slope: null };
 function calibrationLine({ positives, negatives }: ScoredOutcomes): Line {
   const [p, n] = [positives.length, negatives.length];
   if (p === 0 || n === 0) return NO_LINE;
-  // If a score separates the classes, there is no best line.
+  // If a score separates the classes, the likelihood has no maximum.
   if (negatives[n - 1]! <= positives[0]! || positives[p - 1]! <= negatives[0]!) return NO_LINE;
   const ones = positives.map(logOdds);
   const zeros = negatives.map(logOdds);

@@ -132,7 +132,7 @@ export class ObjectColumns {
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
       const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name, value) : String(value);
-      // Unpaired surrogates would be encoded as the same bytes in different texts.
+      // Different texts with unpaired surrogates could have the same UTF-8 bytes.
       if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'contains half a surrogate pair');
       texts[c]![row] = text;
     }

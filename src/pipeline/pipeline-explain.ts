@@ -24,7 +24,7 @@ export function parseBySchema(
   const schema = pipelineSchema(
     byType(sources, source),
     byType(sinks, sink),
-    // The types of dead letters determine which of them are allowed.
+    // Whether dead letters are allowed depends only on their own type.
     byType(deadLetters, dead_letter),
     features,
   );

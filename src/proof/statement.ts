@@ -45,7 +45,7 @@ export interface ProvenBlock {
   /** null: the file has other blocks than the run (row groups, record batches). */
   input: Mark | null;
   output: Mark | null;
-  /** null: no row of the block was rejected, or there is no rejects file. */
+  /** null: all rows of the block were accepted, or the run has no rejects file. */
   list: Mark | null;
 }
 

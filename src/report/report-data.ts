@@ -122,7 +122,7 @@ export function reportData(run: ReportedRun): ReportData | null {
   };
 }
 
-/** The requested options, without secrets. */
+/** The configured options, without secrets. */
 function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec): [string, string][] {
   const said: Record<string, unknown> = { ...score, on_invalid, allow_empty, deadline, gate };
   return Object.entries(said).flatMap(([name, value]): [string, string][] =>

@@ -74,8 +74,8 @@ export class RunAccount {
   }
 
   /**
-   * `live`: results are reported to the metrics at once; default: when the unit is settled. `sent`: the client reads written bytes at
-   * once, so that rows are answered before the unit is settled; default: if it is live.
+   * `live`: report results to the metrics immediately (default: when the unit is settled). `sent`: the client reads
+   * written bytes immediately, so rows count as answered before the unit is settled (default: same as `live`).
    */
   unit({ live = false, sent, pipeline = this.#pipeline, hear }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
     const options = { live, sent: sent ?? live, pipeline, flow: this.flow(pipeline), ...(hear ? { hear } : {}) };
@@ -240,7 +240,7 @@ export class UnitAccount implements Account {
   }
 }
 
-/** A copy of the counts without the bytes of the block result, so that those can be freed. */
+/** A copy of the counts without the bytes of the block result, so that the bytes can be freed. */
 function tallyOnly(tally: Tally): Tally {
   const { workMs, drift, rejectedByColumn } = tally;
   const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };

@@ -10,7 +10,7 @@ import type { Manifest } from '../model/package/manifest.ts';
 export interface Accumulator<Saved> {
   add(part: Tally): void;
   save(): Saved;
-  /** Adds a saved state: after `restore(a)` and `restore(b)`, `save()` gives a + b. */
+  /** Adds a saved state: after `restore(a)` and `restore(b)`, `save()` returns a + b. */
   restore(saved: Saved): void;
 }
 

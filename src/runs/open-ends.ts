@@ -13,7 +13,7 @@ import type { Checkpoint } from './plugins/interrupted-run.ts';
 import type { RunStep } from './same-files.ts';
 import { type FileRunSpec, fileScoringOf } from './spec.ts';
 
-/** Where an output is written and who observes its bytes. */
+/** Where an output is written, and the observers of its bytes. */
 interface OutputTarget {
   set: CommitSet;
   /** The checkpoint from which the output is appended; null: the output is new. */

@@ -18,7 +18,7 @@ async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
 }
 
 /**
- * Rejects interactions if the model cannot explain column pairs. A missing model is no error here, because a topic
+ * Rejects interactions if the model cannot explain column pairs. A missing model is not an error here, because a topic
  * waits for it.
  * @throws SluiceError interpretation_unavailable
  */

@@ -158,7 +158,7 @@ export function summaryText(
   return `${lines.join('\n')}\n`;
 }
 
-/** `1,000 rows read = 998 scored + 2 rejected` */
+/** Row counts as an equation: `1,000 rows read = 998 scored + 2 rejected` */
 export const equation = ({ rows, scored, rejected }: Pick<RunCounts, 'rows' | 'scored' | 'rejected'>): string =>
   `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected`;
 

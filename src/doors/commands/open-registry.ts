@@ -9,7 +9,7 @@ import { isRemote, type Registry } from '../../model/registry/registry.ts';
 import type { TrustPolicy } from '../../model/registry/trusted.ts';
 import { textLog } from '../../monitor/open-log.ts';
 
-/** The models that come with Sluice. */
+/** Folder of the bundled models. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.meta.url));
 
 /**

@@ -40,7 +40,7 @@ export function tellEstimate(
 const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>
   rows > 0 ? Math.round(evaluations / rows) : 0;
 
-/** `interpreting 5,000 rows takes about 3:20 (25,501 evaluations per row, limited by max_evaluations)` */
+/** For example: `interpreting 5,000 rows takes about 3:20 (25,501 evaluations per row, limited by max_evaluations)` */
 export function estimateText(explained: ExplainedProgress): string {
   const asked = evaluationsPerRow(explained);
   const why = asked === 0 ? '' : ` (${count(asked)} evaluations per row, limited by max_evaluations)`;

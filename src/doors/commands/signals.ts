@@ -8,8 +8,8 @@ import { EXIT } from './exit-codes.ts';
 const CLOSING_MS = 8_000;
 
 /**
- * Terminates the process if it is still running `ms` plus CLOSING_MS after this call, and logs what it is waiting for.
- * An orchestrator would kill it later without a message. The timer does not keep the process alive.
+ * Terminates the process if it is still running `ms` plus CLOSING_MS after this call, and logs its pending work. An
+ * orchestrator would kill it later without a message. The timer does not keep the process alive.
  */
 export function endWithin(ms: number, doing: () => string, log: Log): void {
   const timer = startTimer(() => {

@@ -62,7 +62,7 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined && (health || !needsKey(request))) return;
     request.identity = await gatekeeper.identify(request);
-    // Only clients with a key are told whether a path or method exists.
+    // Whether a path or method exists is revealed only to clients with a key.
     if (scope === undefined) return;
     assertScope(request, scope);
     if (scope !== 'metrics') audit?.assertReady();

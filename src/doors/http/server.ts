@@ -90,7 +90,7 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
   audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
-  // Bodies stay streams; the operation that knows their format parses them.
+  // Bodies stay streams; each operation parses them according to their format.
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   return app;
 }

@@ -39,7 +39,7 @@ export interface RunningService {
   url: string;
   /** With --dev: the ephemeral token. */
   token: string | null;
-  /** With --dev: the certificate, for clients that want to trust it. */
+  /** With --dev: the certificate, for clients that need to trust it. */
   certificate: string | null;
   /** Becomes unready, rejects new work, lets running responses finish within the deadline, then closes. Idempotent. */
   stop(): Promise<void>;

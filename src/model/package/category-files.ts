@@ -61,10 +61,7 @@ export interface Categories {
   readonly codes: readonly number[] | null;
 }
 
-/**
- * Cached by column for categories from a file, else by the object or array in the manifest, because a column being
- * drafted can get new ones.
- */
+/** Cached by column for categories from a file, else by the object or array in the manifest. A column being drafted can get new ones. */
 const listed = new WeakMap<object, Categories>();
 
 /** The categories of a column in order; null: none are listed. Computed once per list. */

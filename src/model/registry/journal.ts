@@ -1,5 +1,4 @@
-// Journals of a model: each entry contains the hash of the previous entry and, with a key, a signature, so that later changes and deletions
-// are detected.
+// Journals of a model. Each entry contains the hash of the previous entry and, with a key, a signature, so that later changes are detected.
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 
@@ -65,8 +64,8 @@ export function isSignedBy<E extends JournalEntry>(entry: E, keys: readonly KeyO
 }
 
 /**
- * Checks that each entry continues the chain and, if keys are supplied, that one of them made every signature and
- * signed all entries selected by `asked`. Entries of releases without a chain may precede it.
+ * Checks that each entry continues the chain. With keys, also checks that one of them made every signature, and that
+ * all entries selected by `asked` are signed. Entries of releases without a chain may precede it.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export function checkChain<E extends JournalEntry>(

@@ -281,7 +281,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
   }
 }
 
-/** Oldest first. */
+/** Alias moves in the tags of a model, oldest first. */
 function movesOf(model: MlflowModel): AliasMove[] {
   const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
   return tags.flatMap((t) => {

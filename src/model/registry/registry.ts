@@ -67,7 +67,7 @@ export interface Registry {
   list(): Promise<ModelEntry[]>;
   /**
    * The package that a reference resolves to. The result may be slightly stale (half a second in a folder, `refresh_ms`
-   * in a remote registry), so that a request for one application does not include reading YAML.
+   * in a remote registry), so that scoring one application does not include reading YAML.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   resolve(reference: string): Promise<ModelPackage>;
@@ -123,7 +123,7 @@ export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   return newest(entry);
 }
 
-/** The version for an id without version or alias, if there is no champion. */
+/** The version for an id without version or alias if the model has no champion. */
 function newest({ id, versions, states, approved }: ResolvableEntry): string {
   const standing = versions.filter((v) => states[v] !== 'retired');
   if (standing.length === 0) throw new SluiceError('model_retired', `every version of ${id} is retired`);

@@ -319,7 +319,7 @@ const same = (a: AliasMove, b: AliasMove): boolean =>
 const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
   some.filter((m) => !known.some((k) => same(k, m)));
 
-/** Damaged lines are skipped. */
+/** Parses a stored move; a damaged line is skipped. */
 function readMove(json: string): AliasMove[] {
   try {
     return [journalEntry(json)];

@@ -1,4 +1,5 @@
-// A registry that returns only trusted packages: with a lock file, signed with a trusted key or certificate, or approved.
+// A registry that returns only trusted packages: with a lock file, a trusted signature and a valid approval, as far as the policy requires
+// them.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';

@@ -136,7 +136,7 @@ function mayMakeSignatures(certificate: X509Certificate): boolean | null {
 
 /**
  * Whether a certificate may sign packages. Key usage and extended key usage must allow it if present, and at least one
- * must be present: a certificate for TLS (serverAuth) also has digitalSignature.
+ * must be present. A certificate for TLS (serverAuth) also has digitalSignature.
  */
 export function isForSigning(certificate: X509Certificate): boolean {
   const signatures = mayMakeSignatures(certificate);

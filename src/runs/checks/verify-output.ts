@@ -183,7 +183,7 @@ async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** What is needed to score rows again. */
+/** Inputs for scoring rows again. */
 interface Naming {
   folder: string;
   predicate: Predicate;

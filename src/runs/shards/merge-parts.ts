@@ -180,7 +180,7 @@ export function judgeMerged(
   return gateSummary(limits, findings.inputs);
 }
 
-/** `model`: result of `packageOfParts`. Without it the summary has no drift, because another baseline would give other numbers. */
+/** `model`: result of `packageOfParts`. Without it the summary has no drift, because another baseline would produce other numbers. */
 export function mergedSummary(
   plan: ShardPlan,
   parts: readonly FoundPart[],

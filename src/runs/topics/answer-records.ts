@@ -1,5 +1,5 @@
-// Turns records of a topic into answers for every sink: scores a micro-batch, waits while the model cannot be loaded, applies `on_invalid`
-// and `tombstones`, and counts.
+// Turns records of a topic into answers for every sink: scores micro-batches, waits for unavailable models, applies `on_invalid` and
+// `tombstones`, and counts.
 
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';

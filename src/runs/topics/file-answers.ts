@@ -35,7 +35,7 @@ interface OpenFile {
 
 /**
  * A file holds the answers between two committed offsets of one partition. After a crash, the records of an unfinished
- * file are read again and the file is written under the same name, so no answer is lost or duplicated.
+ * file are read again and the file is rewritten. It keeps its name, so no answer is lost or duplicated.
  */
 export class FileAnswers implements AnswerSink {
   readonly added = [RECORD_MEMBER];

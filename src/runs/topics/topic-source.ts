@@ -56,9 +56,9 @@ export function watchOf(places: KafkaPlaces, connection: KafkaConnection, { log 
 const MAX_INSTANCE_ID = 249;
 
 /**
- * The name of a static group member. In Kubernetes it combines the pod name, which survives container restarts, and the
- * topic: pipelines in one pod may share a group, and a pipeline has a member for each topic. Elsewhere it must be
- * configured, because two members with the same name expel each other in turn.
+ * The name of a static group member. In Kubernetes it combines the pod name, which survives container restarts, with
+ * the topic, because pipelines in one pod may share a group. Elsewhere it must be configured, because two members with
+ * the same name expel each other in turn.
  */
 export function instanceIdOf(
   configured: string | undefined,

@@ -30,7 +30,7 @@ export const MODEL_COMMANDS = {
     flags: {
       training_data: { ...file('CSV the model was trained on, with a header row'), required: true },
       id: word('id of the model', 'id', 'the name of the ONNX file'),
-      // `--version` belongs to the program.
+      // Not `--version`, which prints the version of the program.
       as_version: word('version', 'version', 'the next number'),
       outcome: word('the column that was predicted', 'column', 'ok'),
       positive_class: word('the class whose probability is wanted', 'class', '1'),

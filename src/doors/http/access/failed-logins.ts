@@ -15,7 +15,7 @@ interface Bucket {
   limited: boolean;
 }
 
-/** The effect of one failure. */
+/** Result of counting a failure. */
 interface Failure {
   /** Seconds until another failure is allowed; null: this failure was within the limit. */
   retryAfter: number | null;

@@ -38,7 +38,7 @@ export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
 export interface ResumableFiles {
   /** Creates an empty, durable upload. */
   beginUpload(id: string): Promise<void>;
-  /** Maximum number of part numbers that so many bytes can use, for `UploadStore.take`. */
+  /** Maximum number of part numbers that `bytes` bytes can use, for `UploadStore.take`. */
   usesOf(bytes: number, length: number): number;
   /**
    * Opens the upload for appending at `offset` and fences off earlier writers. @throws SluiceError upload_not_found:

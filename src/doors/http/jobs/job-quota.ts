@@ -10,8 +10,8 @@ const STEP_BYTES = 1024 * 1024;
 export type GrowFile = (bytes: number) => Promise<void>;
 
 /**
- * Quota is reserved before it is checked. Two files that grow concurrently, even on two servers, thus see each other's
- * reservation: near the limit both may be rejected, but the quota is never exceeded.
+ * Quota is reserved before it is checked, so that files that grow concurrently, even on two servers, see each other's
+ * reservation. Near the limit both may be rejected, but the quota is never exceeded.
  */
 export class JobQuota {
   readonly #store: JobStore;

@@ -102,7 +102,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
 
   /**
    * Objects are listed before the table is queried. An upload is reserved before its first byte, and a result has its
-   * epoch, so an object unknown to the table then will never become known.
+   * epoch. An object unknown to the table at that time therefore never becomes known.
    */
   async sweep(known: KnownJobs): Promise<void> {
     const { bucket } = objectAddress(`${this.#prefix}/x`);

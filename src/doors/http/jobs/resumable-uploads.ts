@@ -57,7 +57,7 @@ interface Writing {
 }
 
 /**
- * The reported offset counts durable bytes only. Bytes behind it are truncated before anything is appended, so a killed
+ * The reported offset counts durable bytes only. Bytes after it are truncated before anything is appended, so a killed
  * server neither loses nor duplicates reported bytes.
  */
 export class ResumableUploads {

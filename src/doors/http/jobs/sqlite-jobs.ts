@@ -308,9 +308,9 @@ export class SqliteJobs implements JobStore {
 const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
 
 /**
- * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs; among several,
- * of the caller whose last start is the longest ago. `queued`: oldest first. `started`: last start by caller, by any
- * clock.
+ * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs. Among several
+ * such callers, the one whose last start is the longest ago comes first. `queued`: oldest first. `started`: last start
+ * by caller, by any clock.
  */
 export function nextOf(
   queued: readonly Job[],

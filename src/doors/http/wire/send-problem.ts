@@ -42,8 +42,8 @@ const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
 const isWhole = (raw: IncomingMessage): boolean => raw.complete || raw.destroyed;
 
 /**
- * Responds while the body is still arriving. The client gets the complete response immediately, but the server ends it
- * only with the body: closing a connection while the client sends would reset it and lose the response.
+ * Responds while the body is still arriving. The client gets the complete response immediately, but the server ends the
+ * response only with the body. Closing the connection while the client sends would reset it and lose the response.
  */
 function sendEarly(
   request: FastifyRequest,

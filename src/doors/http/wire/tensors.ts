@@ -99,7 +99,7 @@ export function refuseUnknownInputs(columns: readonly TensorColumn[], manifest: 
   if (unknown >= 0) throw new SluiceError('header_mismatch', `inputs[${unknown}] is not a column of the model`);
 }
 
-/** Integers with so many digits may not be representable as doubles. */
+/** Integers with at least this many digits may not be representable as doubles. */
 const LONG_INTEGER = /[[,:\s-][0-9]{16}/;
 
 /** Parses JSON; whole numbers that are not representable as doubles become bigints. @throws SluiceError bad_request */
