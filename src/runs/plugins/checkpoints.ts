@@ -93,8 +93,7 @@ interface Parts {
 /**
  * States: ahead of the verdict (nothing is journaled) → due, after the interval → writing, concurrently with the run →
  * ended. Steps of a checkpoint: 1. the checksums are taken at the end of a block, 2. output and rejects file are
- * flushed, 3. they are renamed so that they survive the process,
- * 4. the line is appended to the journal and flushed.
+ * flushed, 3. they are renamed so that they survive the process, 4. the line is appended to the journal and flushed.
  */
 class FileCheckpoints implements StepObserver {
   readonly #parts: Parts;

@@ -1,8 +1,10 @@
 // The shared state of a sharded run, in a folder or under an object prefix: the run's decisions, the plan and the shard results. Files are
-// never changed after creation, so neither clocks nor locks are needed. 1. Shard 0 writes plan.json, then run.json, which records the plan,
-// the current inputs and the model version. 2. Each shard waits for run.json and publishes its result together with its description. An
-// existing result is not scored again. 3. The process that finds all results creates merge.json with its shard number. Only the first
-// succeeds; that shard merges the results, even after a restart. 4. merged.json marks the outputs as complete.
+// never changed after creation, so neither clocks nor locks are needed:
+//  1. Shard 0 writes plan.json, then run.json, which records the plan, the current inputs and the model version.
+//  2. Each shard waits for run.json and publishes its result together with its description. An existing result is not scored again.
+//  3. The process that finds all results creates merge.json with its shard number, unless another process did. The shard named there
+//     merges the results, even after a restart.
+//  4. merged.json marks the outputs as complete.
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
