@@ -11,7 +11,7 @@ import { type CountedLane, columnsToKeep, type DriftLane, DriftMatrix } from './
 import { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
-/** Number of rows after which the kernel is assembled; counting them takes about as long as assembling. */
+/** Number of rows after which the kernel is assembled; counting them with uncompiled loops takes about as long as assembling. */
 export const DRIFT_KERNEL_AFTER = 512;
 /** Smaller micro-batches, such as those of single requests, are counted faster without the kernel. */
 const KERNEL_ROWS_AT_LEAST = 64;

@@ -85,8 +85,8 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
-  // Per worker, two blocks being scored, and as many being read or waiting to be written. The line kernel needs all slabs in one memory;
-  // the reference path uses no kernel.
+  // The slabs suffice for two blocks at each worker and one block per worker being read or written, plus one. The line kernel needs all
+  // slabs in one memory; the reference path uses no kernel.
   const together = options.alone === true && decoderOverride() === null;
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();

@@ -115,7 +115,7 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   for (const [i, line] of lines.entries()) whole[records[i]!] = (whole[records[i]!] ?? '') + line.toString();
   const text = actual.toString();
   const prefixes = whole.map((record) => prefixOf(text, record));
-  // Every record is prefixed with the name of the input.
+  // All records have the same prefix with the name of the input, so the most frequent prefix is the right one.
   const counts = new Map<string | null, number>();
   for (const prefix of prefixes) counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
   counts.delete(null);
