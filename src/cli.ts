@@ -10,7 +10,7 @@ import { decoderOverride } from './formats/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 
-/** Command names → the file that adds the command. Only the requested one is loaded: all of them cost 20 MB. */
+/** Command names → the file that adds the command. Only the requested file is loaded, because all of them together cost 20 MB. */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
   [['plan'], async () => (await import('./doors/commands/plan.ts')).addPlanCommand],
@@ -32,7 +32,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];
 
-/** Makes a command and those below it throw instead of exit, and point to their own help after a mistake. */
+/** Makes a command and its subcommands throw instead of exiting, and point to their own help after a usage error. */
 function prepare(command: Command, words: string): void {
   command
     .exitOverride()
@@ -41,7 +41,7 @@ function prepare(command: Command, words: string): void {
   for (const inner of command.commands) prepare(inner, `${words} ${inner.name()}`);
 }
 
-/** The command that was meant, as far as the words name one: `sluice model add`. */
+/** Name of the command that the arguments request, as far as they can be resolved: `sluice model add`. */
 function called(words: readonly string[]): string {
   let command: Command = program;
   const names = [command.name()];
@@ -54,7 +54,7 @@ function called(words: readonly string[]): string {
   return names.join(' ');
 }
 
-/** The help on a topic. @throws SluiceError usage: the word is neither a topic nor a command */
+/** Prints the help on a topic. @throws SluiceError usage: the word is neither a topic nor a command */
 async function helpOnWord(word: string): Promise<void> {
   const { helpOnTopic, TOPICS } = await import('./doors/commands/help-topic.ts');
   const text = helpOnTopic(word);
@@ -80,10 +80,10 @@ if (asked.length === 0) {
 prepare(program, program.name());
 
 try {
-  // commander prints the whole help for an unknown command.
+  // commander prints the whole help when the command is unknown.
   if (first === 'help' && second !== '' && asked.length === 0) await helpOnWord(second);
   else {
-    // An unknown SLUICE_DECODER fails before anything is opened.
+    // Rejects an unknown SLUICE_DECODER before anything is opened.
     decoderOverride();
     await program.parseAsync();
   }

@@ -1,4 +1,4 @@
-// The door for programs: a model and its workers in this process, and streams of applications through them.
+// The library: opens a model with its workers in this process and scores streams of applications.
 
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
@@ -20,64 +20,74 @@ import { runOnce } from './runs/run-once.ts';
 export { type ErrorCode, type ErrorDetail, SluiceError, type TextFormat };
 
 export interface OpenModelOptions {
-  /** Folder, `s3://bucket/prefix` or `mlflow+https://host`; default $SLUICE_REGISTRY, else ./models; then the bundled models. */
+  /**
+   * Folder, `s3://bucket/prefix` or `mlflow+https://host`. Default: $SLUICE_REGISTRY, else ./models. The bundled models
+   * are searched last.
+   */
   registry?: string;
-  /** Worker threads; default one a core. */
+  /** Number of worker threads. Default: one per core. */
   workers?: number;
-  /** `auto` (default): Sluice's own evaluator where it was seen to agree with ONNX Runtime; the others: only that one. */
+  /** `auto` (default): Sluice's own evaluator if it agrees with ONNX Runtime, else ONNX Runtime. The other values force one evaluator. */
   evaluator?: 'auto' | 'onnxruntime' | 'native';
 }
 
-/** What a column of the model takes. */
+/** A column that the model reads. */
 export interface ModelColumn {
   name: string;
   kind: 'number' | 'boolean' | 'category' | 'text';
 }
 
-/** A model with its workers, for any number of streams at once. Close it, or use `await using`. */
+/** A model with its workers; it can score any number of streams at once. Close it, or use `await using`. */
 export interface Model extends AsyncDisposable {
   /** `id:version`. */
   readonly ref: string;
   readonly sha256: string;
   readonly columns: readonly ModelColumn[];
-  /** Ends the workers; streams under way are cancelled. Idempotent. */
+  /** Terminates the workers and cancels running streams. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface ScoreStreamOptions {
-  /** Format of the applications: delimited text with a header row, one array of objects, or one object a line. */
+  /** Format of the applications: delimited text with a header row, one array of objects, or one object per line. */
   format: TextFormat;
-  /** Of csv; default comma. */
+  /** Delimiter of csv. Default: comma. */
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
-  /** Format of the predictions; default like the applications. */
+  /** Format of the predictions. Default: the format of the applications. */
   output?: TextFormat;
-  /** Columns outside the model to echo: names, or `*` for all. Default none. */
+  /** Input columns to echo although the model does not read them: names, or `*` for all. Default: none. */
   passthrough?: readonly string[] | '*';
-  /** `effects`: what each column added, and reasons; `reasons`: only those. Default `none`. */
+  /** `effects`: the effect of each column, and reason codes; `reasons`: reason codes only. Default: `none`. */
   interpretation?: 'none' | 'effects' | 'reasons';
-  /** With `effects`: the N strongest pairwise interactions; tree models only. */
+  /** With `effects`: number of strongest pairwise interactions to report; tree models only. */
   interactions?: number;
-  /** `fail`: the first invalid application ends the stream. Default `report`: it becomes an error in its place. */
+  /** `fail`: the first invalid application ends the stream. `report` (default): an error is written in place of its prediction. */
   onInvalid?: 'report' | 'fail';
-  /** A longer application is rejected, bytes. Default 1 MiB. */
+  /** Maximum length of an application in bytes; longer ones are rejected. Default: 1 MiB. */
   maxRowBytes?: number;
   signal?: AbortSignal;
 }
 
-/** rows = scored + rejected; `interpreted` and `inexact` of them have, or lack, an interpretation; `details`: the first rejected rows. */
+/**
+ * rows = scored + rejected. `interpreted` and `inexact` count scored rows with and without an interpretation; `details`
+ * lists the first rejected rows.
+ */
 export type StreamCounts = Readonly<RunCounts>;
 
-/** Predictions as bytes, in the order of the applications; iterate it once. Its counts are there when it has ended well. */
+/**
+ * Predictions as bytes, in the order of the applications. Iterate it only once. `counts` resolves when the stream has
+ * ended without an error.
+ */
 export interface ScoredStream extends AsyncIterable<Uint8Array> {
-  /** Rejects with what ended the stream. */
+  /** Rejects with the error that ended the stream. */
   readonly counts: Promise<StreamCounts>;
 }
 
-/** The pools behind the models, so that a Model shows nothing of them. */
+/** Worker pool of each model; kept here so that the Model interface does not expose it. */
 const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
 
 /**
- * Opens a model: looks the reference up (`id`, `id:version`, `id@alias`), starts its workers and compares the evaluators.
+ * Opens a model: resolves the reference (`id`, `id:version`, `id@alias`), starts its workers and compares the
+ * evaluators.
  * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage
  */
 export async function openModel(reference: string, options: OpenModelOptions = {}): Promise<Model> {
@@ -98,10 +108,10 @@ export async function openModel(reference: string, options: OpenModelOptions = {
 }
 
 /**
- * Scores applications as they arrive, at the pace at which predictions are consumed: memory does not depend on their
- * number. Leaving the loop (`break`) or aborting cancels the work.
- * @throws SluiceError during iteration: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or errors of
- * `applications`
+ * Scores applications as they arrive. The consumer sets the pace, so memory does not depend on the number of
+ * applications. Leaving the loop (`break`) or aborting cancels the work.
+ * @throws SluiceError during iteration: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or any error
+ * that `applications` throws
  */
 export function scoreStream(
   model: Model,
@@ -109,7 +119,7 @@ export function scoreStream(
   options: ScoreStreamOptions,
 ): ScoredStream {
   const { promise: counts, resolve, reject } = Promise.withResolvers<StreamCounts>();
-  // Callers that only iterate get a failure there.
+  // Callers that only iterate get the error from the iterator, so it must not also be an unhandled rejection.
   counts.catch(() => {});
   return {
     counts,
@@ -173,7 +183,7 @@ async function run(
   });
 }
 
-/** @throws SluiceError usage: `interactions` that are not a whole number from 1 on, or without effects */
+/** @throws SluiceError usage: `interactions` is not a whole number of at least 1, or is used without effects */
 function interpretationAsked({ interpretation = 'none', interactions }: ScoreStreamOptions): InterpretationSpec | null {
   if (interactions !== undefined) {
     if (interpretation !== 'effects') throw new SluiceError('usage', "interactions need interpretation: 'effects'");
@@ -188,7 +198,7 @@ function interpretationAsked({ interpretation = 'none', interactions }: ScoreStr
 const delimiterOf = (format: TextFormat, name: DelimiterName | undefined): string =>
   DELIMITERS[format === 'tsv' ? 'tab' : (name ?? 'comma')];
 
-/** Passes bytes from a writer to a reader, one piece at a time: the writer continues when its piece was taken. */
+/** Passes bytes from a writer to a reader, one piece at a time. The writer resumes when the reader has taken the piece. */
 class Handover {
   #piece: { bytes: Uint8Array; taken: () => void } | null = null;
   #wake = () => {};
@@ -197,7 +207,7 @@ class Handover {
   async put(bytes: Uint8Array): Promise<void> {
     if (this.#ended) return;
     await new Promise<void>((resolve) => {
-      // The engine writes over its buffers.
+      // A copy, because the engine reuses its buffers.
       this.#piece = { bytes: Uint8Array.from(bytes), taken: resolve };
       this.#wake();
     });

@@ -1,4 +1,4 @@
-// The audit log as it is written: records are chained when they happen, and appended in batches by one writer.
+// Writes the audit log: records are chained when they occur, and a single writer appends them in batches.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,25 +16,25 @@ import {
   sealRecord,
 } from './audit-record.ts';
 
-// The files of the log: the current file, its predecessors, and where the chain ends in them.
+// The files of the log: the current file, its predecessors, and the end of the chain.
 
-/** Longer than any record; what a killed server leaves behind its last whole one is less. */
+/** Maximum length of a record, and of the bytes that a killed server leaves after its last complete record. */
 const TAIL_BYTES = 1024 * 1024;
-/** A server that is stopping has so long to let go. */
+/** Time for a stopping server to release its lock, ms. */
 const LOCK_WAIT_MS = 5000;
 const NEWLINE = 10;
 
-/** Where a file ends. */
+/** State of the end of a file. */
 interface FileEnd {
   end: ChainEnd;
   bytes: number;
-  /** The last line has no end. */
+  /** Whether the last line lacks its line end. */
   wantsNewline: boolean;
   /** The bytes after the last complete record and its line end; null: none. */
   torn: { bytes: number; sha256: string } | null;
 }
 
-/** The name a file gets that is full: `audit.000000012345.ndjson` ends with record 12345. */
+/** The name of a full file: `audit.000000012345.ndjson` ends with record 12345. */
 export function fullName(file: string, seq: number): string {
   const { dir, name, ext } = path.parse(file);
   return path.join(dir, `${name}.${String(seq).padStart(12, '0')}${ext}`);
@@ -55,7 +55,7 @@ async function newestFull(file: string): Promise<string | null> {
   return newest === undefined ? null : path.join(dir, newest);
 }
 
-/** `before`: where the chain ends if the file holds no record. */
+/** `before`: end of the chain if the file has no record. */
 async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
   let handle: FileHandle;
   try {
@@ -76,7 +76,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
     }
     const rest = tail.subarray(found?.after ?? 0);
     const wantsNewline = rest.length > 0 && rest.at(-1) !== NEWLINE;
-    // Of the last record nothing but its end may be missing.
+    // A last line without a line end is valid if it is a complete record.
     const whole = wantsNewline ? readRecord(rest) : null;
     const torn = rest.length === 0 || whole ? null : tornOf(rest, wantsNewline);
     const last = whole ? { seq: whole.seq, sum: whole.sum } : found?.end;
@@ -86,7 +86,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
   }
 }
 
-/** The last whole line that is a record, and where the byte behind it is. */
+/** The last complete line that is a record, and the offset after it. */
 function lastRecord(tail: Buffer): { end: ChainEnd; after: number } | null {
   for (let stop = tail.lastIndexOf(NEWLINE); stop >= 0; ) {
     const start = stop === 0 ? 0 : tail.lastIndexOf(NEWLINE, stop - 1) + 1;
@@ -103,7 +103,7 @@ function tornOf(rest: Buffer, wantsNewline: boolean): FileEnd['torn'] {
   return { bytes: rest.length + (wantsNewline ? 1 : 0), sha256: sum.digest('hex') };
 }
 
-/** Takes the log for this process; gives what lets go of it. @throws SluiceError folder_in_use | folder_unusable */
+/** Locks the log for this process. Returns a function that releases the lock. @throws SluiceError folder_in_use | folder_unusable */
 async function lockLog(file: string): Promise<() => void> {
   let unlock: (() => void) | null;
   try {
@@ -115,41 +115,41 @@ async function lockLog(file: string): Promise<() => void> {
   throw new SluiceError('folder_in_use', `audit.file: another server is writing ${file}`);
 }
 
-/** What may wait for the disk. Beyond, records are counted as lost; half of it, and the log is not available. */
+/** Maximum size of records waiting for the disk. Beyond it, records are counted as lost; above half of it, the log is unavailable. */
 const MOST_PENDING_BYTES = 8 * 1024 * 1024;
 const RETRY_MS = 1_000;
 const SYNC_MS = 1_000;
 
 export interface AuditLogOptions {
   file: string;
-  /** When records are synced to disk: with each batch, once a second, or when the system decides. */
+  /** When records are synced to disk: with each batch, once per second, or when the operating system decides. */
   sync: 'batch' | 'second' | 'none';
-  /** A file that has reached this gets another name, and the next one is begun. */
+  /** A file of this size is renamed, and a new file is started. */
   maxBytes: number;
-  /** Hears of records that are written, lost, and of the disk that fails and comes back. */
+  /** Called when records were written or lost, and when the disk fails or recovers. */
   onWritten?: (records: number) => void;
   onLost?: () => void;
   onFailed?: (error: unknown) => void;
   onRestored?: () => void;
 }
 
-/** A batch, or the place where the next file begins. */
+/** A record, or the point at which the next file starts. */
 type Pending = { line: Buffer } | { fullUpTo: number };
 
 /**
- * Modes: open (records are written soon after they happen) ⇄ failed (they wait, and are retried every second from the
- * byte where the disk stopped) → closed. A file only grows: a partial write is continued byte by byte.
+ * States: open (records are written soon after they occur) ⇄ failed (records wait; every second the write is retried
+ * from the byte where it stopped) → closed. Files only grow: a partial write is continued byte by byte.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #unlock: () => void;
   #handle: FileHandle;
   #end: ChainEnd;
-  /** Bytes of the file, those that wait included. */
+  /** Size of the file including waiting bytes. */
   #bytes: number;
   readonly #pending: Pending[] = [];
   #pendingBytes = 0;
-  /** Bytes of the first pending line that are written. */
+  /** Number of bytes of the first waiting line that were written. */
   #written = 0;
   #lost = 0;
   #failed = false;
@@ -191,17 +191,17 @@ export class AuditLog {
     }
   }
 
-  /** false while the disk accepts no writes: services that must record everything refuse requests meanwhile. */
+  /** false while the disk rejects writes. Services that must record everything then reject requests. */
   get available(): boolean {
     return !this.#failed && !this.#closed && this.#pendingBytes < MOST_PENDING_BYTES / 2;
   }
 
-  /** The last record: a copy of it elsewhere shows whether the log was cut off before it. */
+  /** The last record. A copy of it elsewhere shows whether the log was truncated. */
   get end(): ChainEnd {
     return this.#end;
   }
 
-  /** Adds a record. Never throws and never waits. */
+  /** Adds a record without waiting. Never throws. */
   append(kind: AuditKind, fields: AuditFields): void {
     if (this.#closed) return;
     if (this.#pendingBytes >= MOST_PENDING_BYTES) {
@@ -223,7 +223,7 @@ export class AuditLog {
     this.#start();
   }
 
-  /** Resolves when everything so far is in the file, or the disk has failed to take it. */
+  /** Resolves when all records so far were written, or the disk has failed. */
   async flushed(): Promise<void> {
     this.#start();
     while (this.#pumping) await this.#pumping;
@@ -260,13 +260,13 @@ export class AuditLog {
   #start(): void {
     this.#pumping ??= this.#pump().finally(() => {
       this.#pumping = null;
-      // Records that came while the disk was flushed; after a failure the next tick tries again.
+      // Writes records that arrived during the sync. After a failure, the timer retries.
       if (this.#pending.length > 0 && !this.#failed) this.#start();
     });
   }
 
   async #pump(): Promise<void> {
-    // What happens in one turn of the event loop is written together.
+    // Collects the records of one turn of the event loop in a batch.
     await new Promise((resolve) => setImmediate(resolve));
     try {
       while (this.#pending.length > 0) await this.#next();
@@ -281,7 +281,7 @@ export class AuditLog {
     }
   }
 
-  /** Writes lines up to the end of a file, or begins the next one. */
+  /** Writes lines up to the end of a file, or starts the next file. */
   async #next(): Promise<void> {
     const [first] = this.#pending;
     if ('fullUpTo' in first!) {
@@ -300,7 +300,7 @@ export class AuditLog {
     }
   }
 
-  /** Removes the written bytes from the waiting ones. */
+  /** Removes written bytes from the waiting records. */
   #done(bytes: number): void {
     this.#written += bytes;
     let records = 0;
@@ -318,7 +318,7 @@ export class AuditLog {
     const { file } = this.#options;
     await this.#toDisk();
     await rename(file, fullName(file, seq)).catch((error: NodeJS.ErrnoException) => {
-      // An attempt before this one had come so far.
+      // An earlier attempt may have renamed the file already.
       if (error.code !== 'ENOENT') throw error;
     });
     const next = await open(file, 'a', 0o600);
@@ -335,7 +335,7 @@ export class AuditLog {
   }
 }
 
-/** Names of files are in their folder; systems that cannot bring one to the disk do without. */
+/** Syncs the folder, so that file names survive a power failure; some systems do not support it. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => null);
   await handle?.sync().catch(() => {});

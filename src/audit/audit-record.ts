@@ -1,13 +1,13 @@
-// One record of the audit log: a line of JSON that names the record before it by its sum, and ends with the sum of itself.
+// A record of the audit log: a line of JSON with the hash of the previous record and its own hash.
 import { hash } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 
-/** The content of a record apart from its place in the chain: program words, configuration values, ids, numbers. */
+/** The content of a record without its position in the chain: fixed texts, configuration values, ids, numbers. */
 export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /**
- * `head`: the first of a file. `opened`, `closed`: a server began and ended. `recovered`: what a killed server left of a record, as it is.
- * `lost`: records that could not be written. The rest is what happened.
+ * `head`: first record of a file. `opened`, `closed`: a server started or stopped. `recovered`: length and hash of a
+ * partial record that a killed server left. `lost`: records that could not be written. All others describe events.
  */
 export type AuditKind =
   | 'head'
@@ -20,14 +20,14 @@ export type AuditKind =
   | 'keys'
   | 'logins_limited';
 
-/** The place of a record: records are numbered from 1 through all files of a log. */
+/** Position in the chain. Records are numbered from 1 through all files of a log. */
 export interface ChainEnd {
   seq: number;
   /** SHA-256 in hex. */
   sum: string;
 }
 
-/** Before the first record. */
+/** The position before the first record. */
 export const CHAIN_START: ChainEnd = { seq: 0, sum: '0'.repeat(64) };
 
 const SUM_KEY = ',"sum":"';
@@ -35,7 +35,7 @@ const SUM_KEY = ',"sum":"';
 const SEAL_BYTES = SUM_KEY.length + 64 + 2;
 const SEAL = /^,"sum":"([0-9a-f]{64})"\}$/;
 
-/** The next record after `end`: its line, with its end, and its place. */
+/** Creates the record after `end`; returns its line, including the line end, and its position. */
 export function sealRecord(end: ChainEnd, kind: AuditKind, fields: AuditFields): { line: Buffer; end: ChainEnd } {
   const seq = end.seq + 1;
   const text = JSON.stringify({ seq, prev: end.sum, time: new Date(epochMs()).toISOString(), kind, ...fields });
@@ -44,14 +44,14 @@ export function sealRecord(end: ChainEnd, kind: AuditKind, fields: AuditFields):
   return { line: Buffer.from(`${open}${SUM_KEY}${sum}"}\n`), end: { seq, sum } };
 }
 
-/** A record that was read. */
+/** A parsed record. */
 export interface ReadRecord extends ChainEnd {
   prev: string;
   kind: AuditKind;
   fields: Readonly<Record<string, unknown>>;
 }
 
-/** The record on a line (without its end); null: the line is none, or was changed. */
+/** Parses a line without its line end; null: it is not a record, or was changed. */
 export function readRecord(line: Buffer): ReadRecord | null {
   const at = line.length - SEAL_BYTES;
   if (at <= 0) return null;

@@ -1,4 +1,4 @@
-// Verifies audit logs: every record is intact and in its place, and none is missing between the first and the last.
+// Verifies audit logs: every record is unchanged and in its position, and no record is missing between the first and the last.
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { SluiceError } from '../core/errors.ts';
@@ -6,7 +6,7 @@ import { fileFault } from '../core/file-system.ts';
 import { CHAIN_START, type ChainEnd, type ReadRecord, readRecord } from './audit-record.ts';
 
 const NEWLINE = 10;
-/** No record is as long; a file of another kind need not be read to the end. */
+/** Longer than any record; stops reading files of another kind. */
 const MOST_LINE_BYTES = 16 * 1024 * 1024;
 
 interface ChainBreak {
@@ -19,18 +19,18 @@ interface VerifiedChain {
   whole: boolean;
   broken: ChainBreak | null;
   records: number;
-  /** Number of the first record; 1 where nothing before it is missing. */
+  /** Number of the first record; 1: no earlier record is missing. */
   first: number;
   last: ChainEnd;
-  /** Whether the last record says that its server was stopped; false: it runs, was killed, or the end was cut off. */
+  /** Whether the last record states that its server was stopped. false: the server is running, was killed, or the log was truncated. */
   closed: boolean;
-  /** What killed servers left of records. */
+  /** Partial records of killed servers. */
   torn: { file: string; line: number; bytes: number }[];
-  /** Records that could not be written, as the log itself says. */
+  /** Number of records that could not be written, according to the log. */
   lost: number;
 }
 
-/** Bytes that are not a record: a partial write by a killed server, if a later record says so. */
+/** Bytes that are not a record. They are a partial write of a killed server if a later record confirms it. */
 interface Unread {
   line: number;
   bytes: number;
@@ -38,7 +38,8 @@ interface Unread {
 }
 
 /**
- * Reads files of one log in the order of their records. `head`: a sum of a record that has to be there, kept elsewhere.
+ * Verifies the files of a log in the order of their records. `head`: hash of a record, stored elsewhere, that must
+ * exist.
  * @throws SluiceError input_not_found | input_unreadable
  */
 export async function verifyChain(files: readonly string[], head: string | null = null): Promise<VerifiedChain> {
@@ -49,7 +50,7 @@ export async function verifyChain(files: readonly string[], head: string | null 
   return chain.result();
 }
 
-/** A file without a record in its first line comes last, where it is reported. */
+/** A file whose first line is not a record comes last, where the error is reported. */
 async function inOrder(files: readonly string[]): Promise<string[]> {
   const firsts = await Promise.all(
     files.map(async (file) => {
@@ -78,7 +79,7 @@ class Chain {
     this.#headSeen = head === null;
   }
 
-  /** false: broken. */
+  /** false: the chain is broken. */
   async read(file: string): Promise<boolean> {
     let line = 0;
     const broken = (why: string, at = line): boolean => {
@@ -96,7 +97,7 @@ class Chain {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
         this.#unread = null;
       } else if (record === null || this.#unread) {
-        // The next record shows whether the bytes were changed or a server was killed: the server reports it when it
+        // The next record decides whether the bytes were changed or a server was killed, because a server records partial writes when it
         // opens the log.
         this.#unread ??= { line, bytes: 0, sum: createHash('sha256') };
         this.#unread.bytes += bytes.length + (ended ? 1 : 0);
@@ -150,7 +151,7 @@ class Chain {
   }
 }
 
-/** Lines as bytes; `ended`: with a line end behind it. @throws SluiceError input_not_found | input_unreadable */
+/** Lines as bytes; `ended`: whether a line end follows. @throws SluiceError input_not_found | input_unreadable */
 async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; ended: boolean }> {
   let rest: Buffer = Buffer.alloc(0);
   try {

@@ -6,7 +6,7 @@ import path from 'node:path';
 const target = process.argv[2];
 if (target === undefined) throw new Error('usage: copy.ts DIST');
 for (const id of ['credit-default']) {
-  // In-use marks and locks left by local processes are not part of the model.
+  // Locks and in-use markers of local processes are not part of the model.
   const filter = (file: string) => !['.in-use', '.lock.sqlite'].includes(path.basename(file));
   cpSync(path.join(import.meta.dirname, id), path.join(target, 'bundled', id), { recursive: true, filter });
 }

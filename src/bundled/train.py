@@ -1,4 +1,4 @@
-"""Trains the bundled model, and a package with one ONNX input a column for the tests, on generated applications.
+"""Trains the bundled model on generated applications, and for the tests a package with one ONNX input per column.
 
     python train.py --training-data train.csv --package credit-default/1 [--columns-package DIR]
 """
@@ -70,7 +70,7 @@ def write_yaml(path, value):
 
 def write_package(folder, manifest, model, rows, expected, background):
     os.makedirs(folder, exist_ok=True)
-    # The converters list the operator sets in the order of a hash: sorted, the same training gives the same bytes.
+    # The converters list operator sets in hash order; sorting makes the bytes of the model reproducible.
     operators = sorted(model.opset_import, key=lambda o: o.domain, reverse=True)
     del model.opset_import[:]
     model.opset_import.extend(operators)
@@ -117,7 +117,7 @@ def baseline(rows, columns, scores):
         entry = {"counts": None, "missing": int((rows[c] == "").sum())}
         if c in NUMBERS:
             v = present.astype(float)
-            # A value that is an edge belongs to the right of it, as everywhere.
+            # A value equal to an edge belongs to the bin on its right, as in Sluice.
             edges = sorted(set(float(x) for x in np.quantile(v, np.arange(.1, 1, .1)) if x > v.min()))
             entry["edges"] = edges
             entry["counts"] = [int(n) for n in np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1)]
@@ -139,12 +139,12 @@ def train_default(rows, y, columns, folder):
     model = lgb.LGBMClassifier(n_estimators=180, num_leaves=31, learning_rate=.05, min_child_samples=100, subsample=.8,
                                subsample_freq=1, colsample_bytree=.6, reg_lambda=5, random_state=11, n_jobs=1,
                                deterministic=True, force_row_wise=True, verbose=-1)
-    # LightGBM and ONNX must see the same numbers: those that float32 can hold.
+    # LightGBM and ONNX must get the same numbers, so values are rounded to float32.
     model.fit(X[fit].astype(np.float64), y[fit])
     p = model.predict_proba(X.astype(np.float64))[:, 1]
     print("AUC held out %.4f, fitted %.4f" % (roc_auc_score(y[held], p[held]), roc_auc_score(y[fit], p[fit])))
     onx = convert_lightgbm(model, initial_types=[("input", MlFloat([None, len(columns)]))], target_opset=15, zipmap=False,
-                           name="credit_default")  # the default name is random: the file would differ each time
+                           name="credit_default")  # the default name is random, so the file would not be reproducible
     onx.graph.doc_string = "credit-default, trained on generated applications"
     missing = Flow(values=[""], **{"as": "nan"})
     specs = []

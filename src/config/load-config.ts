@@ -1,4 +1,4 @@
-// Puts a configuration together: defaults, then the file, then the environment, then flags.
+// Combines a configuration from defaults, then file, then environment, then flags.
 import { readFile } from 'node:fs/promises';
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
@@ -9,16 +9,16 @@ import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 
 interface ConfigSources {
-  /** YAML file; faults are reported as file:line:column. */
+  /** YAML file; errors are reported as file:line:column. */
   file?: string;
-  /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores go one level down. */
+  /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores separate levels. */
   env?: Record<string, string | undefined>;
-  /** `limits.rows=5`, from the command line. */
+  /** Settings from the command line, such as `limits.rows=5`. */
   settings?: readonly string[];
 }
 
 const PREFIX = 'SLUICE_';
-/** Variables with the same prefix that are not configuration. */
+/** Variables with the same prefix that do not belong to the configuration. */
 const NOT_CONFIG = new Set([
   'SLUICE_LOG_FORMAT',
   'SLUICE_LOG_LEVEL',
@@ -27,7 +27,7 @@ const NOT_CONFIG = new Set([
   'SLUICE_WRITE_DOCS',
 ]);
 
-/** @throws SluiceError usage with every fault found */
+/** @throws SluiceError usage, listing every error */
 export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSources): Promise<Static<S>> {
   let config: unknown = {};
   if (sources.file !== undefined) {
@@ -54,7 +54,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
   }
   for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
   const complete = Value.Default(schema, Value.Convert(schema, config));
-  // Faults that do not come from the file are reported with the path of the setting.
+  // Errors outside the file are reported with the path of the setting.
   const checked = parseYaml('settings', stringify(complete), schema);
   if (!checked.ok) {
     throw new SluiceError('usage', checked.problems.map((p) => `configuration: ${p.message}`).join('\n'));

@@ -1,4 +1,4 @@
-// How a remote registry is reached and where its packages are kept: a part of the configuration of `serve`, and of the environment.
+// Options of remote registries and of their package cache, for the configuration of `serve` and the environment.
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { didYouMean } from '../core/did-you-mean.ts';
@@ -50,7 +50,7 @@ export type RegistryOptions = Static<typeof RegistryOptionsSchema>;
 
 const PREFIX = 'SLUICE_REGISTRY_OPTIONS__';
 
-/** The options of commands that read no configuration file. @throws SluiceError usage */
+/** The options from the environment, for commands without a configuration file. @throws SluiceError usage */
 export function registryOptions(env: Record<string, string | undefined>): RegistryOptions {
   const given: Record<string, string> = {};
   const known = Object.keys(RegistryOptionsSchema.properties);

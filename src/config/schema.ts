@@ -1,4 +1,5 @@
-// Schemas of options as plain data, with the types of typebox: loading typebox takes 95 ms, making and checking a pipeline with these functions 2 ms.
+// Schemas of options as plain data with the types of typebox. Loading typebox takes 95 ms; creating and checking a pipeline with these
+// functions takes 2 ms.
 import type { TSchema, Type as TypeBox } from 'typebox';
 
 type Builder = Pick<
@@ -39,7 +40,7 @@ interface Node {
   description?: string;
 }
 
-/** The marks of typebox are not enumerable, as typebox makes them: its functions read them, JSON does not show them. */
+/** Sets a marker of typebox. It is not enumerable, as in typebox, so that typebox reads it but JSON omits it. */
 function marked(node: object, mark: '~kind' | '~optional' | '~unsafe', value: unknown): object {
   return Object.defineProperty(node, mark, { value, configurable: true, writable: true, enumerable: false });
 }
@@ -47,7 +48,7 @@ function marked(node: object, mark: '~kind' | '~optional' | '~unsafe', value: un
 const made = (kind: string, node: Node, options: object = {}) => marked({ ...node, ...options }, '~kind', kind);
 const copyOf = (node: object): object => Object.create(Object.prototype, Object.getOwnPropertyDescriptors(node));
 
-/** Makes the schemas that `Type` of typebox makes. */
+/** Creates the same schemas as `Type` of typebox. */
 export const Type = {
   Array: (items: Node, options?: object) => made('Array', { type: 'array', items }, options),
   Boolean: (options?: object) => made('Boolean', { type: 'boolean' }, options),
@@ -73,10 +74,10 @@ type Check = (value: unknown) => boolean;
 
 const checks = new WeakMap<object, Check>();
 
-/** Whether a value fits a schema: what `Value.Check` of typebox decides. Only typebox explains what does not fit. */
+/** Whether a value fits a schema, like `Value.Check` of typebox. Only typebox can explain errors. */
 export const fits = (schema: TSchema, value: unknown): boolean => checkOf(schema as Node)(value);
 
-/** A schema is compiled once: a model.yaml may have hundred thousands of categories. */
+/** A schema is compiled once, because a model.yaml may have hundreds of thousands of categories. */
 function checkOf(node: Node): Check {
   const known = checks.get(node);
   if (known) return known;
@@ -105,10 +106,10 @@ const TYPES: Readonly<Record<string, Check>> = {
   object: isMapping,
 };
 
-/** Keywords that describe, or that another keyword reads. */
+/** Keywords that only describe, or that another keyword evaluates. */
 const KEYWORDS_WITHOUT_CHECK = new Set(['default', 'description', 'additionalItems']);
 
-/** As in JSON Schema, a keyword for values of one type accepts values of all others: `type` rejects those. */
+/** As in JSON Schema, a keyword for values of one type accepts values of other types; `type` rejects those. */
 const CHECKS: Readonly<Record<string, (operand: never, node: Node) => Check>> = {
   type: (type: string) => TYPES[type]!,
   enum: (values: readonly unknown[]) => (value) => values.includes(value),
@@ -159,7 +160,7 @@ const CHECKS: Readonly<Record<string, (operand: never, node: Node) => Check>> = 
 
 // Defaults of keys.
 
-/** The same schema in which every key with a default may be missing. */
+/** The schema with all keys optional that have a default. */
 export function withoutDefaults(schema: TSchema): TSchema {
   const node = schema as Node;
   if (node.type === 'array' && node.items) {
@@ -175,7 +176,7 @@ export function withoutDefaults(schema: TSchema): TSchema {
 
 type Defaults = readonly (readonly [path: readonly string[], value: unknown])[];
 
-/** The defaults of a mapping: keys with their values, outer ones first. */
+/** The defaults of a mapping with their paths, outer keys first. */
 function defaultsOf(node: Node, path: readonly string[] = []): Defaults {
   return Object.entries(node.properties ?? {}).flatMap(([key, child]) => [
     ...(child.default === undefined ? [] : [[[...path, key], child.default] as const]),
@@ -183,7 +184,7 @@ function defaultsOf(node: Node, path: readonly string[] = []): Defaults {
   ]);
 }
 
-/** Adds defaults where keys are missing. Those of a mapping without a default count only where the mapping is present. */
+/** Adds defaults for missing keys. Defaults inside a mapping without a default are added only if the mapping is present. */
 export function fillDefaults(mapping: Record<string, unknown>, schema: TSchema): void {
   for (const [path, value] of defaultsOf(schema as Node)) {
     let at: Mapping | undefined = mapping;

@@ -1,3 +1,3 @@
-// What an API key may be allowed to do.
+// The scopes that an API key can have.
 export const SCOPES = ['predict', 'interpret', 'jobs', 'models:read', 'models:write', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];

@@ -1,4 +1,4 @@
-// The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
+// The configuration of `serve`: one schema provides type, defaults, validation and reference page.
 import { type Static, Type } from 'typebox';
 import { database } from './options/database-options.ts';
 import { choice, closed, LOGGING, MIB, maybe, section, text, whole } from './options/describe-option.ts';
@@ -8,7 +8,7 @@ import { SCOPES, type Scope } from './scopes.ts';
 
 // Identity providers whose tokens the service accepts.
 
-/** Signatures with public keys: with a shared secret, every verifier could sign as well. */
+/** Public-key algorithms only: with a shared secret, every verifier could also sign. */
 const SIGNATURE_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -79,9 +79,9 @@ const IssuerSchema = Type.Object(
 
 export type IssuerConfig = Static<typeof IssuerSchema>;
 
-/** A bound that is at least one. */
+/** A whole number of at least one. */
 const atLeastOne = (value: number, description: string) => whole(description, [1], { default: value });
-/** A bound that may be zero. */
+/** A whole number of at least zero. */
 const atLeastZero = (value: number, description: string) => whole(description, [0], { default: value });
 
 export const ServerConfigSchema = Type.Object(

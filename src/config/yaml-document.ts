@@ -1,4 +1,4 @@
-// Reads a YAML file against a schema and reports all faults at once as file:line:column.
+// Reads a YAML file against a schema and reports all errors together as file:line:column.
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
@@ -6,16 +6,16 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { readYaml, type YamlDocument } from './yaml.ts';
 import type { Validated, YamlProblem } from './yaml-problem.ts';
 
-// The default of 8 would hide faults that people then mend one run after the other.
+// The default of 8 would hide errors, which users would then fix one run at a time.
 Settings.Set({ maxErrors: 100 });
 
-/** Reads `text` and checks it against `schema`. */
+/** Parses `text` and checks it against `schema`. */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
   const read = readYaml(file, text);
   return read.ok ? checkYaml(read, schema) : read;
 }
 
-/** Checks a document that was read. */
+/** Checks a parsed document. */
 export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument, schema: S): Validated<Static<S>> {
   if (Value.Check(schema, value)) return { ok: true, value: value as Static<S> };
 
@@ -63,7 +63,7 @@ type Shape = {
   patternProperties?: Record<string, TSchema>;
 };
 
-/** Every schema that may apply at `path`, alternatives included. */
+/** All schemas that may apply at `path`, including alternatives. */
 function schemasAt(schema: TSchema, path: string[]): Shape[] {
   let level: Shape[] = expand(schema as Shape);
   for (const key of path) {

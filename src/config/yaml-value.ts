@@ -1,20 +1,20 @@
-// The value of a YAML file, without the places in it: what one process has read the next one takes as JSON, and loads no YAML library.
+// The value of a YAML file without positions. It is cached as JSON, so that later processes need not load the YAML library.
 import { isDeepStrictEqual } from 'node:util';
 import { KeptResults } from '../core/kept-results.ts';
 import type { Validated } from './yaml-problem.ts';
 
-/** Changed when the same text is read as another value. */
+/** Changed when the same text would be read as another value. */
 const RULES = '1';
 
 const nameOf = (text: string): string => KeptResults.nameOf('yaml', RULES, Buffer.from(text));
 
-/** What another process has read; undefined: it must be read. */
+/** The cached value; undefined: not cached. */
 export async function keptYamlValue(text: string): Promise<unknown> {
   const known = await KeptResults.ofUser()?.read(nameOf(text));
   return known ? JSON.parse(known.toString()) : undefined;
 }
 
-/** As `readYaml` reads it. */
+/** Reads a text like `readYaml`, using the cache. */
 export async function readYamlValue(file: string, text: string): Promise<Validated<unknown>> {
   const kept = KeptResults.ofUser();
   const name = nameOf(text);
@@ -24,7 +24,7 @@ export async function readYamlValue(file: string, text: string): Promise<Validat
   const read = readYaml(file, text);
   if (!read.ok) return read;
   const json = JSON.stringify(read.value);
-  // What JSON has no word for is read again each time.
+  // Values that JSON cannot represent are not cached.
   if (json !== undefined && isDeepStrictEqual(JSON.parse(json), read.value)) await kept?.write(name, Buffer.from(json));
   return { ok: true, value: read.value };
 }

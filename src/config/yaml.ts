@@ -1,4 +1,4 @@
-// YAML files as values, with the places of these in the file. The work is linear in the length of the text, whatever the text is.
+// Reads YAML files as values with positions. The work is linear in the length of any text.
 import {
   Composer,
   type CST,
@@ -21,20 +21,20 @@ import type { YamlProblem } from './yaml-problem.ts';
 export interface YamlDocument {
   ok: true;
   value: unknown;
-  /** A problem at an offset of the text. */
+  /** Creates a problem at an offset of the text. */
   at: (offset: number, message: string) => YamlProblem;
-  /** A problem at the value under these keys, or at the innermost that is there; `ofKey`: at the last key itself. */
+  /** Creates a problem at the value with this path, or at the innermost existing value on the path. `ofKey`: at the last key itself. */
   atPath: (path: readonly string[], message: string, ofKey?: boolean) => YamlProblem;
 }
 
 type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
 
-/** Collections within each other. The library descends by recursion: a stack that overflows names no place in the file. */
+/** Maximum nesting of collections. The library is recursive, and a stack overflow would report no position. */
 const MOST_DEPTH = 100;
 const MOST_ALIASES = 1000;
-/** Values, counted again wherever an alias repeats them. */
+/** Maximum number of values; values repeated by an alias count again. */
 const MOST_VALUES = 1_000_000;
-/** Faults that are reported; a text of commas has one for each of them. */
+/** Maximum number of reported errors; a text of commas has one per comma. */
 const MOST_PROBLEMS = 100;
 
 interface Fault {
@@ -43,8 +43,8 @@ interface Fault {
 }
 
 /**
- * YAML 1.2 core schema, duplicate keys rejected, aliases bounded. Keys keep their text: YAML writers leave `008:`
- * unquoted, and a category must not lose its zeros.
+ * Parses YAML 1.2 (core schema); rejects duplicate keys and limits aliases. Keys keep their text: YAML writers do not
+ * quote `008:`, and a category must keep its zeros.
  */
 export function readYaml(file: string, text: string): ReadYaml {
   const counter = new LineCounter();
@@ -61,7 +61,7 @@ export function readYaml(file: string, text: string): ReadYaml {
   };
   const { tokens, deep } = parsed(text, counter);
   if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
-  // Not by `parseDocument`, whose errors are for display: each copies the line of its fault, which may be the whole text.
+  // Does not use `parseDocument`: its errors are formatted for display, and each copies its line, which may be the whole text.
   const composer = new Composer({
     uniqueKeys: false,
     strict: true,
@@ -94,14 +94,14 @@ export function readYaml(file: string, text: string): ReadYaml {
   };
 }
 
-/** The tokens of a text, or where the first collection begins that lies too deep. */
+/** The tokens of a text, or the offset of the first collection that is nested too deeply. */
 function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep: number | null } {
   const parser = new Parser(counter.addNewLine);
   counter.addNewLine(0);
   const tokens: CST.Token[] = [];
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) tokens.push(token);
-    // The parser closes open collections by recursion as well.
+    // The parser also closes open collections recursively.
     const open = parser.stack;
     if (open.length <= 2 * MOST_DEPTH) continue;
     const collections = open.filter((token) => 'items' in token);
@@ -111,7 +111,7 @@ function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep
   return { tokens, deep: tooDeep(tokens) };
 }
 
-/** Where the first collection begins that lies too deep; null: none does. */
+/** Offset of the first collection that is nested too deeply; null: none. */
 function tooDeep(tokens: readonly CST.Token[]): number | null {
   const open: [CST.Token, number][] = tokens.map((token): [CST.Token, number] => [token, 0]).reverse();
   for (let next = open.pop(); next; next = open.pop()) {
@@ -130,7 +130,7 @@ function tooDeep(tokens: readonly CST.Token[]): number | null {
   return null;
 }
 
-/** The first alias that names nothing before it, is one too many, or repeats too much. */
+/** The first alias that is undefined, exceeds the number of aliases, or repeats too many values. */
 function excessOf(document: Document): Fault | null {
   const sizes = new Map<string, number>();
   let aliases = 0;
@@ -165,7 +165,7 @@ function excessOf(document: Document): Fault | null {
 
 const TOO_MANY_VALUES = `aliases repeat so much that there are more than ${MOST_VALUES.toLocaleString('en')} values`;
 
-/** The position of a duplicate key. The library compares each key with all previous ones: minutes for 100,000 of them. */
+/** The offsets of duplicate keys. The library would compare each key with all previous ones, which takes minutes for 100,000 keys. */
 function repeatedKeys(document: Document): number[] {
   const offsets: number[] = [];
   visit(document, {
@@ -200,7 +200,7 @@ function offsetOf(node: Node | null, path: readonly string[], ofKey: boolean): n
   return offset;
 }
 
-/** A value as YAML that `readYaml` reads back: texts that look like numbers or words are quoted, small maps stay on a line. */
+/** Formats a value as YAML for `readYaml`: texts that look like numbers or keywords are quoted, small maps stay on one line. */
 export function formatYaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, defaultStringType: 'PLAIN', aliasDuplicateObjects: false });
 }

@@ -5,12 +5,12 @@ import { faultOf, fixedWord, type Literal, type Word } from './log.ts';
 
 // Fire-and-forget work: failures are logged and counted but never crash the process.
 
-/** Hears of a failure. `task` is a word of the program, never one of an input. */
+/** Called with a failure. `task` is a fixed text of the program, never input data. */
 type OnBackgroundFault = (task: Word, error: unknown) => void;
 
 const listeners = new Set<OnBackgroundFault>();
 
-/** Hears of every failure from now on; gives what ends that. */
+/** Adds a listener for failures. Returns a function that removes it. */
 export function onBackgroundFault(listener: OnBackgroundFault): () => void {
   listeners.add(listener);
   return () => {
@@ -18,7 +18,7 @@ export function onBackgroundFault(listener: OnBackgroundFault): () => void {
   };
 }
 
-/** Starts a background task. It may throw, reject, or return no promise at all. */
+/** Starts a background task. The task may throw, reject, or return no promise. */
 export function inBackground<const T extends string>(task: Literal<T>, work: () => unknown): void {
   const name = fixedWord(task);
   try {
@@ -33,7 +33,7 @@ function tell(task: Word, error: unknown): void {
   for (const listener of listeners) listener(task, error);
 }
 
-/** Whether `work` ended within `ms`; what it rejects with passes through. */
+/** Whether `work` finishes within `ms`. Rejects if `work` rejects. */
 export async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const timer = startTimer(() => resolve(false), ms);
@@ -44,7 +44,10 @@ export async function within(work: Promise<unknown>, ms: number): Promise<boolea
   }
 }
 
-/** What `work` gives, or null as soon as `signal` is aborted; the work then continues, and its error is dropped. Leaves no listener behind. */
+/**
+ * The result of `work`, or null as soon as `signal` is aborted; `work` then continues, and its error is ignored.
+ * Removes its listener from `signal`.
+ */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
   work.catch(() => {});
   if (signal.aborted) return null;
@@ -58,13 +61,13 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
-/** Work of a step, milliseconds. */
+/** Duration of a step, ms. */
 const STEP_MS = 10;
 
 export class EventLoopTurns {
   #began = performance.now();
 
-  /** Call it after each small piece of work: lets others work once a step took its time. */
+  /** Call it after each small piece of work; it yields to the event loop once a step has used up its time. */
   async pass(): Promise<void> {
     if (performance.now() - this.#began < STEP_MS) return;
     await nextTurn();

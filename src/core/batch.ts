@@ -1,4 +1,4 @@
-// A columnar batch: what every decoder makes of records and every model reads, without an object a row.
+// A columnar batch, which all decoders produce and all models read without allocating an object per row.
 import type { ErrorCode } from './errors.ts';
 
 export type ColumnKind = 'number' | 'boolean' | 'category' | 'text';
@@ -16,14 +16,11 @@ export interface ColumnData {
   /** Used by boolean and category columns; length = capacity of the batch. */
   readonly codes: Int32Array;
   /**
-   * Used by text columns (and categories without a list): the value, or null for missing. Of a category with codes: the
-   * text where the code is UNSEEN; stale elsewhere.
+   * Used by text columns (and categories without a list): the value; null for missing. For categories with codes, only
+   * the text of UNSEEN rows is valid.
    */
   readonly texts: (string | null)[];
-  /**
-   * Rows with a category that the package does not list, including one that represents a missing value. Rejected rows
-   * may be among them.
-   */
+  /** Rows with a category that the package does not list, including one that represents a missing value. May include rejected rows. */
   readonly unseenRows: number[];
 }
 
@@ -31,15 +28,15 @@ export interface Rejection {
   /** Row of the batch, from 0. */
   index: number;
   code: ErrorCode;
-  /** Column at fault, if one is. */
+  /** The column that caused the rejection; null: none. */
   column: string | null;
   /** Message; never contains a value of the input. */
   message: string;
 }
 
 /**
- * Reused from micro-batch to micro-batch. Rows 0..rows-1 are valid; a rejected row keeps its place
- * (its cells are undefined) so that row i of the batch is always record i of the block's slice.
+ * Reused for all micro-batches. Rows 0..rows-1 are valid. A rejected row keeps its position (its cells are undefined),
+ * so that row i of the batch is always record i of the block's slice.
  */
 export interface ColumnBatch {
   readonly capacity: number;
@@ -48,11 +45,11 @@ export interface ColumnBatch {
   readonly columns: readonly ColumnData[];
   /** 1 where the row is rejected. */
   readonly rejected: Uint8Array;
-  /** One entry a rejected row, in row order. */
+  /** One entry per rejected row, in row order. */
   rejections: Rejection[];
-  /** 1 where a decoder has encoded the row for the model directly; its cells in `columns` are stale then. */
+  /** 1 where a decoder has encoded the row directly for the model; the row's cells in `columns` are then stale. */
   readonly encoded: Uint8Array;
-  /** Columns echoed to the output: per passthrough column, the raw text of each row. */
+  /** Passthrough columns: for each column, the raw text of each row. */
   readonly passthrough: readonly (string | null)[][];
 }
 
@@ -66,7 +63,7 @@ export const newColumns = (kinds: readonly ColumnKind[], capacity: number): Colu
     unseenRows: [],
   }));
 
-/** An empty batch; `passthrough`: columns that are echoed. */
+/** An empty batch; `passthrough`: number of passthrough columns. */
 export const newBatch = (columns: readonly ColumnData[], capacity: number, passthrough = 0): ColumnBatch => ({
   capacity,
   rows: 0,

@@ -1,8 +1,8 @@
-// A block: many whole records as bytes with their position; the unit of work, of backpressure and of ordering.
+// A block: whole records as bytes with their positions; the unit of work, backpressure and ordering.
 
-// Blocks of a table have columns (values and dictionary codes) instead of text.
+// Blocks of a table contain columns (values and dictionary codes) instead of text.
 
-/** What the values of a column of a typed format are. */
+/** The type of the values in a column of a typed format. */
 export type ValueKind =
   | 'number'
   | 'decimal'
@@ -15,37 +15,43 @@ export type ValueKind =
   | 'binary'
   | 'null';
 
-/** JSON tokens of the codes, concatenated; the last one is `null`. */
+/** A dictionary: the concatenated JSON tokens of its codes. The last token is `null`. */
 export interface WordList {
-  /** No other list of the process has it. */
+  /** Unique within the process. */
   readonly id: number;
   readonly bytes: Uint8Array;
-  /** One past the last byte of each token. */
+  /** End offset of each token. */
   readonly ends: Int32Array;
 }
 
-/** The cells of one column in a run of rows. numbers: NaN is null; an infinity is a value. coded: the code of a word. tokens: of JSON, one behind the other. */
+/**
+ * The cells of a column in a run of rows. numbers: NaN is null, an infinity is a value. coded: codes of a word list.
+ * tokens: concatenated JSON tokens.
+ */
 export type CellRun =
   | { readonly kind: 'numbers'; readonly values: Float64Array }
   | { readonly kind: 'coded'; readonly codes: Int32Array; readonly words: WordList }
   | {
       readonly kind: 'tokens';
       readonly bytes: Uint8Array;
-      /** One past the last byte of each token. */
+      /** End offset of each token. */
       readonly ends: Int32Array;
     };
 
-/** Rows whose cells are held in the same way. */
+/** Consecutive rows whose cells are stored in the same way. */
 export interface ColumnRun {
   readonly rows: number;
-  /** In the order of the names. */
+  /** In the order of the column names. */
   readonly cells: readonly CellRun[];
 }
 
-/** Few objects, because each one costs a message to a worker more than its bytes do: `runsOf` makes the runs of them. */
+/**
+ * Runs in a compact form, which `runsOf` expands. It has few objects, because each object adds more to the cost of a
+ * message than its bytes.
+ */
 export interface BlockColumns {
   readonly names: readonly string[];
-  /** Per run: rows, and per column its kind, where its cells begin in `memory`, and which word list they are coded by or how many bytes of tokens follow them. */
+  /** Per run: number of rows; then per column: kind, offset of its cells in `memory`, and word list or number of token bytes. */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
   /** All word lists, in shared memory. */
@@ -53,7 +59,7 @@ export interface BlockColumns {
 }
 
 export interface WordBook {
-  /** Per list: its id, words, and where its ends and its bytes begin and how many these are. */
+  /** Per list: its id, its number of words, and the offsets and lengths of its ends and bytes. */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
 }
@@ -61,7 +67,7 @@ export interface WordBook {
 const NUMBERS = 0;
 const CODED = 1;
 const TOKENS = 2;
-/** Numbers that a shape has per column of a run, and per list. */
+/** Numbers in a shape per column of a run, and per word list. */
 const PER_COLUMN = 3;
 const PER_LIST = 5;
 
@@ -74,11 +80,11 @@ const bytesOfCells = (cell: CellRun): number => {
     : aligned(cell.ends.byteLength) + aligned(cell.bytes.length);
 };
 
-/** Bytes that runs take in the memory of a block. */
+/** Number of bytes that runs need in the memory of a block. */
 export const bytesOfRuns = (runs: readonly ColumnRun[]): number =>
   runs.reduce((sum, { cells }) => cells.reduce((bytes, cell) => bytes + bytesOfCells(cell), sum), 0);
 
-/** Runs in memory that was given for them: `bytesOfRuns`. */
+/** Stores runs in `memory`, which must have at least `bytesOfRuns` bytes. */
 export function blockColumns(
   names: readonly string[],
   runs: readonly ColumnRun[],
@@ -141,7 +147,7 @@ function listsOf({ shape, memory }: WordBook): WordList[] {
   return lists;
 }
 
-/** The runs of a block; together they have its rows, in order. */
+/** The runs of a block, which cover its rows in order. */
 export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun[] {
   const lists = words ? listsOf(words) : [];
   const runs: ColumnRun[] = [];
@@ -160,74 +166,74 @@ export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun
   return runs;
 }
 
-/** Rows of a table that were read, until they are given back. */
+/** Rows read from a table; valid until they are released. */
 export interface TableRows {
   readonly run: ColumnRun;
-  /** Most bytes their text has. */
+  /** Upper bound of the length of their text in bytes. */
   readonly textBytes: number;
-  /** Rows, from 0, whose text is longer than this many bytes. */
+  /** Rows (from 0) whose text is longer than `bytes`. */
   longer(bytes: number): Iterable<number>;
-  /** They are no longer used. */
+  /** Releases the rows, which are no longer used. */
   release(): void;
 }
 
 /** The columns of a typed table. */
 export interface TypedTable {
   readonly names: readonly string[];
-  /** What each column holds. */
+  /** The type of each column. */
   readonly kinds: readonly ValueKind[];
   /**
-   * Names the columns that the model reads, before the first `next`: their numbers become the nearest doubles and NaN a missing value.
-   * Other columns are passed through, so that their values keep every digit.
+   * Sets the columns that the model reads; call it before the first `next`. Their numbers become the nearest doubles,
+   * and NaN becomes a missing value. Other columns are passed through with all digits.
    */
   readForModel(names: ReadonlySet<string>): void;
 }
 
-/** A table that is read a few thousand rows at a time. */
+/** A table that is read in batches of a few thousand rows. */
 export interface TableFeed {
   readonly names: readonly string[];
-  /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
+  /** The next rows; null: the end. Must not be called before the previous call has resolved. @throws SluiceError */
   next(): Promise<TableRows | null>;
 }
 
-/** Why the cutter already knows that a record is bad (0: it does not). */
+/** Errors of records that are known before decoding; 0: none. */
 export const RECORD_OK = 0;
-/** Quoting that violates RFC 4180: only the first physical line is consumed, and scanning resumes behind it. */
+/** Quoting that violates RFC 4180: only the first physical line is consumed, and scanning resumes after it. */
 export const RECORD_MALFORMED = 1;
-/** Longer than the row limit: the span covers only its beginning. */
+/** Longer than the row limit: the span covers only the start of the record. */
 export const RECORD_TOO_LONG = 2;
 
-/** Scoring this record alone brought its worker down twice. */
+/** The record alone killed its worker twice. */
 export const RECORD_CRASHED = 3;
-/** The model threw on this record alone. */
+/** The model failed on this record alone. */
 export const RECORD_MODEL_FAILED = 4;
 
-/** JSON nested deeper than allowed. */
+/** JSON nested deeper than the limit. */
 export const RECORD_TOO_DEEP = 5;
 
-/** Sluice itself failed on this record alone: neither the record nor the model is at fault. */
+/** Sluice failed on this record alone; neither the record nor the model caused the error. */
 export const RECORD_INTERNAL_ERROR = 6;
 
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;
-  /** The bytes. Workers get shared memory, so that the bytes survive the death of a worker. */
+  /** The bytes of the records. Workers get shared memory, so that the bytes survive the death of a worker. */
   readonly slab: ArrayBufferLike;
-  /** Two entries a record: first byte and one past the last byte in the slab, line end not included. Empty where `columns` are instead. */
+  /** Two entries per record: start and end offset in the slab, without the line end. Empty if `columns` is set. */
   readonly spans: Int32Array;
-  /** One RECORD_* a record. */
+  /** One RECORD_* value per record. */
   readonly faults: Uint8Array;
   /** 1-based row number of the first record in its stream. */
   readonly firstRow: number;
   /** Physical line of the input on which each record begins, from 1. */
   readonly lines: Int32Array;
-  /** Offset of slab byte 0 from the beginning of the input; NaN: the input is a table, which has no text. */
+  /** Offset of slab byte 0 in the input; NaN: the input is a table without text. */
   readonly firstByte: number;
-  /** Bytes of the slab in use, or of the columns. */
+  /** Number of used bytes in the slab or in the columns. */
   readonly length: number;
-  /** Offset in the input at which the next block begins: all before it has been consumed. Of a table: rows. */
+  /** Input offset at which the next block begins; for tables, the number of rows consumed. */
   readonly inputEnd: number;
-  /** The records, where they came as columns: they have no bytes then. */
+  /** The records in columnar form; the slab then contains no records. */
   readonly columns?: BlockColumns;
 }
 

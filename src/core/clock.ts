@@ -1,24 +1,24 @@
-// The clock of the process: the time of day, a monotonic time, timers and sleeps. Tests replace it to control leases, expiries and timeouts.
+// The clock of the process: time of day, monotonic time, timers and sleeps. Tests replace it to control leases, expiries and timeouts.
 import { setTimeout as nodeSleep } from 'node:timers/promises';
 
-/** A timer that `stopTimer` ends. */
+/** A timer that `stopTimer` stops. */
 export interface Timer {
-  /** Lets the process end before the timer fires. */
+  /** Allows the process to exit before the timer fires. */
   unref(): unknown;
 }
 
 export interface SleepOptions {
-  /** Ends the sleep early: it then rejects with an AbortError. */
+  /** Aborting it ends the sleep, which then rejects with an AbortError. */
   signal?: AbortSignal | undefined;
-  /** false: the process may end during the sleep. */
+  /** false: the process may exit during the sleep. */
   ref?: boolean;
 }
 
 /** All times are in milliseconds. */
 export interface Clock {
-  /** Time of day, since 1970. The operator may set it back. */
+  /** Milliseconds since 1970. The operator may set the clock back. */
   epochMs(): number;
-  /** Never goes back. Only differences have a meaning. */
+  /** Monotonic time; only differences are meaningful. */
   monotonicMs(): number;
   startTimer(work: () => void, ms: number): Timer;
   startInterval(work: () => void, ms: number): Timer;
@@ -26,7 +26,7 @@ export interface Clock {
   sleep(ms: number, options?: SleepOptions): Promise<void>;
 }
 
-// The globals are looked up at each call, so that replaced ones take effect.
+// Globals are looked up at each call, so that mocks of them take effect.
 const SYSTEM_CLOCK: Clock = {
   epochMs: () => Date.now(),
   monotonicMs: () => performance.now(),
@@ -46,12 +46,12 @@ export function replaceClock(replacement: Clock): () => void {
   };
 }
 
-/** Identifies the clock in use: times and timers of one have no meaning for another. */
+/** Identifies the current clock. Times and timers of one clock are meaningless for another. */
 export const currentClock = (): Clock => clock;
 export const epochMs = (): number => clock.epochMs();
 export const monotonicMs = (): number => clock.monotonicMs();
 export const startTimer = (work: () => void, ms: number): Timer => clock.startTimer(work, ms);
 export const startInterval = (work: () => void, ms: number): Timer => clock.startInterval(work, ms);
-/** Accepts the timers of `startTimer` and `startInterval`. */
+/** Stops timers of `startTimer` and `startInterval`. */
 export const stopTimer = (timer: Timer | undefined): void => clock.stopTimer(timer);
 export const sleep = (ms: number, options?: SleepOptions): Promise<void> => clock.sleep(ms, options);

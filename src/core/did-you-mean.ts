@@ -1,17 +1,17 @@
 // Suggestions for mistyped names, with a cost that does not depend on the length of the input.
 
-/** Longer words are not typing errors, and comparing them costs their product. */
+/** Maximum length of a word. Longer words are not typing errors, and the cost of a comparison is the product of the lengths. */
 const LONGEST = 64;
-/** Cells of distance tables that one suggestion may cost: some hundred names of columns. */
+/** Maximum number of distance table cells per suggestion; enough for some hundred column names. */
 const MOST_CELLS = 50_000;
 
-/** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
+/** ` (did you mean x?)` for the known word nearest to `word`; empty if none is near. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const best = nearest(word, known, Math.max(2, Math.floor(word.length / 3)));
   return best === null ? '' : ` (did you mean ${best}?)`;
 }
 
-/** The known word with the fewest edits from `word`, upper and lower case alike, if there are `most` at most. */
+/** The known word with the fewest edits from `word`, ignoring case; null: none has at most `most` edits. */
 export function nearest(word: string, known: Iterable<string>, most: number): string | null {
   if (word.length > LONGEST) return null;
   const wanted = word.toLowerCase();
@@ -19,7 +19,7 @@ export function nearest(word: string, known: Iterable<string>, most: number): st
   let distance = most + 1;
   let cells = 0;
   for (const k of known) {
-    // No fewer edits than the lengths differ.
+    // The difference in length is a lower bound of the number of edits.
     if (k.length > LONGEST || Math.abs(k.length - word.length) >= distance) continue;
     cells += word.length * k.length;
     if (cells > MOST_CELLS) break;
@@ -29,7 +29,7 @@ export function nearest(word: string, known: Iterable<string>, most: number): st
   return best;
 }
 
-/** Levenshtein distance, two rows of the table. */
+/** Levenshtein distance, keeping only two rows of the table. */
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,14 +1,14 @@
-// The catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
+// The catalogue of error codes, with the cause, HTTP status, retryability and remedy of each code.
 
-/** Whose fault an error is: it decides who is woken at night. */
+/** The cause of an error; it determines who must act. */
 type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
 
 export interface ErrorEntry {
   fault: Fault;
-  /** HTTP status of the answer when this error ends a request. Row-level codes never end one by themselves. */
+  /** HTTP status of the response if this error ends a request. Row-level errors never end a request by themselves. */
   status: number;
   retryable: boolean;
-  /** true: marks one rejected application and never ends a run. */
+  /** true: the error rejects a single application and never ends a run. */
   row?: true;
   summary: string;
   action: string;
@@ -40,7 +40,7 @@ const bug = (summary: string, action: string, retryable = false): ErrorEntry => 
   action,
 });
 
-// Statuses of the tus protocol for resumable uploads.
+// Errors with HTTP statuses of the tus protocol for resumable uploads.
 
 const UPLOAD_ERRORS = {
   upload_not_found: input(
@@ -82,9 +82,9 @@ const UPLOAD_ERRORS = {
   tus_version: input('The request uses another version of the tus protocol.', 'Send Tus-Resumable: 1.0.0.', 412),
 } as const satisfies Record<string, ErrorEntry>;
 
-/** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
+/** All error codes. docs/errors.md is generated from this table, and a test compares them. */
 export const ERRORS = {
-  // --- one application is wrong; the others are scored
+  // --- a single application is invalid; the others are scored
   malformed_record: row(
     'A record breaks the quoting rules of RFC 4180.',
     'Quote whole fields only, double quotes inside them.',
@@ -167,7 +167,7 @@ export const ERRORS = {
     'Raise max.message.bytes of the topic, or request fewer passthrough columns and effects.',
   ),
 
-  // --- the whole input is wrong
+  // --- the whole input is invalid
   empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
   wrong_delimiter: input('The header row uses another delimiter.', 'Specify the delimiter that the message names.'),
   header_mismatch: input(
@@ -479,7 +479,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Codes of applications, as opposed to those that end a run. */
+/** Codes of single applications, as opposed to codes that end a run. */
 export const ROW_CODES = Object.entries(ERRORS as Record<string, ErrorEntry>).flatMap(([code, entry]) =>
   entry.row ? [code as ErrorCode] : [],
 );
@@ -489,15 +489,15 @@ export interface ErrorDetail {
   message: string;
   row?: number;
   column?: string;
-  /** Of a missing column: the name in the input that resembles it. */
+  /** For a missing column: the input column with the most similar name. */
   suggestion?: string;
 }
 
-/** An error that ends a run or a request, with a code of the catalogue. Never carries values of the input. */
+/** An error that ends a run or a request, with a code of the catalogue. It never contains input values. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly ErrorDetail[];
-  /** Machine-readable extras of the answer, such as a limit's name, value and unit. */
+  /** Machine-readable fields of the response, such as a limit's name, value and unit. */
   readonly extra: Readonly<Record<string, unknown>>;
 
   constructor(
@@ -524,7 +524,7 @@ export function asSluiceError(error: unknown, fallback: ErrorCode): SluiceError 
   return new SluiceError(fallback, message, { cause: error });
 }
 
-/** Message and code on one line; what else the message has, such as a table, below. */
+/** Message and code on one line, followed by any further lines of the message, such as a table. */
 export function toldError({ message, code }: SluiceError): string {
   const [first, ...more] = message.split('\n');
   return [`${first} [${code}]`, ...more].join('\n');

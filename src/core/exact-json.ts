@@ -1,6 +1,6 @@
-// JSON.parse that keeps numbers a double would change: 0.10, 1E2, and integers beyond 2^53 keep their text.
+// JSON.parse that keeps the text of numbers a double would change: 0.10, 1E2, and integers beyond 2^53.
 
-/** A number whose shortest text as a double differs from its text in the JSON. `String` and `JSON.stringify` give the latter. */
+/** A number whose JSON text differs from the shortest text of its double. `String` and `JSON.stringify` return the JSON text. */
 export class ExactNumber {
   readonly text: string;
   constructor(text: string) {
@@ -14,7 +14,7 @@ export class ExactNumber {
   }
 }
 
-/** An object of JSON, with `ExactNumber` where a number would change. */
+/** A JSON object with `ExactNumber` for numbers that a double would change. */
 export type ExactObject = Readonly<Record<string, unknown>>;
 
 const NUMBER = /(?<=[:,[\s])-?\d[\d.eE+-]*/g;
@@ -41,15 +41,15 @@ export function parseExact(json: Buffer): ExactObject {
 const exact = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
   typeof value === 'number' && source !== undefined && source !== String(value) ? new ExactNumber(source) : value;
 
-// Members as they are written: JSON.parse loses the digits of long numbers and duplicate keys.
+// The members of a JSON object as text: JSON.parse loses the digits of long numbers and duplicate keys.
 
 export interface JsonToken {
   key: string;
-  /** The value as it is written in the text. */
+  /** The unparsed text of the value. */
   token: string;
 }
 
-/** The members of the object in `text` (valid JSON) in order, duplicates included. */
+/** The members of the object in `text` (valid JSON) in order, including duplicates. */
 export function membersOf(text: string): JsonToken[] {
   const members: JsonToken[] = [];
   let i = 1;
@@ -69,7 +69,7 @@ export function membersOf(text: string): JsonToken[] {
 
 const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
 
-/** One past the closing quote of the string that begins at `i`. */
+/** Offset after the closing quote of the string that starts at `i`. */
 function endOfString(text: string, i: number): number {
   for (i++; text[i] !== '"'; i++) if (text[i] === '\\') i++;
   return i + 1;

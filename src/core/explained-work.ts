@@ -1,38 +1,38 @@
-// How far the work of interpretations has come, and how long the rest takes: measured, because only the evaluations are known beforehand.
+// Progress and estimated duration of interpretations. Durations are measured, because only the number of evaluations is known beforehand.
 import { monotonicMs } from './clock.ts';
 
-/** Rows whose effects are done (parts of rows, too), and the evaluations of the model they took. */
+/** Number of rows with computed effects (including fractions of rows), and the model evaluations used for them. */
 export interface Explained {
   rows: number;
   evaluations: number;
 }
 
 export interface ExplainedProgress extends Explained {
-  /** Rows of the whole input, as far as it was read; estimated until its end. */
+  /** Number of rows in the whole input; estimated until the end is reached. */
   totalRows: number;
-  /** Of the work, 0 to 1. */
+  /** Share of the work that is done, 0 to 1. */
   share: number;
-  /** From the first rows to the end; null: too little was done to say. */
+  /** Estimated seconds from the first row to the end; null: too early to estimate. */
   seconds: number | null;
   secondsLeft: number | null;
 }
 
-/** The first results say little about the rest: code is not optimised yet, and not all workers are running. */
+/** The first results are not representative: code is not optimised yet, and not all workers are running. */
 const WARM_UP_MS = 2000;
-/** Neither do results after a shorter time. */
+/** Minimum duration of the measurement. */
 const MEASURED_MS = 3000;
 
 export class ExplainedWork {
-  /** Rows that workers were given. */
+  /** Number of rows sent to workers. */
   rowsIn = 0;
   #done: Explained = { rows: 0, evaluations: 0 };
-  /** When the first were done. */
+  /** When the first effects were computed. */
   #began: number | null = null;
-  /** When measuring began, and how many were done by then. */
+  /** When the measurement started, and the number of rows done by then. */
   #from: { at: number; rows: number } | null = null;
   #last = 0;
 
-  /** More is done; less, where a worker died and its work is done again. */
+  /** Adds progress; negative if a worker died and its work is repeated. */
   add({ rows, evaluations }: Explained, now = monotonicMs()): void {
     this.#done.rows += rows;
     this.#done.evaluations += evaluations;
@@ -45,7 +45,7 @@ export class ExplainedWork {
     return this.#done;
   }
 
-  /** `read`: the share of the input that `rowsIn` are, 0 to 1. null: nothing is interpreted, or nothing is known of the input. */
+  /** `read`: share of the input that `rowsIn` represents, 0 to 1. null: nothing is interpreted, or the size of the input is unknown. */
   progress(read: number | null): ExplainedProgress | null {
     if (this.#began === null || read === null || !(read > 0)) return null;
     const { rows, evaluations } = this.#done;

@@ -1,12 +1,12 @@
-// Names of formats, compressions and delimiters, and detection of inputs that are not text by their first bytes.
-// formats/formats.ts defines the formats.
+// Names of formats, compressions and delimiters, and detection of non-text inputs by their first bytes. formats/formats.ts defines the
+// formats.
 import { SluiceError } from './errors.ts';
 
-/** Formats that are text, one record after the other. */
+/** Formats that consist of text records. */
 export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 export type TextFormat = (typeof TEXT_FORMATS)[number];
 
-/** Formats that can be read while they arrive; a Parquet file is read from its end. */
+/** Formats that can be read while they arrive. Parquet is not among them, because it is read from its end. */
 export const STREAM_FORMATS = [...TEXT_FORMATS, 'arrow'] as const;
 
 export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet', 'arrow'] as const;
@@ -17,16 +17,16 @@ export type Compression = (typeof COMPRESSIONS)[number];
 
 export const DELIMITER_NAMES = ['tab', 'comma', 'semicolon', 'pipe'] as const;
 
-/** Formats of the values of a topic. */
+/** Formats of topic values. */
 export const RECORD_FORMATS = ['json', 'avro', 'json_schema', 'protobuf'] as const;
 export type RecordFormatName = (typeof RECORD_FORMATS)[number];
 
-// Content that is not CSV or JSON text is recognised by its first bytes, so that the error can name it.
+// Content other than CSV or JSON text is recognised by its first bytes, so that the error can name it.
 
 interface ForeignContent {
-  /** What the input is. */
+  /** Name of the detected content. */
   name: string;
-  /** What its owner can do. */
+  /** Advice for the owner of the input. */
   advice: string;
 }
 
@@ -37,7 +37,7 @@ const packed = (name: string): string => `name it .${name}, or set compression (
 
 const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
 
-/** First bytes, longest first where one begins like another. Source: the specifications of the formats. */
+/** Signatures; if one is a prefix of another, the longer comes first. Source: the specifications of the formats. */
 const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: string][] = [
   [[0xff, 0xfe, 0, 0], 'UTF-32 text', SAVE_AS],
   [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
@@ -62,15 +62,14 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
   [ascii('%PDF-'), 'a PDF document', 'export the original table as CSV'],
 ];
 const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
-/** Bytes of an input used for detection. */
+/** Number of input bytes used for detection. */
 const HEAD = 64;
-/** First bytes behind which something else than text may be: most inputs are done with one look. */
+/** First bytes that may start something other than text. Most inputs need only this check. */
 const SUSPECT = new Uint8Array(256);
 for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n<')]) SUSPECT[byte] = 1;
 
 /**
- * Accepts an input that starts with `head` unless it is known not to be UTF-8 text. Four bytes suffice for most
- * formats.
+ * Rejects an input whose first bytes (`head`) show that it is not UTF-8 text. Four bytes suffice for most formats.
  * @throws SluiceError invalid_encoding for other encodings | foreign_content, with the detected format and the remedy
  */
 export function refuseForeignContent(head: Uint8Array): void {

@@ -1,4 +1,4 @@
-// File system helpers: error messages, files that only their owner can read, and checks that directories are writable.
+// File system helpers: error messages, private files, and checks that folders are writable.
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { chmod, mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,31 +18,31 @@ const WORDS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
-/** `ENOSPC, no space is left on the disk`; for other errors their message. */
+/** For example `ENOSPC, no space is left on the disk`; unknown errors are described by their code or message. */
 export function fileFault(cause: unknown): string {
   const { code } = cause as NodeJS.ErrnoException;
   if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
   return WORDS[code] === undefined ? code : `${code}, ${WORDS[code]}`;
 }
 
-/** Whether there is no more space. */
+/** Whether an error means that the disk is full. */
 export const isFull = (cause: unknown): boolean =>
   ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
-// Modes are set explicitly, because the umask of the process may allow more.
+// Modes are set explicitly, because the umask of the process may be too permissive.
 
 export const PRIVATE_FILE = 0o600;
 const PRIVATE_FOLDER = 0o700;
 
-/** Restricts a folder to its owner. A folder of another owner, such as the root of a volume, stays unchanged. */
+/** Restricts a folder to its owner. A folder owned by another user, such as the root of a volume, stays unchanged. */
 export async function restrictFolder(folder: string): Promise<void> {
   const { uid, mode } = await stat(folder);
   if ((mode & 0o077) !== 0 && uid === process.getuid?.()) await chmod(folder, PRIVATE_FOLDER);
 }
 
 /**
- * Creates a file for its owner only, before a library opens it that would create it for everybody. One that is there is restricted; it is
- * not opened, because closing it would drop the locks that this process has on it.
+ * Creates a file that only its owner can access, before a library creates it with a default mode. An existing file is
+ * restricted without opening it, because closing it would drop the locks of this process.
  */
 export function createPrivateFile(file: string): void {
   try {
@@ -57,13 +57,13 @@ function restrictFile(file: string): void {
   try {
     chmodSync(file, PRIVATE_FILE);
   } catch (error) {
-    // The file belongs to another user, whose mode may still let this process in.
+    // The file belongs to another user, but its mode may still permit access.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;
   }
 }
 
 /**
- * Creates the folder if missing, for its owner only, writes a file into it and removes that again.
+ * Creates a missing folder that only its owner can access, and checks that a file can be written into it.
  * @throws SluiceError folder_unusable, naming the setting
  */
 export async function assertUsable(setting: string, folder: string): Promise<void> {
@@ -79,7 +79,7 @@ export async function assertUsable(setting: string, folder: string): Promise<voi
   }
 }
 
-/** Not by the recursive mkdir of Node, because that never ends where a file system says ENOENT whatever is there, as /proc does. */
+/** Replaces Node's recursive mkdir, which never ends on file systems that always report ENOENT, such as /proc. */
 async function makeFolder(folder: string): Promise<void> {
   const attempt = (): Promise<boolean> =>
     mkdir(folder, { mode: PRIVATE_FOLDER }).then(

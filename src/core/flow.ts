@@ -1,39 +1,39 @@
-// How the work of one pipeline flows: what it waits for, and how much of it is in memory.
+// Where the time of a pipeline goes: waits for source, workers and sink, and bytes in memory.
 
 import { monotonicMs } from './clock.ts';
 import { ExplainedWork } from './explained-work.ts';
 
-/** What a pipeline can wait for. The one that takes most of the time is its bottleneck. */
+/** What a pipeline can wait for. The longest wait shows the bottleneck. */
 type WaitedFor = 'source' | 'workers' | 'sink';
 
 export const WAITED_FOR: readonly WaitedFor[] = ['source', 'workers', 'sink'];
 
-/** Bytes of applications in memory, and how many there may be. */
+/** Bytes of applications in memory, and their limit. */
 export interface Held {
   bytes: number;
   budget: number;
 }
 
 /**
- * Plain numbers, because every block adds to them; readers ask for them. Streams report how long they waited
- * (`waited`): they wait for several things at once, so the sums may exceed the elapsed time. A topic reports its
- * current activity (`begin`, `end`): it waits for its workers while any batch is with them, otherwise for its sink
- * while anything is being committed, otherwise for its source.
+ * Plain counters, because every block updates them; readers poll. Streams report the duration of their waits
+ * (`waited`). They wait for several things at the same time, so the sums may exceed the elapsed time. A topic reports
+ * its current activity (`begin`, `end`). It waits for its workers while they have any batch, else for its sink while
+ * anything is being committed, else for its source.
  */
 export class Flow {
-  /** Of its interpretations. */
+  /** Progress of its interpretations. */
   readonly explained = new ExplainedWork();
   readonly #ms: Record<WaitedFor, number> = { source: 0, workers: 0, sink: 0 };
   readonly #holders = new Set<() => Held>();
   readonly #busy = { workers: 0, sink: 0 };
-  /** Start of the current activity; null: none was reported. */
+  /** Start of the current activity; null: no activity was reported. */
   #since: number | null = null;
 
   waited(what: WaitedFor, ms: number): void {
     this.#ms[what] += ms;
   }
 
-  /** The clock of `begin` and `end` starts: until something begins, the source is waited for. */
+  /** Starts the clock for `begin` and `end`; until the first `begin`, the pipeline waits for its source. */
   open(): void {
     this.#turn();
   }
@@ -48,7 +48,7 @@ export class Flow {
     this.#busy[what]--;
   }
 
-  /** What holds bytes from now on, until the function given back is called. */
+  /** Adds a holder of bytes. Returns a function that removes it. */
   hold(held: () => Held): () => void {
     this.#holders.add(held);
     return () => {
@@ -56,7 +56,7 @@ export class Flow {
     };
   }
 
-  /** Milliseconds so far. */
+  /** Milliseconds of waiting so far. */
   get waits(): Readonly<Record<WaitedFor, number>> {
     if (this.#since !== null) this.#turn();
     return this.#ms;

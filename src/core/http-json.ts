@@ -1,4 +1,4 @@
-// One request over HTTP or HTTPS that is answered in JSON: fetch cannot be given authorities or a certificate of one's own.
+// A request over HTTP or HTTPS with a JSON response. fetch does not support custom authorities and client certificates.
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
@@ -10,9 +10,9 @@ interface JsonRequest {
   headers: Readonly<Record<string, string>>;
   body?: string | undefined;
   tls: ConnectionOptions;
-  /** Longest wait for the whole answer, ms. */
+  /** Timeout for the whole response, ms. */
   timeoutMs: number;
-  /** Largest answer, bytes; default: 16 MiB. */
+  /** Maximum size of the response in bytes. Default: 16 MiB. */
   mostBytes?: number;
 }
 
@@ -22,10 +22,10 @@ export interface JsonAnswer {
   body: Record<string, unknown> | null;
 }
 
-/** Largest answer, bytes: schemas and tokens are small. */
+/** Default maximum size of a response in bytes; schemas and tokens are small. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** @throws Error of the network, of TLS, or of time */
+/** @throws Error of the network or TLS, or a timeout */
 export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
   const { method, url, headers, body, tls, timeoutMs, mostBytes = MAX_ANSWER_BYTES } = request;
   const signal = AbortSignal.timeout(timeoutMs);

@@ -1,4 +1,4 @@
-// What took long to find out and can be found out again, kept on disk for the next process. Nothing relies on it being there.
+// On-disk cache of expensive, recomputable results.
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, readdirSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
@@ -8,11 +8,11 @@ import { epochMs } from './clock.ts';
 import { VERSION } from './version.ts';
 
 const DIGEST_BYTES = 32;
-/** Bits of a mode that let others than the owner write. */
+/** Mode bits that permit writing by users other than the owner. */
 const OTHERS_WRITE = 0o022;
 const DAY_MS = 24 * 3_600_000;
 
-/** Limits of the cache, and lifetime of an entry after its last use. */
+/** Size limits of the cache, and lifetime of an entry after its last use. */
 interface KeptLimits {
   readonly entries: number;
   readonly bytes: number;
@@ -28,9 +28,9 @@ const sha256 = (...parts: readonly (string | Uint8Array)[]): Buffer => {
 };
 
 /**
- * A folder of results, addressed by the hash of everything they depend on. A file is the SHA-256 over its name and
- * content, followed by the content: torn, damaged or renamed files are ignored, and so are files that other users own
- * or could write.
+ * A folder of results, addressed by the hash of everything they depend on. A file contains the SHA-256 of its name and
+ * content, then the content. Torn, damaged or renamed files are ignored, and so are files that other users own or can
+ * write.
  */
 export class KeptResults {
   readonly #folder: string;
@@ -41,7 +41,7 @@ export class KeptResults {
     this.#limits = { ...LIMITS, ...limits };
   }
 
-  /** Those of the user, or in the folder that `SLUICE_CACHE` names; null: it is `off`, or the user has no home. */
+  /** The cache of the user, or in the folder `SLUICE_CACHE`; null: `SLUICE_CACHE` is `off`, or the user has no home folder. */
   static ofUser(env: Record<string, string | undefined> = process.env): KeptResults | null {
     const said = env.SLUICE_CACHE ?? '';
     if (said === 'off') return null;
@@ -53,13 +53,13 @@ export class KeptResults {
     }
   }
 
-  /** The name of a result. `of`: everything it depends on except this version of Sluice. */
+  /** The name of a result. `of`: everything it depends on, except the version of Sluice. */
   static nameOf(kind: string, ...of: readonly (string | Uint8Array)[]): string {
     const lengths = JSON.stringify([VERSION, kind, ...of.map((part) => part.length)]);
     return `${kind}-${sha256(lengths, ...of).toString('hex')}`;
   }
 
-  /** Whether there may be a result of that kind. */
+  /** Whether the cache has any entry of this kind. */
   has(kind: string): boolean {
     try {
       return readdirSync(this.#folder).some((name) => name.startsWith(`${kind}-`));
@@ -68,7 +68,7 @@ export class KeptResults {
     }
   }
 
-  /** null: not kept, or nothing to rely on. */
+  /** null: not cached, or not trustworthy. */
   async read(name: string): Promise<Buffer | null> {
     const file = path.join(this.#folder, name);
     try {
@@ -80,7 +80,7 @@ export class KeptResults {
       const content = bytes.subarray(DIGEST_BYTES);
       if (!sha256(name, content).equals(bytes.subarray(0, DIGEST_BYTES))) return null;
       const now = epochMs();
-      // Seldom: a run more is worth no write.
+      // Updated at most once a day, to avoid a write per run.
       if (now - found.mtimeMs > DAY_MS) await utimes(file, now / 1000, now / 1000).catch(() => {});
       return content;
     } catch {
@@ -88,7 +88,7 @@ export class KeptResults {
     }
   }
 
-  /** Stores a result if possible: the caller has it in any case. */
+  /** Caches a result if possible. Failures are ignored, because the caller has the result. */
   async write(name: string, content: Uint8Array): Promise<void> {
     const making = path.join(this.#folder, `.${process.pid}-${randomUUID()}`);
     try {
@@ -105,7 +105,7 @@ export class KeptResults {
     }
   }
 
-  /** Removes entries that were unused for long, the oldest beyond the limits, and leftovers of killed processes. */
+  /** Removes entries unused for too long, the oldest entries beyond the limits, and leftovers of killed processes. */
   async #clear(): Promise<void> {
     const files = await Promise.all(
       (await readdir(this.#folder)).map(async (name) => {
@@ -125,6 +125,6 @@ export class KeptResults {
   }
 }
 
-/** Where files have no owners, as on Windows, the folder is in the user's profile. */
+/** Without file owners, as on Windows, the folder is in the user's profile. */
 const isOwn = ({ uid, mode }: { uid: number; mode: number }): boolean =>
   process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);

@@ -1,9 +1,9 @@
-// The typed log: what happened, in words whose type cannot hold a value of an input, and the table of all events.
+// The typed log: messages of a type that cannot contain input values, and the table of all events.
 import { type ErrorCode, SluiceError } from './errors.ts';
 
-// Events of the log: names that a machine can filter by, and when a line has them.
+// Events of the log: names to filter by, and when each is logged.
 
-/** docs/logs.md is generated from this table and tested against it. */
+/** docs/logs.md is generated from this table, and a test compares them. */
 export const LOG_EVENTS = {
   service_started: 'the service accepts requests',
   service_stopping: 'the service was asked to stop; running responses may finish',
@@ -84,55 +84,61 @@ export type LogEvent = keyof typeof LOG_EVENTS;
 
 declare const WORD: unique symbol;
 
-/** A word of the program, of its configuration, or an id: never one of an input. A plain string is none. */
+/**
+ * Text that is safe to log: from the program, from its configuration, or an id, but never from an input. A plain string
+ * is not assignable.
+ */
 export type Word = string & { readonly [WORD]: true };
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 type Field = Word | ErrorCode | number | boolean | null | undefined | readonly Word[] | readonly number[];
 
-/** The fields of a line in addition to its message, by name in snake_case with the unit. */
+/** Additional fields of a log line; names are in snake_case and include the unit. */
 export type LogFields = Readonly<Record<string, Field>>;
 
-/** Takes a line. `says`: the line for a person; a machine reads `event` and `fields`. Never throws. */
+/** Writes a log line. `says`: message for people; programs read `event` and `fields`. Never throws. */
 export type Log = (level: LogLevel, event: LogEvent, says: Word, fields?: LogFields) => void;
 
 export const SILENT: Log = () => {};
 
-/** `` words`partition ${partition} was lost` ``: literal text around words and numbers. */
+/** `` words`partition ${partition} was lost` ``: literal text with safe texts and numbers inserted. */
 export function words(parts: TemplateStringsArray, ...holes: readonly (Word | number | bigint | boolean)[]): Word {
   return String.raw({ raw: parts }, ...holes) as Word;
 }
 
-/** Rejects `string` and patterns of it, and accepts literals of the program. */
+/** Accepts only literal types; rejects `string` and template patterns. */
 export type Literal<T extends string> = Record<never, never> extends Record<T, 1> ? never : T;
 
-/** A value of a closed list of the program, such as the state of a job. */
+/** A value from a closed list in the program, such as the state of a job. */
 export const fixedWord = <const T extends string>(text: Literal<T>): Word => text as string as Word;
 
 /**
- * A name given by an operator or known from another component: a topic, file, model, key or host. Callers guarantee
- * that it does not come from an input; a name from a request counts only after it was resolved.
+ * Marks a name as safe to log: a topic, file, model, key or host that comes from an operator or another component.
+ * Callers guarantee that it does not come from an input; names from requests are allowed only after they were resolved.
  */
 export const named = (text: string): Word => text.replaceAll(/\p{Cc}+/gu, ' ').slice(0, 500) as Word;
 
-/** Visible ASCII without spaces, at most so long as W3C and most proxies pass on. */
+/** Visible ASCII without spaces, up to the length that W3C and most proxies support. */
 const ID = /^[\x21-\x7e]{1,128}$/;
 
-/** An id, of a request for instance; null where the text is none. */
+/** An id, for example of a request; null: the text is not a valid id. */
 export const idOf = (text: string | undefined): Word | null =>
   text !== undefined && ID.test(text) ? (text as Word) : null;
 
 const FRAMES = 8;
-/** Names of errors of the system and of Node are upper case. */
+/** Error codes of the system and of Node are in upper case. */
 const SYSTEM_CODE = /^[A-Z][A-Z0-9_]{1,60}$/;
 const KIND = /^[A-Za-z][A-Za-z0-9_.]{0,60}$/;
 
-/** Where an error was thrown, innermost first. Never a part of its message, which may span lines and look like a frame. */
+/**
+ * The stack frames of an error, innermost first. Never includes a part of its message, which may have several lines and
+ * look like a frame.
+ */
 export function framesOf(error: unknown): Word[] {
   if (!(error instanceof Error) || typeof error.stack !== 'string') return [];
   const { stack, message } = error;
-  // A message that was changed after the error was made is not the one in the stack: only what follows the last line of text counts.
+  // If the message was changed after the error was created, it does not occur in the stack, and no frames are returned.
   const at = message === '' ? 0 : stack.indexOf(message);
   if (at < 0) return [];
   const lines = stack.slice(at + message.length).split('\n');
@@ -140,7 +146,7 @@ export function framesOf(error: unknown): Word[] {
   return frames.slice(0, FRAMES).map(named);
 }
 
-/** Kind and system code of an unknown error: `TypeError`, `Error ENOSPC`. */
+/** Name and system code of an unknown error: `TypeError`, `Error ENOSPC`. */
 export function kindOf(error: unknown): Word {
   if (!(error instanceof Error)) return words`something was thrown that is no error`;
   const { code } = error as NodeJS.ErrnoException;
@@ -149,8 +155,8 @@ export function kindOf(error: unknown): Word {
 }
 
 /**
- * The loggable description of an error: the message of a SluiceError about the server or its dependencies, the
- * catalogue's summary for one about an input or a bug, and the kind of any other error, because the message of
+ * The description of an error for the log. For a SluiceError about the server or its dependencies: its message. For one
+ * about an input or a bug: the summary of the catalogue. For any other error: only its kind, because the message of
  * JSON.parse, for example, quotes its input.
  */
 export function saysOf(error: unknown): Word {
@@ -160,11 +166,11 @@ export function saysOf(error: unknown): Word {
   return named(fault === 'input' || fault === 'bug' ? summary : error.message);
 }
 
-/** `code` of an error; for unexpected errors also where it was thrown and its cause. */
+/** The fields of an error: its code; for unexpected errors also stack and cause. */
 export function faultFields(error: unknown): LogFields {
   if (error instanceof SluiceError && error.code !== 'internal_error') {
     const { cause } = error;
-    // The stack of a missing file or a wrong setting explains nothing that the message does not.
+    // For a missing file or an invalid setting, the stack adds nothing to the message.
     const isPlain = error.entry.fault === 'usage' || error.entry.fault === 'input';
     const known = cause === undefined || cause instanceof SluiceError || isPlain;
     return { code: error.code, ...(known ? {} : { cause: kindOf(cause), cause_stack: framesOf(cause) }) };
@@ -178,19 +184,19 @@ export function faultFields(error: unknown): LogFields {
   };
 }
 
-/** The sentence of an error of this program with its code and what mends it. */
+/** The message of an error with its code and remedy. */
 export function withAction(error: SluiceError): Word {
   return words`${saysOf(error)} [${fixedWord(error.code)}]. ${named(error.entry.action)}`;
 }
 
-/** Any error in one line: what may be said of it, and of an unknown one where it was thrown. */
+/** Describes any error on one line; for unknown errors, includes where it was thrown. */
 export function faultOf(error: unknown): Word {
   if (error instanceof SluiceError) return words`${saysOf(error)} [${fixedWord(error.code)}]`;
   const [first] = framesOf(error);
   return first === undefined ? kindOf(error) : words`${kindOf(error)} at ${first}`;
 }
 
-/** The same log with fields that all of its lines have. */
+/** Adds fixed fields to all lines of a log. */
 export const withFields =
   (log: Log, fixed: LogFields): Log =>
   (level, event, says, fields) =>

@@ -1,10 +1,13 @@
 // Child processes that end with their parent, and fields of /proc/PID/stat (proc(5)).
 
-/** A signal to all processes of a terminal or a service is for the parent, which ends this process itself. */
+/** Ends this process with its parent, and ignores signals, because the parent handles signals to the whole process group. */
 export function endWithParent(): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 }
 
-/** Fields from the state (field 3) on: entry i is field i + 3. The name in brackets before them may hold anything. */
+/**
+ * The fields from the state (field 3) on: entry i is field i + 3. The process name before them is in parentheses and
+ * may contain any character.
+ */
 export const fieldsOfStat = (text: string): string[] => text.slice(text.lastIndexOf(')') + 2).split(' ');

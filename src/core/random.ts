@@ -1,4 +1,4 @@
-// Seeded random numbers, the same on every machine: each row has its own generator, so that no row depends on another.
+// Seeded random numbers, identical on every machine. Each row has its own generator, so that rows are independent.
 
 /** xoshiro128** (Blackman and Vigna 2018), seeded by splitmix32 from a seed and a row number. */
 export class Random {
@@ -8,7 +8,7 @@ export class Random {
   #d = 0;
   #spare = Number.NaN;
 
-  /** Begins the sequence of `row` under `seed`. */
+  /** Starts the sequence of `row` for `seed`. */
   seed(seed: number, row: number): void {
     let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(row, 0x85ebca6b) ^ Math.floor(row / 2 ** 32)) | 0;
     const next = () => {
@@ -26,7 +26,7 @@ export class Random {
     this.#spare = Number.NaN;
   }
 
-  /** Uniform in [0, 1), 32 bits. */
+  /** Uniform in [0, 1) with 32 bits. */
   uniform(): number {
     const s = Math.imul(this.#b, 5);
     const result = Math.imul((s << 7) | (s >>> 25), 9) >>> 0;
@@ -62,7 +62,7 @@ export class Random {
     }
   }
 
-  /** Index drawn with the cumulative probabilities `cumulative` (last entry 1). */
+  /** Index drawn by cumulative probabilities, the last of which is 1. */
   pick(cumulative: readonly number[]): number {
     const u = this.uniform();
     let i = 0;
@@ -70,7 +70,7 @@ export class Random {
     return i;
   }
 
-  /** Number of failures before the first success of probability `p`. */
+  /** Number of failures before the first success, which has probability `p`. */
   geometric(p: number): number {
     return Math.floor(Math.log(1 - this.uniform()) / Math.log(1 - p));
   }

@@ -1,24 +1,24 @@
-// The fixed budget of blocks in flight: who wants to read more must wait until a written block gives its slab back.
+// The fixed budget of blocks in flight: a reader waits until a written block returns its slab.
 import type { Held } from './flow.ts';
 
-/** A page of WebAssembly memory, bytes: memories grow by whole ones (WebAssembly core specification, 4.2.8). */
+/** Size of a page of WebAssembly memory in bytes; memories grow by whole pages (WebAssembly core specification, 4.2.8). */
 export const PAGE = 65_536;
 
-/** A piece of shared memory for the bytes of one block. */
+/** Shared memory for the bytes of one block. */
 export interface Slab {
   readonly buffer: SharedArrayBuffer;
-  /** Its first byte in the buffer. */
+  /** Offset of its first byte in the buffer. */
   readonly at: number;
   readonly bytes: number;
 }
 
-/** A pool of at most `budget` slabs; waiting for one is the backpressure of a stream. */
+/** A pool of at most `budget` slabs; waiting for a slab is the backpressure of a stream. */
 export class SlabPool {
   readonly slabBytes: number;
   readonly budget: number;
-  /** The memory shared by all slabs, for kernels that read them in place; null: each slab has its own. */
+  /** The memory shared by all slabs, which kernels read in place; null: each slab has its own memory. */
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes of scratch space for kernels, in front of the slabs. */
+  /** Bytes of scratch space for kernels, before the slabs. */
   readonly scratch = PAGE;
   readonly #free: Slab[] = [];
   readonly #waiting: ((slab: Slab) => void)[] = [];
@@ -27,8 +27,8 @@ export class SlabPool {
   #bytes = 0;
 
   /**
-   * `together`: all slabs in one memory that WebAssembly can see, where there is one to be had. Not for a service: each takes
-   * 10 GB of addresses, and the garbage collector lets thousands of them pile up.
+   * `together`: all slabs are in a single WebAssembly memory if possible. Not suitable for services: each memory
+   * reserves 10 GB of address space, and the garbage collector would let thousands accumulate.
    */
   constructor(budget: number, slabBytes: number, together = false) {
     this.budget = budget;
@@ -36,12 +36,12 @@ export class SlabPool {
     this.memory = together ? sharedMemory(this.scratch + budget * aligned(slabBytes)) : null;
   }
 
-  /** Slabs handed out and not yet given back. */
+  /** Number of slabs in use. */
   get inFlight(): number {
     return this.#out;
   }
 
-  /** Bytes of the slabs in use, and their limit. A larger slab counts with its size. */
+  /** Bytes of the slabs in use, and their limit; a larger substitute counts with its own size. */
   get held(): Held {
     return { bytes: this.#bytes, budget: this.budget * this.slabBytes };
   }
@@ -68,7 +68,7 @@ export class SlabPool {
     });
   }
 
-  /** Releases a slab. A larger substitute is left to the garbage collector. */
+  /** Releases a slab; a larger substitute is garbage-collected. */
   release(slab: Slab): void {
     this.#bytes -= slab.bytes;
     if (this.holds(slab)) this.#free.push(slab);
@@ -82,7 +82,7 @@ export class SlabPool {
     return this.memory ? slab.buffer === bufferOf(this.memory) : slab.bytes === this.slabBytes;
   }
 
-  /** A larger substitute for a slab, for a record that does not fit; allocated outside the pool. */
+  /** Returns a larger substitute for a slab, for a record that does not fit. It is allocated outside the pool. */
   larger(slab: Slab, bytes: number): Slab {
     if (this.holds(slab)) this.#free.push(slab);
     this.#bytes += bytes - slab.bytes;
@@ -104,7 +104,7 @@ const bufferOf = (memory: WebAssembly.Memory): SharedArrayBuffer => memory.buffe
 const aligned = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
 function sharedMemory(bytes: number): WebAssembly.Memory | null {
-  // Vector loads may read past the last slab.
+  // An additional page, because vector loads may read past the last slab.
   const pages = Math.ceil(bytes / PAGE) + 1;
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });

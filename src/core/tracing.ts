@@ -1,4 +1,4 @@
-// The W3C trace context that requests, jobs and records carry, the port of tracers, and a sampler for log lines and spans.
+// The W3C trace context of requests, jobs and records, the interface of tracers, and a sampler for log lines and spans.
 import { monotonicMs } from './clock.ts';
 import type { LogFields, Word } from './log.ts';
 
@@ -6,18 +6,18 @@ import type { LogFields, Word } from './log.ts';
 export interface TraceParent {
   /** 32 hexadecimal digits. */
   traceId: Word;
-  /** 16 hexadecimal digits: the parent span of current work. */
+  /** 16 hexadecimal digits: the parent span of the current work. */
   spanId: Word;
   sampled: boolean;
 }
 
 export const TRACE_HEADER = 'traceparent';
 
-/** Later versions may add fields behind; `ff` is none. */
+/** Later versions may append fields; version `ff` is invalid. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const ZEROS = /^0+$/;
 
-/** The context a `traceparent` names; null for anything else, as the standard wants it: such a header is as good as none. */
+/** Parses a `traceparent` header; null: it is invalid, and must be ignored according to the standard. */
 export function parseTraceparent(text: string | undefined): TraceParent | null {
   const parts = text === undefined || text.length > 512 ? null : TRACEPARENT.exec(text);
   if (!parts) return null;
@@ -36,32 +36,32 @@ export function parseTraceparent(text: string | undefined): TraceParent | null {
 export const traceparentOf = ({ traceId, spanId, sampled }: TraceParent): string =>
   `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`;
 
-/** What lines of the log have of it, by the names OpenTelemetry gives them. */
+/** The fields of log lines about a trace, with the names of OpenTelemetry. */
 export const traceFields = (trace: TraceParent | null): LogFields =>
   trace === null ? {} : { trace_id: trace.traceId, span_id: trace.spanId };
 
-/** Something that takes time, as a part of a trace. */
+/** A timed operation of a trace. */
 export interface Span {
   readonly context: TraceParent;
-  /** Ends the span, with its final fields. `fault`: the error that ended it. */
+  /** Ends the span with its final fields. `fault`: the error that ended it. */
   end(fields: LogFields, fault?: unknown): void;
 }
 
 export interface SpanStart {
   kind: 'server' | 'consumer' | 'internal';
   parent?: TraceParent | null;
-  /** Other traces it works for. */
+  /** Other traces that the span works for. */
   links?: readonly TraceParent[];
 }
 
-/** Records spans. Never throws, and loses spans rather than hold up work. */
+/** Records spans. Never throws, and drops spans rather than delaying work. */
 export interface Tracer {
   begin(name: Word, start: SpanStart): Span;
-  /** Sends the remaining spans, within seconds. */
+  /** Sends the remaining spans within a few seconds. */
   close(): Promise<void>;
 }
 
-// Up to a rate everything is recorded; above it one in n, with the count that it represents.
+// Records everything up to a rate; above it one in n, with the count that it represents.
 
 export class Sampler {
   readonly #perSecond: number;
@@ -71,14 +71,14 @@ export class Sampler {
   #taken = 0;
   #skipped = 0;
 
-  /** `now`: milliseconds of a clock that never goes back. */
+  /** `now`: milliseconds of a monotonic clock. */
   constructor(perSecond: number, oneIn: number, now = monotonicMs) {
     this.#perSecond = perSecond;
     this.#oneIn = oneIn;
     this.#now = now;
   }
 
-  /** Number of successes this line represents; 0: it is not logged, and the next logged one includes it. */
+  /** Number of successes that this log line represents; 0: do not log it, the next logged line includes it. */
   take(): number {
     const second = Math.floor(this.#now() / 1000);
     if (second !== this.#second) {

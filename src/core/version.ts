@@ -2,8 +2,8 @@
 
 export const VERSION = '0.2.0';
 
-/** The oldest Node that runs the build, equal to `engines` of a tarball (a test compares them). */
+/** The oldest Node that runs the build; equal to `engines` of the package (a test compares them). */
 export const OLDEST_NODE = '22.12.0';
 
-/** The version of ONNX Runtime that serves and is compared with (a test compares it with package.json). */
+/** The version of ONNX Runtime that is used for scoring and comparisons (a test compares it with package.json). */
 export const ONNXRUNTIME_VERSION = '1.30.0';

@@ -1,4 +1,4 @@
-// zstd from Node, with an error for Node before 22.15 (which lacks even the exports), and the frames of a zstd stream.
+// zstd from Node, with an error for Node before 22.15 (which lacks even the exports), and the frame boundaries of zstd streams.
 import zlib from 'node:zlib';
 import { SluiceError } from './errors.ts';
 
@@ -7,7 +7,7 @@ type Zstd = Pick<
   'createZstdCompress' | 'createZstdDecompress' | 'zstdCompress' | 'zstdDecompress' | 'zstdDecompressSync'
 >;
 
-/** Whether this Node packs and unpacks zstd. */
+/** Whether this Node supports zstd. */
 export const hasZstd = (): boolean => 'createZstdDecompress' in zlib;
 
 /** @throws SluiceError usage */
@@ -16,11 +16,11 @@ export function zstd(): Zstd {
   throw new SluiceError('usage', `zstd needs Node 22.15 or newer, and this is ${process.version}: use gzip`);
 }
 
-// Node decodes only the first frame of a stream, and a stream may have many (RFC 8878, section 3.1).
+// Node decodes only the first frame of a stream, but a stream may have many (RFC 8878, section 3.1).
 
 const MAGIC = 0xfd2fb528;
 const SKIPPABLE = 0x184d2a50;
-/** The last four bits of a skippable frame's magic number are free. */
+/** The last four bits of a skippable frame's magic number can have any value. */
 const SKIPPABLE_VARIANTS = 16;
 const CHECKSUM_BYTES = 4;
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8];
@@ -28,23 +28,23 @@ const DICTIONARY_ID_BYTES = [0, 1, 2, 4];
 const RLE = 1;
 const RESERVED = 3;
 
-/** The next value to read, little-endian, and its size in bytes. */
+/** Sizes in bytes of the values to read, all little-endian. */
 const PARTS = { magic: 4, skippableSize: 4, descriptor: 1, blockHeader: 3 } as const;
 
-/** Follows the frames of a stream by their headers, however its bytes are split; the decoder handles the blocks. */
+/** Tracks the frames of a stream by their headers, independent of how its bytes are split. The decoder handles the blocks. */
 export class ZstdFrames {
   #part: keyof typeof PARTS = 'magic';
   #number = 0;
   #have = 0;
-  /** Bytes to pass over before the next part, and whether the frame ends behind them. */
+  /** Number of bytes to skip before the next value, and whether the frame ends after them. */
   #pass = 0;
   #last = false;
   #checksum = false;
   #frames = 0;
 
   /**
-   * The same bytes in pieces none of which goes beyond the end of a frame.
-   * @throws Error where a frame should begin and none does, or a header says what no header may say
+   * Splits bytes into pieces that do not cross the end of a frame.
+   * @throws Error: no frame begins where one must, or a header is invalid
    */
   *split(chunk: Uint8Array): Generator<Uint8Array> {
     let from = 0;
@@ -67,7 +67,7 @@ export class ZstdFrames {
     if (from < chunk.length) yield chunk.subarray(from);
   }
 
-  /** Whether the stream may end here: behind a frame. */
+  /** Whether the stream may end here, after a complete frame. */
   get whole(): boolean {
     return this.#frames > 0 && this.#part === 'magic' && this.#have === 0;
   }

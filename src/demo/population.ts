@@ -1,4 +1,4 @@
-// The synthetic population behind the generator: levels, shares and the effect of each on repayment. No real data.
+// The synthetic population of the generator: levels, their shares, and their effects on repayment. No real data.
 
 export interface Level {
   name: string;
@@ -22,7 +22,7 @@ export const REMITTANCE = [
   level('CASH', 0.18, -0.45),
   level('WALLET', 0.07, -0.25),
 ];
-/** `income` is the mean of the logarithm of the monthly income. */
+/** `income`: mean logarithm of the monthly income. */
 export const OCCUPATION: (Level & { income: number })[] = [
   { ...level('EMPLOYEE', 0.48, 0.1), income: 10.4 },
   { ...level('SELF_EMPLOYED', 0.14, -0.15), income: 10.3 },
@@ -44,7 +44,7 @@ export const TERM = [3, 6, 9, 12, 18, 24, 36, 48, 60].map((months, i) => ({
   share: [0.05, 0.12, 0.08, 0.25, 0.14, 0.18, 0.12, 0.04, 0.02][i]!,
 }));
 
-/** Ids keep their leading zeros; their effects are fixed pseudo-random numbers. */
+/** Ids keep leading zeros; their effects are fixed pseudo-random numbers. */
 const ids = (names: string[], spread: number): Level[] =>
   names.map((name, i) => level(name, 1 / names.length, spread * Math.sin(12.9898 * (i + 1) + names.length)));
 const numbered = (n: number, digits: number, prefix = ''): string[] =>
@@ -54,19 +54,19 @@ export const PRODUCTS = ids(['0101', '0102', '0105', '0110', '0201', '0202', '02
 export const VERIFICATORS = ids(numbered(25, 3), 0.28);
 export const PARTNERS = ids(numbered(30, 4, 'P'), 0.42);
 
-/** What differs between a portfolio like the one models are trained on and one that drifted away from it. */
+/** Differences between a portfolio like the training data and a drifted one. */
 export interface Tendency {
-  /** Shares of SOURCE, added up. */
+  /** Cumulative shares of SOURCE. */
   source: readonly number[];
   /** Factor on incomes; requested amounts stay unchanged. */
   income: number;
-  /** Shares of applications without an occupation, and with an unseen category: in any column, or in this one. */
+  /** Shares of applications without an occupation, and with an unseen category (`unseenIn`: only in this column). */
   noOccupation: number;
   unseen: number;
   unseenIn?: keyof typeof UNSEEN_CATEGORIES;
 }
 
-/** Values that no training sample holds: another spelling, another script, delimiters, quotes and a line break. */
+/** Values that do not occur in training samples: another spelling, another script, delimiters, quotes and a line break. */
 export const UNSEEN_CATEGORIES = {
   source_type: ['TELEGRAM_BOT'],
   occupation_type: ['FREELANCE, "OTHER"', 'ПЕНСІОНЕР', 'FREELANCE\nOTHER'],
@@ -84,7 +84,7 @@ export const cumulative = (levels: readonly { share: number }[]): number[] => {
 };
 
 export const STABLE: Tendency = { source: cumulative(SOURCE), income: 1, noOccupation: 0.05, unseen: 0.005 };
-/** Applications move from branches and the web to agents, partners and a source that no model knows, and incomes fall. */
+/** Applications shift from branches and the web to agents, partners and an unknown source, and incomes fall. */
 export const DRIFTED: Tendency = {
   source: cumulative([0.18, 0.1, 0.4, 0.12, 0.2].map((share) => ({ share }))),
   income: 0.6,

@@ -1,11 +1,11 @@
-// The portfolio generator: realistic applications with gaps, unseen categories and, if asked, planted faults.
+// The portfolio generator: realistic applications with missing values, unseen categories and, on request, planted errors.
 
 import { Random } from '../core/random.ts';
 import * as population from './population.ts';
 
 export interface GenerateOptions {
   rows: number;
-  /** The same seed gives the same bytes; row i does not depend on how many rows or faults are asked for. */
+  /** The same seed produces the same bytes; row i does not depend on the number of rows or planted errors. */
   seed: number;
   delimiter?: string;
   /** Number of invalid rows, spread evenly over the file. */
@@ -14,9 +14,9 @@ export interface GenerateOptions {
   outcome?: boolean;
   /** Add a leading column `application_id`. */
   ids?: boolean;
-  /** Unseen categories; default true. Missing values are there in any case. */
+  /** Include unseen categories. Default: true. Missing values are always included. */
   dirty?: boolean;
-  /** A portfolio that drifted away from the one models are trained on: see `DRIFTED`. Default: no. */
+  /** Generate a drifted portfolio; see `DRIFTED`. Default: no. */
   drift?: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface PlantedFault {
   row: number;
   /** Physical line of the file, from 1; the header is line 1. */
   line: number;
-  /** Error code the row must be rejected with. */
+  /** Error code with which the row must be rejected. */
   code: string;
   column?: string;
 }
@@ -58,7 +58,7 @@ export const COLUMNS = [
 const AT = Object.fromEntries(COLUMNS.map((c, i) => [c, i]));
 
 const CHUNK_CHARACTERS = 128 * 1024;
-/** Placeholder for the invalid UTF-8 bytes 0xFF 0xFE until the chunk is encoded; same length, and in no value. */
+/** Placeholder for the invalid UTF-8 bytes 0xFF 0xFE until the chunk is encoded; it has the same length and occurs in no value. */
 const NOT_UTF8 = '\u0080';
 
 const SHARES = {
@@ -78,7 +78,7 @@ const FAULTS: { code: string; column?: string; plant: (fields: string[]) => void
   { code: 'bad_number', column: 'income', plant: (f) => set(f, 'income', '1 000') },
 ];
 
-/** Yields the file in chunks; `onFault` is called for each planted fault as its row is written. */
+/** Yields the file in chunks; `onFault` is called for each planted error when its row is written. */
 export function* generatePortfolio(
   options: GenerateOptions,
   onFault?: (fault: PlantedFault) => void,
@@ -108,10 +108,10 @@ export function* generatePortfolio(
       lines += value.split('\n').length - 1;
       fields[c] = `"${value.replaceAll('"', '""')}"`;
     }
-    // The k-th fault is in the middle of the k-th of `faults` equal sections.
+    // The k-th error is in the middle of the k-th of `faults` equal sections.
     if (planted < faults && row === Math.ceil(((planted + 0.5) * options.rows) / faults)) {
       const fault = FAULTS[planted % FAULTS.length]!;
-      // An invalid row always stays on one line.
+      // An invalid row must stay on one line.
       if (lines > 1) set(fields, 'occupation_type', 'EMPLOYEE');
       lines = 1;
       fault.plant(fields);
@@ -147,7 +147,7 @@ function encode(text: string): Buffer {
 
 const CENTS = Array.from({ length: 100 }, (_, c) => String(c / 100).slice(1));
 
-/** At most two decimals. An integer and a lookup table are much faster than formatting a fraction. */
+/** Formats an amount with at most two decimals. An integer and a lookup table are much faster than formatting a fraction. */
 function money(v: number): string {
   const cents = Math.round(v * 100);
   return Math.floor(cents / 100) + CENTS[cents % 100]!;
@@ -225,7 +225,7 @@ function application(r: Random, fields: string[], tendency: population.Tendency,
   return ok;
 }
 
-/** Puts a category into `fields` that no model has seen. */
+/** Writes an unseen category into `fields`. */
 function writeUnseen(r: Random, fields: string[], { unseenIn }: population.Tendency): void {
   const entries = Object.entries(population.UNSEEN_CATEGORIES).filter(
     ([c]) => unseenIn === undefined || c === unseenIn,

@@ -1,4 +1,4 @@
-// Counts the rows that a scorer has scored by the bins of the package's baseline, a micro-batch at a time.
+// Counts scored rows by the bins of the package's baseline, one micro-batch at a time.
 import type { ColumnBatch } from '../core/batch.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import { type DirectEncoding, Encoder } from '../inference/encode/encoder.ts';
@@ -11,22 +11,25 @@ import { type CountedLane, columnsToKeep, type DriftLane, DriftMatrix } from './
 import { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
-/** Rows with which the kernel is made: loops that count that many before they are compiled take as long. */
+/** Number of rows after which the kernel is assembled; counting them with uncompiled loops takes about as long as assembling. */
 export const DRIFT_KERNEL_AFTER = 512;
-/** Micro-batches of fewer rows, such as those of single requests, are counted faster without it. */
+/** Smaller micro-batches, such as those of single requests, are counted faster without the kernel. */
 const KERNEL_ROWS_AT_LEAST = 64;
 
 interface DriftCounterOptions {
   plan: DriftPlan;
   encoder: DirectEncoding;
   interpreter: Interpreter;
-  /** Rows of a micro-batch, at most. */
+  /** Maximum number of rows in a micro-batch. */
   capacity: number;
-  /** Rows; Infinity: never. */
+  /** Number of rows after which the kernel is used; Infinity: never. */
   kernelAfter: number;
 }
 
-/** One job at a time: `begin`, `add` for each micro-batch, `end`. The kernel counts what the loops here count, in less time. */
+/**
+ * Processes one job at a time: call `begin`, then `add` for each micro-batch, then `end`. The kernel counts the same as
+ * the loops here, but faster.
+ */
 export class DriftCounter {
   readonly #plan: DriftPlan;
   readonly #matrix: DriftMatrix;
@@ -35,7 +38,7 @@ export class DriftCounter {
   #kernel: DriftKernel | null = null;
   readonly #cells: Uint32Array;
   readonly #tables: Uint32Array;
-  /** Places of the tables that are not 0. */
+  /** Indexes of the nonzero table entries. */
   #touched: number[] = [];
   readonly #buckets = bucketsByBits();
   readonly #bits = new Float32Array(1);
@@ -49,20 +52,20 @@ export class DriftCounter {
     this.#tables = new Uint32Array(plan.sketches * TABLE_BUCKETS);
   }
 
-  /** Forgets what a job that failed has counted. */
+  /** Discards the counts of a failed job. */
   begin(): void {
     if (this.#cells[0] !== 0) this.#take();
   }
 
-  /** One job is counted in one way. */
+  /** Decides whether to use the kernel. It never changes during a job. */
   #chooseWay(): void {
     if (this.#kernel || this.#cells[0] !== 0 || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
-    // Not retried without memory.
+    // Not retried when memory is insufficient.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
   }
 
-  /** Counts the valid rows of a batch that was encoded, scored and checked. */
+  /** Counts the valid rows of an encoded, scored and checked batch. */
   add(batch: ColumnBatch, scores: Scores): void {
     const { rows } = batch;
     const cells = this.#cells;
@@ -84,7 +87,7 @@ export class DriftCounter {
     if (this.#matrix.decisions) this.#count(this.#matrix.decisions, rows);
   }
 
-  /** What the job adds up to. */
+  /** Returns the counts of the job and resets them. */
   end(): DriftCounts {
     return this.#take();
   }
@@ -93,7 +96,7 @@ export class DriftCounter {
     const cells = this.#cells;
     const numbers = this.#kernel ? this.#kernel.drain(cells) : this.#takeNumbers();
     for (const { at, bins } of this.#plan.columns) {
-      // Values that are neither in a bin nor unseen.
+      // Missing values are those that are neither in a bin nor unseen.
       let missing = cells[0]! - cells[at + bins + 1]!;
       for (let b = at; b < at + bins; b++) missing -= cells[b]!;
       cells[at + bins] = missing;
@@ -123,7 +126,7 @@ export class DriftCounter {
     for (let r = 0, at = offset; r < rows; r++, at += width) {
       const value = data[at]!;
       if (Number.isNaN(value)) continue;
-      // The last threshold that the value reaches.
+      // Finds the last threshold that the value reaches.
       let low = -1;
       for (let high = thresholds.length; high - low > 1; ) {
         const middle = (low + high) >> 1;
@@ -145,7 +148,7 @@ export class DriftCounter {
   }
 }
 
-/** The encoder of a model, which keeps the columns that drift is counted by, and the counter; null: the package has no baseline. */
+/** The encoder of a model, which keeps the columns needed for drift, and its counter; null: the package has no baseline. */
 export function openDrift(
   manifest: Manifest,
   { kinds, ...options }: Omit<DriftCounterOptions, 'plan' | 'encoder'> & { kinds: ColumnReader['kind'][] },

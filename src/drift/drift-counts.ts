@@ -1,18 +1,18 @@
-// Counts of rows by bin, and sketches of their numbers: of a part, or added up. Adding is all that ever happens to them.
+// Counts of rows by bin, and sketches of their numbers, for a block result or accumulated.
 import type { DriftPlan } from './drift-plan.ts';
 import { QuantileSketch, TABLE_BUCKETS } from './sketch.ts';
 
-/** What a part of an answer adds. */
+/** The counts of a block result. */
 export interface DriftCounts {
-  /** Cells of the plan. */
+  /** Counts by cell of the plan. */
   readonly cells: ArrayLike<number>;
-  /** Pairs of a place (sketch × TABLE_BUCKETS + bucket) and how many numbers fell into it. */
+  /** Pairs of an index (sketch × TABLE_BUCKETS + bucket) and the count of numbers in it. */
   readonly numbers: ArrayLike<number>;
 }
 
 export class DriftSum {
   readonly cells: Float64Array;
-  /** null: only the cells are added up. */
+  /** null: only the cells are accumulated. */
   readonly sketches: readonly QuantileSketch[] | null;
 
   constructor(plan: DriftPlan, { sketched = true } = {}) {
@@ -26,7 +26,7 @@ export class DriftSum {
 
   add({ cells, numbers }: DriftCounts): void {
     const own = this.cells;
-    // Of another package under the same name.
+    // Counted with another package of the same name.
     if (cells.length !== own.length) return;
     for (let i = 0; i < own.length; i++) own[i]! += cells[i]!;
     const { sketches } = this;

@@ -1,4 +1,4 @@
-// The drift kernel: how many values of a column are at or above each threshold, four columns of a row at once, in WebAssembly.
+// The drift kernel: counts in WebAssembly the values of a column at or above each threshold, four columns of a row at a time.
 import { Arena } from '../wasm/arena.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
 import { assemble, loadModule } from '../wasm/module.ts';
@@ -7,35 +7,35 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
 const LANES = 4;
-/** Vectors that are looked at at once for something that is not 0. */
+/** Number of vectors that are checked together for nonzero values. */
 const GLANCE = 4;
 const TABLE_BYTES = TABLE_BUCKETS * 4;
-/** Thresholds that one pass over the rows takes: more do not stay in registers. Booleans have two. */
+/** Thresholds per pass over the rows; more do not fit into registers. Booleans have two. */
 const AT_ONCE = 5;
 const FEW = 2;
-/** Rows that all passes take before the next ones, so that they stay in L1. */
+/** Rows that all passes process before the next rows, so that they stay in the L1 cache. */
 const TILE_ROWS = 128;
-/** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
+/** Columns with more thresholds are searched in JavaScript, where the time grows only logarithmically with their number. */
 const MOST_THRESHOLDS = 48;
 
-/** Up to four neighbouring columns of a segment, or one that is alone in its own: there a vector has four rows. */
+/** Up to four adjacent columns of a segment, or the only column of a segment, for which a vector contains four rows. */
 interface Group {
   readonly segment: number;
   readonly offset: number;
   readonly lanes: CountedLane[];
   readonly alone: boolean;
-  /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
+  /** Address of the threshold vectors (NaN for columns without a threshold). An equal number of sums follows. */
   thresholds: number;
   sums: number;
   counted: Uint32Array;
   count: number;
 }
 
-/** A call of the kernel: the rows, how far it goes at once, where limits or buckets are, where it counts. */
+/** Arguments of a kernel call: range of rows, step, and addresses of input (limits or buckets) and output (counts). */
 interface Pass {
   run(...args: number[]): void;
   from: number;
-  /** Of a row. */
+  /** Bytes per row. */
   bytes: number;
   step: number;
   input: number;
@@ -43,21 +43,21 @@ interface Pass {
 }
 
 /**
- * Values are not sorted into bins one by one: comparing a vector with one threshold after the other has no branches and writes nothing
- * before the end. NaN is at or above nothing.
+ * Values are not sorted into bins one by one. Comparing a vector with each threshold in turn needs no branches and no
+ * writes before the end. NaN is below every threshold.
  */
 export class DriftKernel {
-  /** Columns that it does not count. */
+  /** Columns that the kernel does not count. */
   readonly left: readonly CountedLane[];
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
-  /** Addresses of the tables of buckets, one a sketch and one behind the other, and of where what they hold is written. */
+  /** Addresses of the bucket tables (one per sketch, contiguous), of their end, and of the buffer for drained counts. */
   readonly #tables: number;
   readonly #tablesEnd: number;
   readonly #drained: number;
   readonly #drain: (...args: number[]) => void;
   readonly #words: Uint32Array;
-  /** Segments of one column, with room for a vector behind their last row. */
+  /** Segments with a single column; each has space for a vector after its last row. */
   readonly #alone: Float32Array[] = [];
 
   private constructor(matrix: DriftMatrix, sketches: number) {
@@ -67,7 +67,7 @@ export class DriftKernel {
     this.left = counted.filter((lane) => !few(lane));
     this.#groups = groupsOf(counted.filter(few), matrix);
     for (const group of this.#groups) {
-      // The last pass may take more than there are.
+      // The last pass may read more vectors than there are thresholds.
       const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
       group.thresholds = arena.take(vectors * VECTOR, (memory, at) => placeThresholds(memory, at, vectors, group));
       group.sums = arena.take(vectors * VECTOR);
@@ -77,7 +77,7 @@ export class DriftKernel {
     this.#tables = arena.take(sketches * TABLE_BYTES);
     this.#tablesEnd = this.#tables + sketches * TABLE_BYTES;
     this.#drained = arena.take(VECTOR + sketches * TABLE_BYTES * 2);
-    // Vectors of the last row reach into what follows.
+    // Padded by a vector, because loads for the last row read beyond it.
     const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
     const passes = [passFunction(AT_ONCE), passFunction(FEW)];
     const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
@@ -119,7 +119,7 @@ export class DriftKernel {
     }
   }
 
-  /** From now on the matrix fills the memory of the kernel. null: no memory is available. */
+  /** Opens the kernel; from then on the matrix writes into its memory. null: not enough memory. */
   static open(matrix: DriftMatrix, sketches: number): DriftKernel | null {
     try {
       return new DriftKernel(matrix, sketches);
@@ -131,7 +131,7 @@ export class DriftKernel {
 
   /** Counts the first `rows` rows of the matrix. */
   run(rows: number): void {
-    // NaN is in no bin.
+    // Fills the rest of the last vector with NaN, which belongs to no bin.
     for (const column of this.#alone) column.fill(Number.NaN, rows, rows + LANES);
     for (let first = 0; first < rows; first += TILE_ROWS) {
       const last = Math.min(rows, first + TILE_ROWS);
@@ -141,7 +141,7 @@ export class DriftKernel {
     }
   }
 
-  /** Adds the counts since the last call and resets them; returns the counts of the sketches in the form of `DriftCounts`. */
+  /** Adds the counts since the last call to `cells` and resets them. Returns the counts of the sketches in the form of `DriftCounts`. */
   drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, alone, counted } of this.#groups) {
       if (alone) addLanes(counted);
@@ -162,14 +162,14 @@ export class DriftKernel {
   }
 }
 
-/** The rows of a vector are counted as the first of them. */
+/** Adds the counts of all rows in a vector to the first lane. */
 function addLanes(counted: Uint32Array): void {
   for (let at = 0; at < counted.length; at += LANES) {
     for (let l = 1; l < LANES; l++) counted[at]! += counted[at + l]!;
   }
 }
 
-/** Lanes at one offset, which are decisions and scores, are of two groups. */
+/** Lanes with the same offset (decisions and scores) go into different groups. */
 function groupsOf(lanes: readonly CountedLane[], { segments }: DriftMatrix): Group[] {
   const groups: Group[] = [];
   for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
@@ -199,7 +199,7 @@ function placeThresholds(memory: ArrayBuffer, at: number, vectors: number, { lan
   }
 }
 
-/** pass(at, end, step, thresholds, sums): of `n` vectors of thresholds. */
+/** pass(at, end, step, thresholds, sums): compares rows with `n` threshold vectors. */
 function passFunction(n: number): WasmFunction {
   const f = new WasmFunction(`pass${n}`, { at: 'i32', end: 'i32', step: 'i32', thresholds: 'i32', sums: 'i32' });
   const { at, end, step, thresholds, sums } = f.params;
@@ -216,7 +216,7 @@ function passFunction(n: number): WasmFunction {
   f.repeat(
     () => {
       f.get(at).memory('v128.load').set(row);
-      // True values are -1.
+      // The comparison returns -1 for true.
       for (const [limit, sum] of each) f.get(sum, row, limit).op('f32x4.ge', 'i32x4.sub').set(sum);
       f.get(at, step).op('i32.add').set(at);
     },
@@ -226,7 +226,7 @@ function passFunction(n: number): WasmFunction {
   return f.end();
 }
 
-/** sketch(at, end, step, map, table): one more in the bucket of each number. */
+/** sketch(at, end, step, map, table): increments the bucket of each number. */
 function sketchFunction(): WasmFunction {
   const f = new WasmFunction('sketch', { at: 'i32', end: 'i32', step: 'i32', map: 'i32', table: 'i32' });
   const { at, end, step, map, table } = f.params;
@@ -244,8 +244,8 @@ function sketchFunction(): WasmFunction {
 }
 
 /**
- * drain(at, end, out): writes a pair of place and count for each bucket that has something, behind a vector that holds the address of
- * their end, and empties the tables.
+ * drain(at, end, out): writes the index and count of each nonempty bucket, after a vector with the end address of these
+ * pairs, and clears the tables.
  */
 function drainFunction(): WasmFunction {
   const f = new WasmFunction('drain', { at: 'i32', end: 'i32', out: 'i32' });

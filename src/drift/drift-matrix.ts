@@ -1,24 +1,27 @@
-// The values of a micro-batch as they are counted: float32, row by row, NaN where a value is missing or unseen or its row rejected.
+// The values of a micro-batch in the form for counting: float32, row by row; NaN for a missing or unseen value or a rejected row.
 import type { ColumnBatch } from '../core/batch.ts';
 import type { DirectEncoding, EncodedInput, Encoding } from '../inference/encode/encoder.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
 
-/** Inputs of fewer columns are copied column by column. */
+/** Inputs with fewer columns are copied column by column. */
 const WIDE = 3;
 
-/** Rows of float32 that lie together. */
+/** Contiguous rows of float32. */
 export interface Segment {
   data: Float32Array;
   readonly width: number;
 }
 
-/** Where the values of a column lie, and what they count as. */
+/** Position of a column's values, and the cells that count them. */
 export interface CountedLane {
   readonly segment: number;
   readonly offset: number;
-  /** Ascending. A value from thresholds[k] up to, but without, the next one counts in cells[k]; below the first there is none. */
+  /**
+   * Ascending. Values from thresholds[k] up to, but excluding, the next threshold are counted in cells[k]; values below
+   * the first are not counted.
+   */
   readonly thresholds: Float32Array;
   readonly cells: Int32Array;
 }
@@ -30,7 +33,7 @@ export interface DriftLane extends CountedLane {
 /** Writes the values of a column into `out` at `from`, `from + step`, … */
 type Fill = (batch: ColumnBatch, scores: Scores, rows: number, out: Float32Array, from: number, step: number) => void;
 
-/** Columns whose encoding merges values that drift counts separately. The batch must keep them. */
+/** Columns that the batch must keep, because their encoding merges values that drift counts separately. */
 export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boolean[] => {
   const keep = columns.map(() => false);
   for (const measured of plan.columns) {
@@ -41,17 +44,17 @@ export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boo
 };
 
 /**
- * Encoded columns are taken as the model gets them, because the fast path of decoding leaves nothing else of them; those with
- * another encoding (see `columnsToKeep`), texts and the score are filled in behind them.
+ * Encoded columns are read from the model's inputs, because fast decoding keeps nothing else. Columns that
+ * `columnsToKeep` returns, texts and scores are added after them.
  */
 export class DriftMatrix {
   readonly segments: readonly Segment[];
   readonly lanes: readonly DriftLane[];
   readonly decisions: CountedLane | null;
-  /** Inputs that are copied as they are: the first segments. */
+  /** Inputs that are copied unchanged; they form the first segments. */
   readonly #copied: readonly EncodedInput[];
   readonly #fills: readonly { fill: Fill; offset: number }[];
-  /** DriftLane of a column of the package. */
+  /** DriftLane by index of the column in the package. */
   readonly #laneOf: ReadonlyMap<number, DriftLane>;
 
   constructor(plan: DriftPlan, { inputs, columns }: DirectEncoding, interpreter: Interpreter, capacity: number) {
@@ -71,7 +74,7 @@ export class DriftMatrix {
       return { ...limits, segment: this.#copied.length, offset };
     });
     if (plan.decisions) {
-      // Where the scores are: they are counted once more, by other limits.
+      // Decisions are counted from the scores, with other limits.
       const { segment, offset } = this.lanes.find(({ measured }) => measured === plan.score)!;
       const { names, limits, at } = plan.decisions;
       const cells = Int32Array.from(names, (_, k) => at + k);
@@ -83,7 +86,7 @@ export class DriftMatrix {
     this.#laneOf = new Map(this.lanes.map((lane) => [lane.measured.column, lane]));
   }
 
-  /** Takes the rows of an encoded and scored batch; `unseen` is called for each unseen cell of a valid row. */
+  /** Copies the rows of an encoded and scored batch. `unseen` is called for each unseen cell of a valid row. */
   fill(batch: ColumnBatch, scores: Scores, unseen: (measured: MeasuredColumn) => void): void {
     const { rows, rejections, rejected } = batch;
     for (let s = 0; s < this.#copied.length; s++) {
@@ -115,12 +118,12 @@ type Levels = (readonly [from: number, cell: number])[];
 const numberLevels = ({ at }: MeasuredColumn, edges: readonly number[]): Levels =>
   [-Infinity, ...edges].map((edge, bin) => [edge, at + bin]);
 
-/** The counts of numbers that a decoder may have written instead of values; null: they are ambiguous. */
+/** Levels for numbers that a decoder has encoded instead of values; null: the encoding is ambiguous. */
 function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding): Levels | null {
   const { binning, at, bins } = measured;
   if (binning.by === 'texts') return null;
   if (binning.by === 'edges') return Number.isNaN(missing) ? numberLevels(measured, binning.edges) : null;
-  // After those of unseen and missing values; the batch reports unseen ones.
+  // The codes of unseen and missing values come first; the batch reports unseen values.
   const [, ofMissing, ...coded] = values!.map(Math.fround);
   if (Number.isNaN(ofMissing) && coded.length > 1 && coded.every((value, i) => i === 0 || coded[i - 1]! < value)) {
     return merged(coded.map((value, code) => [value, at + binning.bins[code]!]));
@@ -135,10 +138,10 @@ function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding):
   return merged([...cells].sort((a, b) => a[0] - b[0]));
 }
 
-/** Neighbours of one cell are one level: a hundred thousand categories fall into a hundred cells. */
+/** Merges adjacent levels with the same cell: a hundred thousand categories fall into a hundred cells. */
 const merged = (levels: Levels): Levels => levels.filter(([, cell], i) => i === 0 || levels[i - 1]![1] !== cell);
 
-/** Of values that a batch holds: numbers, codes, or the bins of texts, -1 for an unseen one. */
+/** Levels for values in a batch: numbers, codes, or bins of texts (-1: unseen). */
 function heldLevels(measured: MeasuredColumn): Levels {
   const { binning, at, bins } = measured;
   if (binning.by === 'edges') return numberLevels(measured, binning.edges);
@@ -184,7 +187,10 @@ function fillOf(
   };
 }
 
-/** The number that the baseline has of a prediction: its probability, its value, or that of the first class of several. */
+/**
+ * The number of a prediction that the baseline describes: its probability, its value, or the probability of the first
+ * of several classes.
+ */
 function fillScores(interpreter: Interpreter, capacity: number): Fill {
   const probabilities = new Float32Array(interpreter.task === 'binary' ? capacity : 0);
   return (_batch, scores, rows, out, from, step) => {

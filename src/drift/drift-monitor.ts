@@ -1,4 +1,4 @@
-// Drift counts of a process, by model: over the last hour, the last day, and since it started.
+// Drift counts of a process by model: over the last hour, over the last day, and since the start.
 import { epochMs } from '../core/clock.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type DriftCounts, DriftSum } from './drift-counts.ts';
@@ -8,12 +8,12 @@ import { type DriftDigest, type DriftReport, driftDigest, driftReport } from './
 // A window is a ring of equal slots; a new slot replaces the oldest.
 
 interface Slot {
-  /** Which stretch of time it is: milliseconds since 1970 divided by its length. */
+  /** Number of the time interval: milliseconds since 1970 divided by the slot length. */
   stretch: number;
   sum: DriftSum;
 }
 
-/** The slot under way counts as one, so that the window reaches back between `slots - 1` and `slots` times the length of a slot. */
+/** The current, incomplete slot counts as one, so the window covers between `slots - 1` and `slots` slot lengths. */
 class DriftWindow {
   readonly #plan: DriftPlan;
   readonly #slotMs: number;
@@ -48,22 +48,22 @@ class DriftWindow {
 }
 
 const MINUTE = 60_000;
-/** Slots of the last hour; quantiles are measured over it and over the whole run. */
+/** Slots of the last hour. Quantiles are measured over this window and over the whole run. */
 const SLOT_MS = 5 * MINUTE;
 const LAST_HOUR = { slots: 12, slotMs: SLOT_MS, sketched: true };
 const LAST_DAY = { slots: 24, slotMs: 60 * MINUTE, sketched: false };
-/** A model of which nothing was scored for so long is forgotten. */
+/** A model without scored rows for this long is removed. */
 const FORGOTTEN_AFTER = 25 * 60 * MINUTE;
 
 export const DRIFT_WINDOWS = ['hour', 'day', 'start'] as const;
 export type DriftSpan = (typeof DRIFT_WINDOWS)[number];
 
-/** Counts of a part, with the manifest of the model that scored it. */
+/** Counts of a block result, with the manifest of the model that scored it. */
 export interface MeasuredPart extends DriftCounts {
   manifest?: Manifest;
 }
 
-/** One model. A part is added once to the current counts; when their period ends, they are added to the windows. */
+/** The counts of a model. A block result is added once to the current counts, which are added to the windows when their period ends. */
 class MeasuredModel {
   readonly plan: DriftPlan;
   readonly #hour: DriftWindow;
@@ -80,12 +80,12 @@ class MeasuredModel {
     this.#present = new DriftSum(plan);
   }
 
-  /** Rows up to now, whenever they were scored; without quantiles. */
+  /** Counts of all rows so far; without quantiles. */
   get cells(): number[] {
     return Array.from(this.#before.cells, (n, i) => n + this.#present.cells[i]!);
   }
 
-  /** Whether nothing was scored for so long that it is in no window. */
+  /** Whether the last scored row is older than all windows. */
   forgotten(now: number): boolean {
     return now - this.#since > FORGOTTEN_AFTER;
   }
@@ -105,7 +105,7 @@ class MeasuredModel {
   }
 
   sum(span: DriftSpan, now: number): DriftSum {
-    // The current counts have no end yet: closed early, they continue in the same slots.
+    // Ending the current period early is safe: later counts go into the same slots.
     this.#close();
     if (span === 'start') return this.#before;
     return (span === 'hour' ? this.#hour : this.#day).sum(now);
@@ -132,7 +132,7 @@ export class DriftMonitor {
     const plan = manifest ? this.#planOf(manifest) : known?.plan;
     if (!plan || plan.cells !== cells.length) return null;
     if (known?.plan === plan) return known;
-    // Loaded again as it was, or another package under its name.
+    // The package was loaded again, or another package has its name.
     if (known && plan.sameAs(known.plan)) {
       this.#plans.set(manifest!, known.plan);
       return known;
@@ -151,31 +151,31 @@ export class DriftMonitor {
     return plan;
   }
 
-  /** Models with scored rows, their measurements, and the cells counted since the start. */
+  /** Models with scored rows, with their plans and the cells counted since the start. */
   models(): { model: string; plan: DriftPlan; cells: number[] }[] {
     const now = this.#now();
     for (const [model, measured] of this.#models) if (measured.forgotten(now)) this.#models.delete(model);
     return [...this.#models].map(([model, { plan, cells }]) => ({ model, plan, cells }));
   }
 
-  /** null: nothing was scored by the model, or it has no baseline. */
+  /** null: the model has scored no row or has no baseline. */
   sum(model: string, span: DriftSpan): { plan: DriftPlan; sum: DriftSum } | null {
     const measured = this.#models.get(model);
     return measured ? { plan: measured.plan, sum: measured.sum(span, this.#now()) } : null;
   }
 
-  /** What `sum` says. */
+  /** The report for the counts that `sum` returns. */
   report(model: string, span: DriftSpan): DriftReport | null {
     const found = this.sum(model, span);
     return found && driftReport(found.plan, found.sum);
   }
 }
 
-/** The reports of all models with rows scored since the start, by reference. */
+/** The reports of all models with rows scored since the start, by model reference. */
 export const driftDigests = (monitor: DriftMonitor): Record<string, DriftDigest> =>
   Object.fromEntries(monitor.models().map(({ model }) => [model, driftDigest(monitor.report(model, 'start')!)]));
 
-/** The report of a model without scored rows; null: it has no baseline. */
+/** The report for a model without scored rows; null: the model has no baseline. */
 export function emptyReport(manifest: Manifest): DriftReport | null {
   const plan = DriftPlan.of(manifest);
   return plan && driftReport(plan, new DriftSum(plan));

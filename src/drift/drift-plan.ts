@@ -1,5 +1,4 @@
-// The drift plan of a model: the bins of its baseline, and the places of each column's counts in one flat list of
-// cells.
+// The drift plan of a model: the bins of its baseline, and the position of each column's counts in a flat list of cells.
 import { isDeepStrictEqual } from 'node:util';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -7,47 +6,47 @@ import type { Manifest } from '../model/package/manifest.ts';
 type Baseline = NonNullable<Manifest['baseline']>;
 type ColumnBaseline = Baseline['columns'][string];
 
-/** What onboarding counts categories beyond the most frequent ones under. */
+/** Category under which onboarding counts all categories beyond the most frequent ones. */
 const OTHER = '(other)';
-/** Columns whose quantiles are measured, at most: what each takes is bounded, and so is the sum. */
+/** Maximum number of columns with quantiles; each sketch has a maximum size, so their total size is limited. */
 const MAX_SKETCHES = 32;
 
-/** How the values of a column fall into bins. */
+/** How values of a column are assigned to bins. */
 type Binning =
   /** Numbers and the score, compared as float32: bin k is edges[k - 1] ≤ value < edges[k]. */
   | { by: 'edges'; edges: readonly number[] }
-  /** Booleans (code 0 or 1) and categories that the package lists: the bin of each code. */
+  /** Booleans (code 0 or 1), and categories listed in the package: the bin of each code. */
   | { by: 'codes'; bins: readonly number[] }
-  /** Categories that it does not list, and texts: the bin of each text; null: another is unseen. */
+  /** Texts, and categories not listed in the package: the bin of each text. `other`: bin of all other texts; null: they are unseen. */
   | { by: 'texts'; bins: ReadonlyMap<string, number>; other: number | null };
 
 /** A column, or the score. */
 export interface MeasuredColumn {
   /** null: the score. */
   readonly name: string | null;
-  /** Its place in the package; -1: the score. */
+  /** Index of the column in the package; -1: the score. */
   readonly column: number;
   readonly binning: Binning;
   readonly bins: number;
-  /** First of its cells: those of the bins, then that of missing values, then that of unseen ones. */
+  /** Index of its first cell: cells of the bins, then of missing values, then of unseen values. */
   readonly at: number;
-  /** Rows of the training data by bin, unseen ones behind them. */
+  /** Training rows by bin; the last entry counts unseen values. */
   readonly trained: readonly number[];
-  /** Share of the training data in which it is missing. */
+  /** Share of missing values in the training data. */
   readonly trainedMissing: number;
-  /** Number of its sketch; -1: it has none. */
+  /** Index of its sketch; -1: none. */
   readonly sketch: number;
-  /** Smallest and largest number of the training data; null: unknown, or no numbers. */
+  /** Smallest and largest number in the training data; null: unknown, or not numeric. */
   readonly range: readonly [smallest: number, largest: number] | null;
 }
 
-/** Decisions of the package: how many rows got each. */
+/** Decisions of the package, to count rows by decision. */
 interface MeasuredDecisions {
-  /** In ascending order of the probability they need; '' is none of them. */
+  /** In ascending order of the minimum probability; '' means no decision. */
   readonly names: readonly string[];
-  /** A value from limits[k] up to, but without, the next one means names[k]; compared as float32. */
+  /** Values from limits[k] up to, but excluding, the next limit get decision names[k]; compared as float32. */
   readonly limits: readonly number[];
-  /** First of its cells. */
+  /** Index of its first cell. */
   readonly at: number;
 }
 
@@ -57,12 +56,12 @@ interface Binned {
 }
 
 export class DriftPlan {
-  /** The score, if the baseline has it, then columns in the order of the package. */
+  /** The score, if the baseline contains it, then columns in package order. */
   readonly columns: readonly MeasuredColumn[];
   readonly sketches: number;
-  /** null: the package has none, or its baseline has no score. */
+  /** null: the package has no decisions, or its baseline does not contain the score. */
   readonly decisions: MeasuredDecisions | null;
-  /** Cells in all. Cell 0 counts rows. */
+  /** Total number of cells. Cell 0 counts rows. */
   readonly cells: number;
 
   private constructor(manifest: Manifest, baseline: Baseline) {
@@ -80,7 +79,7 @@ export class DriftPlan {
       at += counts.length + 2;
     };
     const score = baseline.score && edgesOf(baseline.score);
-    // The score comes first, so that it has a sketch whatever the number of columns.
+    // The score comes first, so that it always gets a sketch.
     if (score) add(null, -1, score, {});
     for (const [column, reader] of columnReaders(manifest).entries()) {
       const own = Object.hasOwn(baseline.columns, reader.name) ? baseline.columns[reader.name]! : null;
@@ -93,14 +92,14 @@ export class DriftPlan {
     this.sketches = sketches;
   }
 
-  /** null: the package has no baseline, or one of which nothing can be measured. */
+  /** null: the package has no baseline, or its baseline contains nothing measurable. */
   static of(manifest: Manifest): DriftPlan | null {
     if (!manifest.baseline) return null;
     const plan = new DriftPlan(manifest, manifest.baseline);
     return plan.columns.length > 0 ? plan : null;
   }
 
-  /** Whether counts of both can be added up. */
+  /** Whether counts of both plans can be added. */
   sameAs(other: DriftPlan): boolean {
     return isDeepStrictEqual([this.columns, this.decisions], [other.columns, other.decisions]);
   }
@@ -114,12 +113,12 @@ export class DriftPlan {
 function decisionsOf({ task, decisions = [] }: Manifest, at: number): MeasuredDecisions | null {
   if (task !== 'binary' || decisions.length === 0) return null;
   const ascending = decisions.toReversed().toSorted((a, b) => a.min_probability - b.min_probability);
-  // Of two with one limit the first that the package names is given: it is behind the other here, and takes its cells.
+  // If two decisions have the same limit, the package applies the first one; it comes last here and gets the cells.
   const names = ['', ...ascending.map(({ name }) => name)];
   return { names, limits: [-Infinity, ...ascending.map((d) => atLeast(d.min_probability))], at };
 }
 
-/** The smallest float32 that is not below `limit`: a probability in float32 reaches both or neither. */
+/** The smallest float32 that is not below `limit`, so that a float32 probability is on the same side of both. */
 function atLeast(limit: number): number {
   const near = Math.fround(limit);
   if (near >= limit) return near;
@@ -140,7 +139,7 @@ function edgesOf({ edges, counts }: NonNullable<Baseline['score']>): Binned | nu
   return { binning: { by: 'edges', edges: edges.map(Math.fround) }, counts: [...counts] };
 }
 
-/** Bin 0 is false, bin 1 is true, by whatever words. */
+/** Bin 0 is false, bin 1 is true, whatever their spelling. */
 function booleanBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
   const trained = [0, 0];
   for (const [word, n] of Object.entries(counts)) {
@@ -157,7 +156,7 @@ function textBins(counts: Readonly<Record<string, number>>): Binned {
   return { binning: { by: 'texts', bins, other: other < 0 ? null : other }, counts: Object.values(counts) };
 }
 
-/** Categories that the model knows and the baseline does not name share a bin: the one for others, made if there is none. */
+/** Categories of the model that the baseline does not list share the bin of other categories, which is added if missing. */
 function codeBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
   const words = Object.keys(counts);
   const trained = Object.values(counts);

@@ -1,14 +1,15 @@
-// What sums of counts say: PSI, missing and unseen shares, quantiles. Bins go by their number: a report never holds a value of the input.
+// Computes drift reports from counts: PSI, shares of missing and unseen values, quantiles. Bins have numbers, so a report never contains
+// input values.
 import type { DriftSum } from './drift-counts.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
 
-/** PSI from here on means that the distribution has shifted: the usual threshold in credit scoring. */
+/** PSI from which a distribution counts as shifted; the usual threshold in credit scoring. */
 const SHIFTED = 0.2;
 
-/** Share of a bin that is empty. */
+/** Share assumed for an empty bin. */
 const EMPTY_SHARE = 0.0001;
 
-/** Shares of counts, empty bins filled; null: there is nothing to take a share of. */
+/** Shares of counts, with empty bins filled; null: all counts are 0. */
 function sharesOf(counts: ArrayLike<number>): number[] | null {
   let sum = 0;
   let least = Infinity;
@@ -22,8 +23,8 @@ function sharesOf(counts: ArrayLike<number>): number[] | null {
 }
 
 /**
- * Σ (reference − current) · ln(reference ÷ current) over the shares of the bins. A bin that is empty in both is left out. null where
- * one of both is empty altogether.
+ * Σ (reference − current) · ln(reference ÷ current) over the shares of the bins. A bin that is empty in both is
+ * ignored. null: one of the two has no counts.
  */
 export function psi(reference: ArrayLike<number>, current: ArrayLike<number>): number | null {
   const before = sharesOf(reference);
@@ -36,12 +37,12 @@ export function psi(reference: ArrayLike<number>, current: ArrayLike<number>): n
   return sum;
 }
 
-/** Fewer rows say nothing of a distribution. */
+/** Minimum number of rows for comparing distributions. */
 export const FEWEST_ROWS = 1000;
 /** Names of the quantiles of a report. */
 const QUANTILES = { p01: 0.01, p05: 0.05, p25: 0.25, p50: 0.5, p75: 0.75, p95: 0.95, p99: 0.99 } as const;
 
-/** Shares of rows: a bin each, then missing and unseen. */
+/** Shares of rows: one per bin, then missing and unseen. */
 export interface Shares {
   bins: number[];
   missing: number;
@@ -54,38 +55,38 @@ interface Distribution {
   /** null: no rows. */
   now: Shares | null;
   training: Shares;
-  /** Estimates within 3 %; absent where none are measured. */
+  /** Estimates within 3 %; absent if not measured. */
   quantiles?: Record<keyof typeof QUANTILES, number>;
 }
 
 export interface ColumnDrift extends Distribution {
   column: string;
-  /** Share of rows certainly outside the smallest and largest number of the training; null: no rows, or it is not measured. */
+  /** Share of rows certainly outside the range of the training data; null: no rows, or not measured. */
   outOfRange: number | null;
 }
 
 export interface DecisionShare {
-  /** '': none. */
+  /** '': no decision. */
   decision: string;
   share: number;
 }
 
 export interface DriftReport {
   rows: number;
-  /** false: there are fewer than `FEWEST_ROWS` rows, and no PSI. */
+  /** Whether there are at least `FEWEST_ROWS` rows; otherwise PSI is not computed. */
   enough: boolean;
   score: Distribution | null;
-  /** From the highest probability down; empty: no rows, or the package has none. */
+  /** In descending order of probability. Empty: no rows, or the package has no decisions. */
   decisions: DecisionShare[];
-  /** In the order of the package. */
+  /** In package order. */
   columns: ColumnDrift[];
 }
 
-/** The gauges of a model. */
+/** The drift gauges of a model. */
 interface DriftFigures {
   scorePsi: number | null;
   psiMax: number;
-  /** The column with that PSI; null: no column is measured. */
+  /** The column with the maximum PSI; null: no column is measured. */
   psiMaxColumn: string | null;
   drifted: number;
   unseenMax: number;
@@ -164,7 +165,7 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
   };
 }
 
-/** What a summary has of a column. */
+/** Drift of a column in a summary. */
 export interface ColumnDigest {
   column: string;
   /** null: too few rows. */
@@ -176,24 +177,24 @@ export interface ColumnDigest {
   outOfRange: number | null;
 }
 
-/** The short form of a report: no bins. */
+/** The short form of a report, without bins. */
 export interface DriftDigest {
   rows: number;
-  /** null: too few rows, or a baseline without the score. */
+  /** null: too few rows, or the baseline does not contain the score. */
   scorePsi: number | null;
   columnsDrifted: number;
   decisions: DecisionShare[];
-  /** All of them, the largest differences first. */
+  /** All columns, largest differences first. */
   columns: ColumnDigest[];
 }
 
 /**
- * From this value on a share is reported: of unseen values, of numbers out of range, of missing values beyond those of
- * the training data.
+ * Thresholds from which shares are reported: unseen values, numbers out of range, and the difference of missing values
+ * from the training data.
  */
 const NOTABLE = { unseen: 0.01, outOfRange: 0.01, missing: 0.05 } as const;
 
-/** The largest excess of a column over its normal range: it is reported from 1 on. */
+/** The largest ratio of a column's measure to its threshold; the column is reported from 1 on. */
 const notability = ({ psi, missing, missingInTraining, unseen, outOfRange }: ColumnDigest): number =>
   Math.max(
     (psi ?? 0) / SHIFTED,
@@ -218,14 +219,14 @@ export function driftDigest(report: DriftReport): DriftDigest {
   };
 }
 
-/** Columns reported at a terminal. */
+/** Maximum number of columns reported in a terminal. */
 const TOLD_COLUMNS = 8;
 
 export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-/** A few lines for people: the largest differences from the training data, worst first; null without any. */
+/** A few lines for people: the largest differences from the training data, worst first; null: none. */
 export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | null {
-  // A handful of rows differs from anything.
+  // So few rows always differ from the training data.
   const out = rows < FEWEST_ROWS ? [] : columns.filter((column) => notability(column) >= 1);
   if (out.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
   const score = scorePsi === null ? '' : ` (PSI of the score ${scorePsi.toFixed(2)})`;
@@ -244,7 +245,7 @@ export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | n
   return [`largest differences from the training data${score}:`, ...(out.length > 0 ? textTable([head, ...cells]) : []), ...more].join('\n'); // biome-ignore format: one line
 }
 
-/** Rows of cells as lines: the first cell to the left, the others to the right. */
+/** Formats rows of cells as lines; the first column is left-aligned, the others right-aligned. */
 export function textTable(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]!.map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
   const padded = (cell: string, c: number): string => (c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!));

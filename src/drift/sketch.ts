@@ -1,25 +1,25 @@
-// Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 16 an octave.
+// Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 16 per octave.
 
-/** Bits of a float32 below its bucket: sign, exponent and four bits of the mantissa are left. */
+/** Number of low bits of a float32 to drop; sign, exponent and four bits of the mantissa remain. */
 export const BUCKET_SHIFT = 19;
 const PER_OCTAVE = 16;
-/** Magnitudes below 2^-20 count as zero, those from 2^44 on as the largest. */
+/** Magnitudes below 2^-20 count as zero; magnitudes from 2^44 on count as the largest. */
 const LOWEST_EXPONENT = -20;
 const OCTAVES = 64;
-/** Buckets of positive numbers; as many follow for negative ones. 0 is that of zero. */
+/** Buckets of positive numbers; the same number of buckets for negative ones follows. Bucket 0 is for zero. */
 const MAGNITUDES = OCTAVES * PER_OCTAVE;
-/** NaN is counted after all buckets, and nowhere else. */
+/** Bucket for NaN, after all others; it is not part of the sketch. */
 const NO_NUMBER = 2 * MAGNITUDES + 1;
-/** Buckets of a table, NO_NUMBER included, and room up to whole cache lines. */
+/** Buckets per table, including NO_NUMBER, rounded up to whole cache lines. */
 export const TABLE_BUCKETS = Math.ceil((NO_NUMBER + 1) / 16) * 16;
-/** Buckets per sign that a sketch keeps: 16 octaves below the largest. Smaller values are counted in the lowest one. */
+/** Buckets per sign that a sketch keeps: 16 octaves below the largest number. Smaller values are counted in the lowest bucket. */
 const KEPT = 16 * PER_OCTAVE;
-/** Largest relative error of a quantile within those. */
+/** Maximum relative error of a quantile within these octaves. */
 export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
 
 let known: Uint16Array | null = null;
 
-/** The bucket of every float32 by its upper bits. Made once for all scorers of a thread: it is only read. */
+/** The bucket of every float32 by its upper bits. Created once per thread, because it is read-only. */
 export function bucketsByBits(): Uint16Array {
   known ??= makeBuckets();
   return known;
@@ -36,23 +36,23 @@ function makeBuckets(): Uint16Array {
   });
 }
 
-/** Where bucket `place` (from 1) of one sign begins and ends. */
+/** Bounds of bucket `place` (from 1) of a sign. */
 function boundsOf(place: number): [low: number, high: number] {
   const octave = 2 ** (Math.floor((place - 1) / PER_OCTAVE) + LOWEST_EXPONENT);
   const low = octave * (1 + ((place - 1) % PER_OCTAVE) / PER_OCTAVE);
   return [low, low + octave / PER_OCTAVE];
 }
 
-/** The estimate for the values in a bucket. */
+/** The estimate for values in a bucket. */
 function magnitudeOf(place: number): number {
   const [low, high] = boundsOf(place);
   return (2 * low * high) / (low + high);
 }
 
-/** The buckets of one sign: KEPT, up to the largest that has something, as a ring. */
+/** The buckets of one sign: a ring of KEPT buckets that ends at the largest nonempty one. */
 class Store {
   readonly #counts = new Uint32Array(KEPT);
-  /** The largest place. */
+  /** Index of the largest bucket. */
   #last: number;
 
   constructor(last: number) {
@@ -68,16 +68,19 @@ class Store {
     return Math.max(1, this.#last - KEPT + 1);
   }
 
-  /** The same with their counts: from `low` up to, but without, `high`; for the values dropped below, only `high` is known. */
+  /**
+   * Calls `call` for each nonempty bucket with its range, from `low` up to but excluding `high`. For values merged into
+   * the lowest bucket, only `high` is known.
+   */
   eachWithin(call: (low: number, high: number, n: number) => void): void {
     this.each((place, n) => {
       const [low, high] = boundsOf(place);
-      // Buckets behind the last one of the table are in it.
+      // Values above the last bucket of the table are counted in it.
       call(place === this.#lowest ? 0 : low, place === MAGNITUDES ? Infinity : high, n);
     });
   }
 
-  /** What falls out below is counted in the lowest bucket that is left. */
+  /** Buckets that fall out of the ring are merged into the lowest remaining bucket. */
   #raise(last: number): void {
     let out = 0;
     for (let place = this.#last + 1; place <= Math.min(last, this.#last + KEPT); place++) {
@@ -88,7 +91,7 @@ class Store {
     this.#counts[this.#lowest % KEPT]! += out;
   }
 
-  /** Calls `call` for places that have something, from the lowest on. */
+  /** Calls `call` for each nonempty bucket in ascending order. */
   each(call: (place: number, n: number) => void): void {
     for (let place = this.#lowest; place <= this.#last; place++) {
       const n = this.#counts[place % KEPT]!;
@@ -97,11 +100,11 @@ class Store {
   }
 }
 
-/** Counts by bucket. The sum of sketches is the sketch of all their numbers, in whatever order they are added. */
+/** Counts by bucket. The sum of sketches equals the sketch of all their numbers, independent of the order. */
 export class QuantileSketch {
   #count = 0;
   #zero = 0;
-  /** Made for the first number of its sign. */
+  /** Created with the first number of its sign. */
   #positive: Store | null = null;
   #negative: Store | null = null;
 
@@ -109,7 +112,7 @@ export class QuantileSketch {
     return this.#count;
   }
 
-  /** `n` numbers of a bucket, as `bucketsByBits` names it. */
+  /** Adds `n` numbers to a bucket of `bucketsByBits`. */
   add(bucket: number, n: number): void {
     if (bucket === NO_NUMBER) return;
     this.#count += n;
@@ -147,9 +150,8 @@ export class QuantileSketch {
   }
 
   /**
-   * How many numbers are certainly below `least` or above `most`: those in buckets that are entirely outside. A number
-   * outside by more than a sixteenth of the limit always counts, unless it is 2^16 times smaller than the largest
-   * number.
+   * Number of values certainly below `least` or above `most`: those in buckets entirely outside the range. A number
+   * more than a sixteenth beyond the limit always counts, unless it is 2^16 times smaller than the largest number.
    */
   outside(least: number, most: number): number {
     let n = least >= 2 ** LOWEST_EXPONENT || most <= -(2 ** LOWEST_EXPONENT) ? this.#zero : 0;

@@ -1,16 +1,16 @@
-// How a stream is counted: the engine reports every part to an account, once and in order, and keeps no counts of its own.
+// Counts of a stream: the engine reports every block result to an account, once and in order, and stores no counts itself.
 import type { Block } from '../core/block.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
 import type { MeasuredPart } from '../drift/drift-monitor.ts';
 
-/** Counts of a run, of a unit of it or of a part; rows = scored + rejected always holds when it ends well. */
+/** Counts of a run, a unit or a block result. rows = scored + rejected holds after every successful end. */
 export interface RunCounts {
   rows: number;
   scored: number;
   rejected: number;
   rejectedByCode: Partial<Record<ErrorCode, number>>;
-  /** Rows with an interpretation, and rows left without because their effects did not add up. */
+  /** Rows with an interpretation, and rows without one because their effects did not add up. */
   interpreted: number;
   inexact: number;
   /** The first rejected rows. */
@@ -24,47 +24,47 @@ export interface ColumnRejects {
   rows: number;
 }
 
-/** The totals of the rows of a part: everything that an account receives of them. */
+/** The counts of a block result, as reported to an account. */
 export interface Tally extends RunCounts {
-  /** Of the rejected rows, those that are so because of a column of the model. Absent: none. */
+  /** Rejected rows by model column; rows rejected for other reasons are not included. Absent: none. */
   rejectedByColumn?: readonly ColumnRejects[];
-  /** Rows the model was asked to score for effects. Absent: none. */
+  /** Model evaluations for computing effects. Absent: none. */
   evaluations?: number;
-  /** Milliseconds of work in the worker; waiting for it is not part of them. */
+  /** Work in the worker in ms, excluding waits. */
   workMs: number;
-  /** How its scored rows fall into the bins of the model's baseline; null where nothing is measured. */
+  /** Distribution of the scored rows over the bins of the model's baseline; null: no drift is measured. */
   drift: MeasuredPart | null;
 }
 
-/** A block of a stream all of whose answers and rejected rows have been written. */
+/** A block whose predictions and rejected rows have all been written. */
 export interface WrittenBlock {
-  /** Its bytes are valid until `onBlock` resolves. */
+  /** The bytes of the block are valid until `onBlock` resolves. */
   readonly block: Block;
   readonly rows: number;
   readonly scored: number;
   readonly rejected: number;
 }
 
-/** A stream continues where an earlier one ended: its first blocks are cut as before, and neither scored nor written. */
+/** State for resuming a stream: its first blocks are cut as before, but neither scored nor written. */
 export interface GoesOn {
   readonly blocks: number;
-  /** Rows of these blocks; the account has them already. */
+  /** Rows of these blocks; the account includes them already. */
   readonly rows: number;
-  /** Where the last of them ended in the input. */
+  /** End of the last of these blocks in the input. */
   readonly inputEnd: number;
-  /** Bytes that were written to the output, before anything packed them. */
+  /** Uncompressed bytes written to the output. */
   readonly written: number;
-  /** Called for each of these blocks; its bytes are valid until it resolves. */
+  /** Called for each of these blocks; its bytes are valid until the promise resolves. */
   onBlock?(block: Block): void | Promise<void>;
 }
 
 export interface Account {
-  /** Totals so far. */
+  /** Counts so far. */
   readonly counts: Readonly<RunCounts>;
-  /** Of the pipeline it belongs to. */
+  /** Flow of the pipeline that the account belongs to. */
   readonly flow: Flow;
-  /** `model`: reference `id:version` of the model that scored the part. */
+  /** `model`: reference `id:version` of the model that scored the rows. */
   add(tally: Tally, model: string): void;
-  /** A part was written to its sink. */
+  /** A block result was written to its sink. */
   written(): void;
 }

@@ -1,14 +1,14 @@
-// A worker thread that starts before anybody knows what it will score: it loads the program while the first thread reads the command
-// line, the configuration and the model.
+// A worker thread that starts before its model is known, and loads the program while the main thread reads command line, configuration and
+// model.
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';
 
-/** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
+/** Inputs up to this raw size need no workers: they are scored before a worker would have started. */
 export const FEW_BYTES = 256 * 1024;
-/** Heap of a worker whose model has no large files of categories, MB. */
+/** Heap of a worker in MB, unless its model has large category files. */
 export const DEFAULT_HEAP_MB = 192;
-/** The file that workers start with. */
+/** The module that workers start with. */
 export const WORKER_ENTRY = new URL(
   import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js',
   import.meta.url,
@@ -16,7 +16,10 @@ export const WORKER_ENTRY = new URL(
 
 let early: { worker: Worker; gone: () => void } | null = null;
 
-/** Starts a thread if the words of `sluice score` name an input for which workers will be started. It keeps no process alive. */
+/**
+ * Starts a thread if the arguments of `sluice score` name an input large enough for workers. The thread does not keep
+ * the process alive.
+ */
 export function startEarly(words: readonly string[]): void {
   if (early || !words.some(isMuch)) return;
   const worker = newThread(WORKER_ENTRY, DEFAULT_HEAP_MB);
@@ -28,7 +31,7 @@ export function startEarly(words: readonly string[]): void {
   early = { worker, gone };
 }
 
-/** Standard input, or a large file. A word may be anything: no name of a file, or one that is too long. */
+/** Whether an argument is standard input or a large file. It can be any text, for example no file name or an overlong one. */
 function isMuch(word: string): boolean {
   if (word.startsWith('-')) return word === '-';
   try {
@@ -38,7 +41,7 @@ function isMuch(word: string): boolean {
   }
 }
 
-/** The thread that was started early where it is of this kind, else a new one. */
+/** The thread that was started early if its options match, else a new thread. */
 export function threadOf(entry: URL, heapMb: number): Worker {
   if (!early) return newThread(entry, heapMb);
   const { worker, gone } = early;

@@ -1,4 +1,4 @@
-// Loaded by a worker for the first interpretation, because plain predictions must not pay for it: explainer, background sample, covers.
+// Explainer, background sample and covers; a worker loads them for the first interpretation, so that plain predictions start faster.
 import { SluiceError } from '../core/errors.ts';
 import { readTable } from '../formats/delimited/csv-parse-decoder.ts';
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
@@ -9,10 +9,10 @@ import { Interpretations } from '../inference/explain/interpretation.ts';
 import type { Covers } from '../inference/explain/trees.ts';
 import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
 
-/** More background rows cost memory and time at the start without making the effects more accurate. */
+/** Maximum number of background rows; more cost memory and time at the start without making the effects more accurate. */
 const MAX_ROWS = 10_000;
 
-/** A file that was changed is another fault than one that says nothing of use. */
+/** Whether the file was changed; that error is passed on. A missing or unusable file only makes interpretation unavailable. */
 const isOther = (cause: unknown): boolean => cause instanceof SluiceError && cause.code !== 'model_invalid';
 
 /** @throws SluiceError interpretation_unavailable | model_hash_mismatch */

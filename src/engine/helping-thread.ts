@@ -1,5 +1,5 @@
-// The thread that has a pool is one of its workers: while all others are busy and blocks wait, it scores one between two turns of its
-// event loop. Cutting blocks and writing answers leaves it half of its time, and it needs neither a start nor memory of its own.
+// Lets the thread that owns a pool score blocks too. While all workers are busy and blocks wait, it scores one block between two turns of
+// its event loop. Cutting blocks and writing results leaves it half of its time, and it needs neither a start nor additional memory.
 import { monotonicMs, startTimer, stopTimer, type Timer } from '../core/clock.ts';
 import type { InlineScorer } from './inline-scorer.ts';
 import type { BlockJob } from './job-queue.ts';
@@ -11,23 +11,23 @@ export class WaitSum {
   readonly #ask: () => unknown;
   readonly #everyMs: number;
   #waitedMs = 0;
-  /** When it began to wait, in ms of the monotonic clock; null while nothing waits. */
+  /** Start of the current wait, in ms of the monotonic clock; null: nothing waits. */
   #since: number | null = null;
   #timer: Timer | undefined;
   #over = false;
 
-  /** `ask` returns something true if it needs to be asked no more. */
+  /** `ask` returns a truthy value to stop being called. */
   constructor(ask: () => unknown, everyMs = EVERY_MS) {
     this.#ask = ask;
     this.#everyMs = everyMs;
   }
 
-  /** Says whether something waits from now on. */
+  /** Reports whether anything is waiting. */
   waits(something: boolean): void {
     if (this.#over || something === (this.#since !== null)) return;
     if (something) {
       this.#since = monotonicMs();
-      // What it waits for may be long in coming: it must not have to come to notice.
+      // The timer detects a long wait even if it never ends.
       this.#timer = startTimer(() => this.#long(), Math.max(0, this.#everyMs - this.#waitedMs));
     } else {
       stopTimer(this.#timer);
@@ -37,7 +37,7 @@ export class WaitSum {
     }
   }
 
-  /** It will not ask any more. Idempotent. */
+  /** Stops calling `ask`. Idempotent. */
   stop(): void {
     this.#over = true;
     stopTimer(this.#timer);
@@ -55,27 +55,33 @@ export class WaitSum {
   }
 }
 
-/** It gets ready when blocks have waited for so long, all in all, and the rest takes so long, ms: that takes it some 40. */
+/**
+ * The thread prepares to help once blocks have waited AFTER_MS in total and the rest will take at least WORTH_MS;
+ * preparing takes about 40 ms.
+ */
 const AFTER_MS = 10;
 const WORTH_MS = 150;
-/** Signals and scrapes wait for a block: after two in a row that take longer it helps no more, ms. One may be the machine's fault. */
+/**
+ * Signals and scrapes wait for a block, so the thread stops helping after two consecutive blocks that take longer, ms.
+ * A single slow block may be caused by the machine.
+ */
 const MAX_BLOCK_MS = 250;
 const MANY_SLOW = 2;
 
 interface HelpingParts {
   /** null: the model is not compiled. */
   open(): Promise<InlineScorer | null>;
-  /** For answers. */
+  /** Reusable buffers for results. */
   buffers: ArrayBuffer[];
-  /** How long the rest takes about, ms. */
+  /** Estimated time for the rest of the work, ms. */
   leftMs(): number;
-  /** Takes a block that waits for a worker; null: there is none. */
+  /** Takes a block that waits for a worker; null: none. */
   next(): BlockJob | null;
-  /** `part` is null where a worker has to score the block. */
+  /** `part` is null if a worker must score the block. */
   done(job: BlockJob, part: ScoredPart | null): void;
 }
 
-/** Modes: waiting for work → getting ready → active → stopped. */
+/** States: waiting for work → preparing → active → stopped. */
 export class HelpingThread {
   readonly #parts: HelpingParts;
   readonly #waiting: WaitSum;
@@ -83,7 +89,7 @@ export class HelpingThread {
   #called = false;
   #stopped = false;
   #due = false;
-  /** Blocks in a row that took long. */
+  /** Number of consecutive slow blocks. */
   #slow = 0;
 
   constructor(parts: HelpingParts) {
@@ -91,17 +97,17 @@ export class HelpingThread {
     this.#waiting = new WaitSum(() => parts.leftMs() > WORTH_MS && this.#getReady(), AFTER_MS);
   }
 
-  /** Whether it takes blocks. */
+  /** Whether the thread scores blocks. */
   get active(): boolean {
     return this.#scorer !== null;
   }
 
-  /** Whether it takes blocks, or soon will. */
+  /** Whether the thread scores blocks or is preparing to. */
   get engaged(): boolean {
     return this.#called && !this.#stopped;
   }
 
-  /** Says whether blocks wait for a worker from now on. */
+  /** Reports whether blocks are waiting for a worker. */
   waits(something: boolean): void {
     if (this.#scorer === null) this.#waiting.waits(something);
     else if (something && !this.#due) {
@@ -110,7 +116,7 @@ export class HelpingThread {
     }
   }
 
-  /** It takes no more blocks. Idempotent. */
+  /** Stops scoring blocks. Idempotent. */
   stop(): void {
     this.#stopped = true;
     this.#waiting.stop();
@@ -119,7 +125,7 @@ export class HelpingThread {
 
   #getReady(): true {
     this.#called = true;
-    // Why a model cannot be opened is said by the workers.
+    // Workers report why a model cannot be opened.
     this.#parts.open().then(
       (scorer) => {
         if (scorer === null) this.stop();

@@ -1,4 +1,4 @@
-// What happens to models, as metrics and as lines of the log: the same wherever they are served.
+// Reports events of models as metrics and log lines, in the same way wherever models are served.
 import { faultFields, type Log, named, saysOf, type Word, words } from '../core/log.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -6,7 +6,7 @@ import { parseReference } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost, ModelHostEvents } from './model-host.ts';
 
-/** Lets the metrics query a host for its loaded models. */
+/** Reports the loaded models of a host as metrics. */
 export function measureHost(metrics: Metrics, host: ModelHost): void {
   metrics.onScrape(() => {
     const { models, workers } = host.loaded;
@@ -15,7 +15,7 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
   });
 }
 
-/** Reports that the files of a package cannot be compared with the registered ones. */
+/** Warns that changes of a package's files cannot be detected. */
 export function warnUnlocked(log: Log, { ref, locked }: Pick<ModelPackage, 'ref' | 'locked'>): void {
   if (locked) return;
   const says = words`${named(ref)} has no package.lock, so changes of its files are not detected (use sluice model seal)`;

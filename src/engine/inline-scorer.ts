@@ -1,5 +1,5 @@
-// Scores and interprets small blocks inline, on the thread that has them: for a single application the round trip to a worker
-// costs more than the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
+// Scores and interprets small blocks inline on the calling thread, because the round trip to a worker costs more than scoring one
+// application. Restricted to compiled models, whose code can neither crash nor loop, and only while they are fast.
 import { inBackground } from '../core/async.ts';
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -8,20 +8,20 @@ import type { JobBlock } from './job-queue.ts';
 import { type ScoredPart, type ScoreJob, type StreamSpec, scoreJobOf } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
-/** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
+/** Blocks per timing window. The first window is ignored, because the code is not optimised yet. */
 const WINDOW = 64;
-/** Blocks of a window that must have taken longer than that: a machine that has other things to do delays a few by much. */
+/** Number of slow blocks in a window that indicate a slow model; on a busy machine single blocks can be delayed by much. */
 const MANY_SLOW = WINDOW / 4;
 
 type InlineBlock = Omit<Block, 'seq'>;
 
-/** Of streams that are answered alike. */
+/** A kind of streams with the same input and output settings. */
 interface InlineKind {
   id: number;
   spec: StreamSpec;
 }
 
-/** Whether blocks take too long to hold up the event loop with them. */
+/** Detects whether blocks take too long to score them on the event loop. */
 class SlowWatch {
   readonly #maxMeanMs: number;
   tooSlow = false;
@@ -30,7 +30,7 @@ class SlowWatch {
   #windowMs = 0;
   #slow = 0;
 
-  /** ms a block. */
+  /** Maximum mean time per block, ms. */
   constructor(maxMeanMs: number) {
     this.#maxMeanMs = maxMeanMs;
   }
@@ -46,7 +46,7 @@ class SlowWatch {
   }
 }
 
-/** The message that a worker would get. */
+/** The same message that a worker would get. */
 const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer | null): ScoreJob =>
   scoreJobOf({ job: 0, kind: id, spec }, block, recycled);
 
@@ -54,16 +54,17 @@ const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer 
 const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
   faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;
 
-// Interpretations run inline only where effects are computed at once, without evaluating the model.
+// Interpretations run inline only if effects are computed immediately, without evaluating the model.
 
 const MAX_ROWS = 2;
 const MAX_BYTES = 16 * 1024;
-/** Mean time a block, ms, above which they go to workers. */
+/** Mean time per block in ms above which blocks go to workers. */
 const MAX_MEAN_INTERPRET_MS = 1;
 
 /**
- * Modes: unopened → opening, with the first block that is offered, because few services are asked for effects → open, or of no use: the
- * model has to be asked for effects, or they take too long. Whatever is offered before it is open is for workers.
+ * States: unopened → opening → open or unusable. It is opened with the first block, because few services receive
+ * requests for effects. It is unusable if effects need model evaluations or take too long. Until it is open, blocks go
+ * to workers.
  */
 class InlineExplainer {
   readonly #model: ModelPackage;
@@ -72,7 +73,7 @@ class InlineExplainer {
   readonly #watch = new SlowWatch(MAX_MEAN_INTERPRET_MS);
   #opening = false;
   #scorer: Scorer | null = null;
-  /** Blocks share the memory of the scorer, so one waits for the other. */
+  /** Blocks share the memory of the scorer, so they are scored one at a time. */
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(model: ModelPackage, policy: EnginePolicy, known: Known) {
@@ -81,7 +82,7 @@ class InlineExplainer {
     this.#known = known;
   }
 
-  /** Whether it is open for blocks; the first to ask opens it. */
+  /** Whether it is open; the first call opens it. */
   #ready(): boolean {
     if (!this.#opening) {
       this.#opening = true;
@@ -96,9 +97,9 @@ class InlineExplainer {
     if (await scorer.explainsAlone().catch(() => false)) this.#scorer = scorer;
   }
 
-  /** null, at once or later: a worker has to, and says why where it failed. */
+  /** null, immediately or later: a worker must score the block and reports errors. */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): Promise<ScoredPart | null> | null {
-    // Pairs of columns take longer than the trip to a worker, and must not make effects alone count as slow.
+    // Column pairs take longer than the round trip to a worker, and must not be counted when deciding whether effects alone are slow.
     if (kind.spec.output.interpretation?.interactions) return null;
     if (!isWithin(block, MAX_ROWS, MAX_BYTES) || !this.#ready()) return null;
     const part = this.#tail.then(async () => {
@@ -120,26 +121,26 @@ class InlineExplainer {
   }
 }
 
-/** The block scored inline. */
+/** Which blocks are scored inline. */
 export interface InlineLimits {
-  /** Of the largest block. */
+  /** Maximum size of a block. */
   rows: number;
   bytes: number;
-  /** Rows a micro-batch. */
+  /** Rows per micro-batch. */
   batchRows: number;
-  /** Blocks in all; null: as long as they are fast. */
+  /** Maximum total number of blocks; null: unlimited while they are fast. */
   blocks: number | null;
 }
 
-/** Of a service: the oddest bytes hold up the event loop for 20 times as long as good ones, some 3 ms. */
+/** Limits of a service. In the worst case, unusual bytes take 20 times as long as normal ones, about 3 ms. */
 const BETWEEN_REQUESTS: InlineLimits = { rows: 16, bytes: 16 * 1024, batchRows: 16, blocks: null };
-/** Mean time a block, ms, above which all go to workers to keep the event loop free. */
+/** Mean time per block in ms above which all blocks go to workers, to keep the event loop responsive. */
 const MAX_MEAN_SCORE_MS = 0.5;
 
 export class InlineScorer {
   readonly #scorer: Scorer;
   readonly #limits: InlineLimits;
-  /** Of a service. */
+  /** null outside services. */
   readonly #explainer: InlineExplainer | null;
   readonly #watch = new SlowWatch(MAX_MEAN_SCORE_MS);
   #blocks = 0;
@@ -166,7 +167,7 @@ export class InlineScorer {
     return this.#scorer.evaluator.name;
   }
 
-  /** Scores a block of a kind of streams; null: a worker has to, because there is too much of it or the model failed. */
+  /** Scores a block inline. null: a worker must score it, because it is too large or the model failed. */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): ScoredPart | Promise<ScoredPart | null> | null {
     if (kind.spec.output.interpretation !== null) return this.#explainer?.score(kind, block, buffers) ?? null;
     if (!this.#takes(block)) return null;
@@ -176,7 +177,7 @@ export class InlineScorer {
     return part;
   }
 
-  /** Scores a block of any size, without effects; null: a worker has to, because the model failed. */
+  /** Scores a block of any size without effects. null: a worker must score it, because the model failed. */
   scoreAll(kind: InlineKind, block: JobBlock, buffers: ArrayBuffer[]): ScoredPart | null {
     try {
       return this.#scorer.scoreNow(jobOf(kind, block, buffers.pop() ?? null));

@@ -1,11 +1,11 @@
-// Jobs that wait for a worker: each stream has its own queue, and owners of streams are served in turn. Streams are grouped by kind.
+// Jobs waiting for a worker: each stream has a queue, and the owners of streams take turns. Streams are grouped by kind.
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { asText } from '../formats/columns/column-text.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 
-// Streams with the same input and output settings are of one kind: workers cache a decoder and a formatter for each kind.
+// Streams with the same input and output settings are of the same kind. Workers cache a decoder and a formatter per kind.
 
 export function sameData(a: unknown, b: unknown): boolean {
   if (a === b) return true;
@@ -24,13 +24,13 @@ export function sameData(a: unknown, b: unknown): boolean {
 interface StreamKind {
   id: number;
   spec: StreamSpec;
-  /** Open streams. */
+  /** Number of open streams. */
   users: number;
-  /** What a row takes a worker, ms, as far as it was measured; null: it was not. */
+  /** Measured time of a worker per row, ms; null: not measured yet. */
   rowMs: number | null;
 }
 
-/** Kinds that are remembered before those without open streams are forgotten. */
+/** Number of kinds above which kinds without open streams are removed. */
 const MAX_KINDS = 32;
 
 export class StreamKinds {
@@ -38,7 +38,7 @@ export class StreamKinds {
   readonly #onForget: (id: number) => void;
   #nextId = 1;
 
-  /** `onForget`: the cached data of that kind is no longer needed. */
+  /** `onForget`: workers can drop the cached data of that kind. */
   constructor(onForget: (id: number) => void) {
     this.#onForget = onForget;
   }
@@ -60,20 +60,20 @@ export class StreamKinds {
   }
 }
 
-/** What a worker needs of a block. */
+/** The fields of a block that a worker needs. */
 export type JobBlock = Pick<Block, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte' | 'columns'>;
 
 export interface BlockJob {
   id: number;
   stream: JobStream;
   block: JobBlock;
-  /** Workers that died while they worked on it. */
+  /** Number of workers that died while they scored the block. */
   deaths: number;
-  /** The thread that helps could not score it. */
+  /** The helping thread could not score the block. */
   forWorker?: boolean;
-  /** A single record whose interpretation failed: to be scored without. */
+  /** The block is a single record whose interpretation failed; score it without interpretation. */
   uninterpreted?: boolean;
-  /** Of its effects: the counts reported to the stream. */
+  /** Progress of its effects, as already reported to the stream. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
   reject: (error: unknown) => void;
@@ -82,10 +82,10 @@ export interface BlockJob {
 export interface JobStream {
   kind: StreamKind;
   queue: BlockJob[];
-  /** Rows that brought workers down, or made the model throw. */
+  /** Number of poison rows: rows that killed workers or made the model throw. */
   poisonRows: number;
   closed: boolean;
-  /** Streams of one owner share its turns; absent: the stream has its own. */
+  /** Owner; its streams share its turns. Absent: the stream has turns of its own. */
   owner?: string | undefined;
   /** Called as effects are computed. */
   onExplained?: ((more: Explained) => void) | undefined;
@@ -94,11 +94,11 @@ export interface JobStream {
 export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
 
 /**
- * Owners of streams are served in turn, and of each owner its streams: an owner with many streams, or long ones, gets no larger share than
- * others that have work waiting.
+ * Owners of streams take turns, and within an owner its streams do. An owner with many or long streams thus gets no
+ * larger share than others with waiting work.
  */
 export class JobQueue {
-  /** By owner, its streams with queued jobs; the owner, and of it the stream, to be served next is first. */
+  /** Streams with queued jobs, by owner. The next owner is first, and within each owner the next stream. */
   #turns = new Map<unknown, JobStream[]>();
   #nextId = 1;
 
@@ -112,7 +112,7 @@ export class JobQueue {
     return this.#turns.size === 0;
   }
 
-  /** Queues a block behind those of its stream. */
+  /** Queues a block after the other blocks of its stream. */
   add(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
     return new Promise((resolve, reject) => {
       const job: BlockJob = { id: this.#nextId++, stream, block, deaths: 0, resolve, reject };
@@ -121,14 +121,14 @@ export class JobQueue {
     });
   }
 
-  /** Queues a part of a block whose worker died, in front of everything. */
+  /** Queues a piece of a block whose worker died, ahead of all other jobs. */
   addPart(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
     return new Promise((resolve, reject) => {
       this.putBack({ id: this.#nextId++, stream, block, deaths: 1, resolve, reject });
     });
   }
 
-  /** Queues a job that was taken before, in front of everything. */
+  /** Returns a job to the front of the queue. */
   putBack(job: BlockJob): void {
     const { stream } = job;
     const owner = ownerOf(stream);
@@ -138,21 +138,19 @@ export class JobQueue {
     stream.queue.unshift(job);
   }
 
-  /** Takes the next job of the stream whose turn it is; the queue must not be empty. */
+  /** Takes the next job; the queue must not be empty. */
   take(): BlockJob {
     const [[owner, streams]] = this.#turns as unknown as [[unknown, JobStream[]]];
     const stream = streams.shift()!;
     const job = stream.queue.shift()!;
     if (stream.queue.length > 0) streams.push(stream);
-    // Last in turn from now on.
+    // The owner moves to the end of the rotation.
     this.#turns.delete(owner);
     if (streams.length > 0) this.#turns.set(owner, streams);
     return job;
   }
 
-  /**
-   * Cuts the first `rows` records off a job that was taken. The rest waits in front of its stream, behind the turn of all others.
-   */
+  /** Splits the first `rows` records off a job. The rest goes to the front of its stream, whose owner moves to the end of the rotation. */
   cut(job: BlockJob, rows: number): BlockJob {
     const { stream, block, deaths } = job;
     const [head, rest] = [Promise.withResolvers<ScoredPart[]>(), Promise.withResolvers<ScoredPart[]>()];
@@ -163,7 +161,7 @@ export class JobQueue {
     return { ...own(head), block: partOf(block, 0, rows) };
   }
 
-  /** Rejects the queued jobs of a stream. `error` creates the reason: a stack trace costs more than a small request. */
+  /** Rejects the queued jobs of a stream. `error` creates the reason lazily, because a stack trace costs more than a small request. */
   drop(stream: JobStream, error: () => SluiceError): void {
     if (stream.queue.length === 0) return;
     const owner = ownerOf(stream);
@@ -174,14 +172,14 @@ export class JobQueue {
     for (const job of stream.queue.splice(0)) job.reject(reason);
   }
 
-  /** Rejects all that is queued. */
+  /** Rejects all queued jobs. */
   dropAll(error: SluiceError): void {
     const all = [...this.#turns.values()].flat();
     this.#turns.clear();
     for (const stream of all) for (const job of stream.queue.splice(0)) job.reject(error);
   }
 
-  /** The streams of the same owner that wait. */
+  /** The waiting streams of the same owner. */
   #line(stream: JobStream): JobStream[] {
     const owner = ownerOf(stream);
     let streams = this.#turns.get(owner);
@@ -208,7 +206,7 @@ export function partOf(block: JobBlock, from: number, to: number): JobBlock {
   };
 }
 
-/** The block, its bytes copied if only this thread can see them. */
+/** The block in shared memory; copies the bytes if only this thread can access them. */
 export function inSharedMemory(block: Block): JobBlock {
   const { slab, spans } = block;
   if (slab instanceof SharedArrayBuffer) return block;

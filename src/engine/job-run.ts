@@ -1,4 +1,4 @@
-// One job of a worker: decodes its records and formats its answers, one micro-batch at a time.
+// Runs one job in a worker: decodes its records and formats its predictions, one micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, type Rejection } from '../core/batch.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
@@ -19,18 +19,18 @@ import type { Manifest } from '../model/package/manifest.ts';
 import type { ColumnRejects } from './counts.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
-/** Decoder and formatter, kept for all streams of a kind. */
+/** Decoder and formatter of all streams of a kind. */
 export interface Kind {
   decoder: Decoder;
   formatter: Formatter;
   batch: ColumnBatch;
   interpretation: InterpretationSpec | null;
-  /** Report rejected rows one by one instead of as lines of the rejects file. */
+  /** Report rejected rows individually instead of as lines of the rejects file. */
   records: boolean;
   rejectLines: boolean;
-  /** Gives the texts of the passthrough columns that lines of the rejects file have, for a row of the batch. */
+  /** Returns the passthrough columns of a batch row that are written to the rejects file. */
   echoed: (row: number) => (string | null)[];
-  /** Whether a name is that of a column of the model. */
+  /** Whether the model has a column of this name. */
   isColumn: (name: string) => boolean;
 }
 
@@ -47,7 +47,7 @@ export class JobRun {
   readonly #rejections: Rejection[] = [];
   #from = 0;
   #to = 0;
-  /** Lines of the rejects file, a piece for each micro-batch. */
+  /** Lines of the rejects file, one buffer per micro-batch. */
   readonly #rejects: Buffer[] = [];
   #rejected = 0;
   #interpreted = 0;
@@ -65,7 +65,7 @@ export class JobRun {
     drift?.begin();
   }
 
-  /** Decodes the next micro-batch of at most `limit` rows; false when there is none. */
+  /** Decodes the next micro-batch of at most `limit` rows; false: no rows are left. */
   next(limit = this.#capacity): boolean {
     const rows = this.#job.faults.length;
     if (this.#to >= rows) return false;
@@ -76,7 +76,7 @@ export class JobRun {
     return true;
   }
 
-  /** Whether any row of the micro-batch is valid. */
+  /** Whether the micro-batch has any valid row. */
   get hasRows(): boolean {
     const { batch } = this.kind;
     return batch.rejections.length < batch.rows;
@@ -108,7 +108,7 @@ export class JobRun {
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
-    // As bytes: a string of that many pieces takes a multiple of its memory until it is flattened.
+    // Stored as bytes, because a string made of many pieces takes a multiple of its memory until it is flattened.
     if (lines !== '') this.#rejects.push(Buffer.from(lines));
   }
 
@@ -143,13 +143,13 @@ export class JobRun {
   }
 }
 
-/** What a worker knows of its model before the first stream. */
+/** Model data that a worker prepares before the first stream. */
 interface WorkerColumns {
   manifest: Manifest;
   readers: ColumnReader[];
   names: ReadonlySet<string>;
   columns: ColumnData[];
-  /** Rows of a micro-batch. */
+  /** Rows per micro-batch. */
   capacity: number;
   encoder: Encoder;
 }
@@ -160,13 +160,14 @@ export function streamKind(
 ): Kind {
   const { input, output, records = false, rejectLines = false, listed = [], large = false, decoder: asked } = spec;
   const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
-  // The reference path uses no kernel, not even to write answers.
+  // The reference path uses no kernels, not even for writing predictions.
   const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
-  // An interpretation lists the values of the columns, so the decoder has to keep them.
+  // An interpretation lists column values, so the decoder must keep them.
   const direct = output.interpretation ? null : encoder;
   const batch = newBatch(columns, capacity, output.passthrough.length);
   const at = listed.map((name) => output.passthrough.indexOf(name));
-  const readers = input.texts ? columnReaders(manifest, input.texts) : own;
+  const { texts, decimals } = input;
+  const readers = texts || decimals ? columnReaders(manifest, texts, decimals) : own;
   return {
     decoder: createDecoder(readers, input, decoder, direct),
     formatter: createFormatter(output, manifest, answerKernelAfter),

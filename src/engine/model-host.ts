@@ -1,4 +1,4 @@
-// Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
+// Manages the worker pools of the models in use, and switches references to new versions without failing requests.
 import { inBackground } from '../core/async.ts';
 import { epochMs, monotonicMs, startInterval, stopTimer } from '../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
@@ -11,7 +11,7 @@ import { WorkerPool } from './worker-pool.ts';
 export interface HostedModel {
   readonly model: ModelPackage;
   readonly pool: WorkerPool;
-  /** Call once, when the request is done with the model. */
+  /** Call it once, when the request no longer uses the model. */
   release(): void;
 }
 
@@ -19,7 +19,7 @@ interface Entry {
   key: string;
   model: ModelPackage;
   pool: Promise<WorkerPool>;
-  /** The same once it takes jobs. */
+  /** The pool once it accepts jobs; null before. */
   open: WorkerPool | null;
   users: number;
   lastUse: number;
@@ -29,17 +29,17 @@ interface Entry {
 
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: Word) => void;
-  /** A worker has worked on a block for so long, ms. */
+  /** Called when a worker has finished a block; time in ms. */
   onWork?: (ms: number) => void;
-  /** A version is loaded, that long after it was asked for, ms. */
+  /** Called when a version was loaded; time in ms since it was requested. */
   onLoaded?: (ms: number) => void;
-  /** An unused version was closed to make room for others. */
+  /** Called when an unused version was closed to make room for others. */
   onEvicted?: (model: ModelPackage) => void;
-  /** The version a reference resolves to could not be loaded; `serving`: the version that is still served, if any. */
+  /** Called when the version that a reference resolves to could not be loaded. `serving`: the version still served; null: none. */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
-  /** A reference has moved to another version. */
+  /** Called when a reference was switched to another version. */
   onSwap?: (reference: string, from: ModelPackage, to: ModelPackage) => void;
-  /** A reference serves the version the registry resolves it to. */
+  /** Called when a reference serves the version that the registry resolves it to. */
   onCurrent?: (reference: string, model: ModelPackage) => void;
 }
 
@@ -49,15 +49,15 @@ interface ModelHostOptions extends ModelHostEvents {
   engine?: EnginePolicy;
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
-  /** References whose models stay loaded regardless of other requests; there is always room for one other. */
+  /** References whose models stay loaded regardless of other requests; there is always room for one other model. */
   keep?: readonly string[];
-  /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
+  /** Tries a version in another process before it is served. Called once per version. @throws SluiceError */
   tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
-  /** Milliseconds before a version that failed is tried again unchanged; default 30,000. */
+  /** Delay in ms before an unchanged version that failed is tried again. Default: 30,000. */
   retryMs?: number;
 }
 
-/** Faults of a version or of the registry: the current version is still served. Any other error is the caller's. */
+/** Errors of a version or of the registry; the current version is then still served. Other errors are passed to the caller. */
 const KEEPS_OLD = new Set<ErrorCode>([
   'model_invalid',
   'model_hash_mismatch',
@@ -73,25 +73,25 @@ const KEEPS_OLD = new Set<ErrorCode>([
 ]);
 
 const keyOf = (model: ModelPackage): string =>
-  // A package is what its files are: one that differs from another in a code or a reason alone is another model.
+  // The hash covers all files: packages that differ only in a reason code are different models.
   `${model.folder}\n${model.sha256}`;
 
 const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
 
 /**
- * A reference goes: unknown → loading (requests wait) → current. When the registry resolves it to another version:
- * current and loading the next (requests get the current one) → swapped. A request keeps its first version; a pool
- * without references is closed when its last request is done. A next version that does not load is reported, and the
- * current one continues.
+ * States of a reference: unknown → loading (requests wait) → current. When the registry resolves it to another version:
+ * current and loading the next (requests get the current version) → swapped. A request keeps the version it started
+ * with; a pool without references is closed after its last request. If the next version fails to load, the error is
+ * reported and the current version stays in use.
  */
 export class ModelHost {
   readonly registry: Registry;
   readonly #options: ModelHostOptions;
   readonly #entries = new Map<string, Entry>();
   #closed = false;
-  /** Ends loads under way: a model that does not come to an end must not hold up a stop. */
+  /** Aborts loads in progress: a model that never finishes loading must not block stopping. */
   readonly #stop = new AbortController();
-  /** What each reference serves now. */
+  /** The served version of each reference. */
   readonly #current = new Map<string, Entry>();
   readonly #loading = new Map<string, Promise<Entry>>();
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
@@ -104,10 +104,10 @@ export class ModelHost {
     this.#options = options;
   }
 
-  /** The model a reference means, loaded. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
+  /** Resolves a reference and loads its model. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
   async use(reference: string): Promise<HostedModel> {
     let entry = await this.#entry(reference);
-    // Another swap may have closed it while we waited.
+    // Another swap may have closed the entry during the wait.
     while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
     entry.users++;
     let pool: WorkerPool;
@@ -118,30 +118,30 @@ export class ModelHost {
       throw error;
     }
     if (!pool.failed) return { model: entry.model, pool, release: this.#releaser(entry) };
-    // Its workers kept dying: the next request starts a new pool of the same version.
+    // Its workers kept dying; the next request starts a new pool for the same version.
     this.#drop(entry);
     this.#leave(entry);
     throw pool.failed;
   }
 
-  /** The package that the reference means now; loads nothing. @throws SluiceError as `use` */
+  /** Resolves a reference to a package without loading it. @throws SluiceError as `use` */
   async meant(reference: string): Promise<ModelPackage> {
     return (await this.#resolve(reference)).model;
   }
 
-  /** Whether a request for the model that a reference means is answered without waiting for it to be loaded. */
+  /** Whether the model of a reference is loaded, so that requests need not wait. */
   serves(reference: string): boolean {
     const open = this.#current.get(reference)?.open;
     return open !== undefined && open !== null && open.failed === null;
   }
 
-  /** Versions whose workers are open, and those workers. */
+  /** Number of loaded versions and of their workers. */
   get loaded(): { models: number; workers: number } {
     const open = [...this.#entries.values()].flatMap((e) => e.open ?? []);
     return { models: open.length, workers: open.reduce((n, pool) => n + pool.ready, 0) };
   }
 
-  /** Ends the workers and whatever is loading. */
+  /** Terminates the workers and aborts loads in progress. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#stop.abort(new SluiceError('stopping', 'the models are being closed'));
@@ -151,7 +151,7 @@ export class ModelHost {
     await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
   }
 
-  /** The version of the registry, or the served one if the registry fails. @throws SluiceError */
+  /** The version in the registry, or the served version if the registry fails. @throws SluiceError */
   async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; model: ModelPackage }> {
     try {
       return { model: await this.registry.resolve(reference) };
@@ -169,7 +169,7 @@ export class ModelHost {
     const found = await this.#resolve(reference);
     if ('kept' in found) return found.kept;
     const { model } = found;
-    // Looked up after the await: the previous entry may be closed by now.
+    // Looked up after the await, because the previous entry may be closed by now.
     const current = this.#current.get(reference);
     const key = keyOf(model);
     if (current?.key === key) {
@@ -185,7 +185,7 @@ export class ModelHost {
     }
     const failed = this.#failed.get(key);
     const due = !failed || epochMs() - failed.at > (this.#options.retryMs ?? 30_000);
-    // Started once; requests that arrive meanwhile get the current version.
+    // Loaded only once; requests that arrive meanwhile get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).then(
         () => this.#options.onSwap?.(reference, current.model, model),
@@ -260,7 +260,7 @@ export class ModelHost {
   #report(reference: string, key: string, error: SluiceError, serving: ModelPackage | null): void {
     if (serving) this.#stale.add(reference);
     const last = this.#failed.get(key);
-    // Once an attempt, not once a request.
+    // Reported once per attempt, not once per request.
     if (last && last.error.message === error.message && epochMs() - last.at < (this.#options.retryMs ?? 30_000)) return;
     this.#failed.set(key, { at: epochMs(), error });
     this.#options.onLoadFailure?.(reference, error, serving);
@@ -288,14 +288,17 @@ export class ModelHost {
     entry.references.clear();
   }
 
-  /** Closes the pool of a version without references and requests at once, to free its workers and memory. */
+  /** Closes the pool of a version without references and requests immediately, to free its workers and memory. */
   #closeIfDone(entry: Entry): void {
     if (entry.users > 0 || entry.references.size > 0) return;
     this.#drop(entry);
     entry.pool.then((p) => p.close()).catch(() => {});
   }
 
-  /** `loaded`: the caller that requested it has not started to use it. */
+  /**
+   * Closes the least recently used models above the maximum. `loaded`: a new model that its requester has not started
+   * to use; it is not closed.
+   */
   #evict(loaded: Entry | null = null): void {
     const { keep = [], onEvicted } = this.#options;
     const kept = (e: Entry) => keep.some((reference) => e.references.has(reference));
@@ -310,17 +313,17 @@ export class ModelHost {
   }
 }
 
-// Loads configured models again after a failure, so that readiness checks report the truth.
+// Reloads configured models after a failure, so that readiness checks stay accurate.
 
 export interface KeptModels {
-  /** Whether all of them are loaded. */
+  /** Whether all models are loaded. */
   readonly ready: boolean;
   stop(): void;
 }
 
 const EVERY_MS = 2_000;
 
-/** Requests missing models, now and every two seconds. Host events report why a model is unavailable. */
+/** Loads missing models, immediately and then every `everyMs`. Host events report why a model is unavailable. */
 export function keepLoaded(host: ModelHost, references: readonly string[], everyMs = EVERY_MS): KeptModels {
   let stopped = false;
   const loading = new Set<string>();
@@ -330,7 +333,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     try {
       (await host.use(reference)).release();
     } catch {
-      // It is requested again, and callers meanwhile get the error.
+      // The load is retried; callers get the error meanwhile.
     } finally {
       loading.delete(reference);
     }

@@ -1,4 +1,4 @@
-// Messages between the main thread and the scoring workers, in threads or processes, and the shared flags of cancelled jobs.
+// Messages between the main thread and scoring workers (threads or processes), and the shared flags of cancelled jobs.
 import type { Rejection } from '../core/batch.ts';
 import type { BlockColumns } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
@@ -10,40 +10,40 @@ import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Tally } from './counts.ts';
 
-/** How the blocks of one stream are to be read and written; the same for all its blocks. */
+/** How to read and write the blocks of a stream; the same for all its blocks. */
 export interface StreamSpec {
   input: DecoderInput;
   output: OutputSpec;
-  /** Each record is answered on its own: parts report every rejected row. Default: no. */
+  /** Report every rejected row, because each record is answered separately. Default: no. */
   records?: boolean;
-  /** Parts have the lines of the rejects file. Default: no. */
+  /** Include lines of the rejects file in block results. Default: no. */
   rejectLines?: boolean;
-  /** Passthrough columns that lines of the rejects file have, in their order there. Default: none. */
+  /** Passthrough columns in lines of the rejects file, in order. Default: none. */
   listed?: readonly string[];
-  /** Many rows are expected: kernels are compiled at once. Default: after enough rows have been seen. */
+  /** Many rows are expected, so compile kernels immediately. Default: compile them after enough rows. */
   large?: boolean;
-  /** Default: that of SLUICE_DECODER, else eager for large streams, else fast. */
+  /** Default: SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 
-/** The first message: the model a worker serves. Workers start before it is known. */
+/** The first message to a worker: the model to serve. Workers start before the model is known. */
 export interface OpenModel {
   type: 'open';
   model: ModelPackage;
   batchRows: number;
   policy: EnginePolicy;
   known: Known;
-  /** The cells of `CancelledJobs`, which a thread shares; null: a process, which receives messages. */
+  /** The cells of `CancelledJobs`, shared with a thread; null: the worker is a process and receives messages. */
   cancelled: SharedArrayBuffer | null;
 }
 
-/** Records `from`..`to - 1` of a block, to be scored by one worker. */
+/** A range of records of a block, to be scored by one worker. */
 export interface ScoreJob {
   type: 'score';
   job: number;
-  /** Number of `spec`: streams that are read and written alike share it. */
+  /** Id of the kind: streams with the same settings share it. */
   kind: number;
-  /** Sent with the first job of a kind to a worker. */
+  /** Settings of the kind; sent with its first job to a worker, then null. */
   spec: StreamSpec | null;
   slab: ArrayBufferLike;
   spans: Int32Array;
@@ -51,15 +51,15 @@ export interface ScoreJob {
   lines: Int32Array;
   firstRow: number;
   firstByte: number;
-  /** The cells of the records, where they came as columns; not to a process. */
+  /** The cells of the records if the input has columns; not sent to a process. */
   columns?: BlockColumns;
-  /** Interpreting the record failed: it is scored without, and its answer has the reason. */
+  /** Interpreting the record failed, so it is scored without interpretation, and the result includes the reason. */
   uninterpreted?: boolean;
   /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }
 
-/** The message for a block. `ids.spec`: null if the worker has that of the kind. */
+/** Creates the message for a block. `ids.spec`: null if the worker already has the settings of the kind. */
 export const scoreJobOf = (
   { job, kind, spec }: Pick<ScoreJob, 'job' | 'kind' | 'spec'>,
   block: Pick<ScoreJob, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte'> & {
@@ -90,16 +90,16 @@ export type ToWorker =
   | OpenModel
   | ScoreJob
   | { type: 'forget'; kind: number }
-  /** To a process: the job is wanted no more. */
+  /** To a process: the job was cancelled. */
   | { type: 'cancel'; job: number };
 
 export interface ScoredPart extends Tally {
-  /** Formatted predictions; `length` bytes of the buffer are valid. */
+  /** Formatted predictions; the first `length` bytes of the buffer are valid. */
   output: ArrayBuffer;
   length: number;
-  /** Lines of the rejects file, without its header; empty unless the stream has `rejectLines`. */
+  /** Lines of the rejects file without its header; empty unless the stream has `rejectLines`. */
   rejects: string;
-  /** Of a stream of `records`: every rejected row, `index` counted from the first row of the part. */
+  /** For streams with `records`: every rejected row; `index` counts from the first row of the result. */
   rejections: Rejection[];
 }
 
@@ -107,24 +107,24 @@ export type FromWorker =
   | { type: 'ready'; evaluator: string }
   | { type: 'failed'; code: ErrorCode; message: string }
   | { type: 'scored'; job: number; part: ScoredPart }
-  /** It works on the job and has come on, `explained` from its beginning: not more often than `PROGRESS_MS`. */
+  /** The job makes progress; `explained` counts from its beginning. Sent at most every `PROGRESS_MS`. */
   | { type: 'progress'; job: number; explained: Explained }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
 
-/** What a job comes to. */
+/** The final message of a job. */
 export type JobAnswer = Extract<FromWorker, { type: 'scored' | 'job_failed' }>;
 
-/** Milliseconds between two messages of progress. */
+/** Minimum interval between progress messages, ms. */
 export const PROGRESS_MS = 1000;
 
-/** Maximum number of details in a part. */
+/** Maximum number of details in a block result. */
 export const MAX_DETAILS = 20;
 
-/** More than a worker holds at a time; jobs whose numbers share a cell only lose a cancellation. */
+/** More cells than a worker has jobs at a time. If job numbers share a cell, only a cancellation can be lost. */
 const CELLS = 64;
 
 export class CancelledJobs {
-  /** For the worker thread that shares them. */
+  /** Buffer to share with the worker thread. */
   readonly buffer: SharedArrayBuffer;
   readonly #cells: Int32Array;
 
@@ -142,9 +142,9 @@ export class CancelledJobs {
   }
 }
 
-// Jobs and results as copies for the channel of a worker process.
+// Jobs and results as copies, for the channel of a worker process.
 
-/** A job as it goes over the channel: the bytes of its records and nothing else of the slab. */
+/** A job as sent over the channel; of the slab, only the bytes of its records are included. */
 export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled' | 'columns'> {
   slab: Uint8Array;
 }
@@ -165,7 +165,7 @@ export function unpacked(job: PackedJob, recycled: ArrayBuffer | null): ScoreJob
   return { ...job, slab: slab.buffer, spans: spans.map((p) => p + at), firstByte: job.firstByte - at, recycled };
 }
 
-/** The answer of a process: its output is a view of the message it came with. */
+/** The final message from a process; its output is a view of the received message. */
 export type PackedAnswer =
   | Exclude<FromWorker, { type: 'scored' }>
   | {

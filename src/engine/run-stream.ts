@@ -1,4 +1,4 @@
-// The engine: blocks of one source through the worker pool into one sink, in order, within a fixed budget.
+// The engine: sends blocks of a source through the worker pool and writes results to a sink, in order and with bounded memory.
 import type { Block } from '../core/block.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -11,22 +11,25 @@ import type { StreamHandle } from './worker-pool.ts';
 
 interface WriteOptions {
   frame: Frame;
-  /** Counts every part before it is written. */
+  /** Counts every block result before it is written. */
   account: Account;
   /** Reference `id:version` of the model, for the account. */
   model: string;
-  /** Takes formatted bytes in order; they may be reused once it resolves. */
+  /** Writes formatted bytes in order; the caller may reuse them once the promise resolves. */
   write: (bytes: Uint8Array) => Promise<void>;
-  /** Takes lines of the rejects file in order. */
+  /** Writes lines of the rejects file in order. */
   writeRejects?: (lines: string) => Promise<void>;
   recycle?: (buffer: ArrayBuffer) => void;
-  /** Called after a part was written; an error it throws ends the run. */
+  /** Called after a block result was written. An error from it ends the run. */
   onPart?: (part: ScoredPart) => void;
-  /** Called after all of a block was written, in order; nothing of the next is written before it resolves. An error ends the run. */
+  /**
+   * Called in order after each complete block was written; the next block is not written until the promise resolves. An
+   * error from it ends the run.
+   */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
-  /** The bytes written before the first block. */
+  /** State for resuming; absent: the run starts at the first block. */
   goesOn?: GoesOn;
   signal?: AbortSignal;
 }
@@ -38,7 +41,7 @@ export interface RunOptions extends WriteOptions {
   slabs: SlabPool;
 }
 
-/** Writes the parts of an answer with head, separators and tail, and counts them. */
+/** Writes block results with head, separators and tail, and counts them. */
 class PartWriter {
   readonly #options: WriteOptions;
   #headDue: boolean;
@@ -72,7 +75,7 @@ class PartWriter {
     this.#options.recycle?.(part.output);
   }
 
-  /** All parts of a block, which is then reported as written. */
+  /** Writes all results of a block, then reports the block as written. */
   async block(block: Block, parts: readonly ScoredPart[]): Promise<void> {
     for (const part of parts) await this.write(part);
     const { onBlock } = this.#options;
@@ -86,7 +89,7 @@ class PartWriter {
     });
   }
 
-  /** `read`: rows that went in. @throws SluiceError count_mismatch */
+  /** Ends the output. `read`: number of rows read. @throws SluiceError count_mismatch */
   async end(read: number): Promise<Readonly<RunCounts>> {
     const { counts } = this.#options.account;
     if (read !== counts.rows || counts.rows !== counts.scored + counts.rejected) {
@@ -107,7 +110,7 @@ class PartWriter {
 }
 
 /**
- * Runs a stream of at most one block: the same as `runStream`, without the machinery to wait for more.
+ * Runs a stream of at most one block: like `runStream`, but without the code that waits for further blocks.
  * @throws SluiceError as `runStream`
  */
 export async function runBlock(
@@ -118,7 +121,7 @@ export async function runBlock(
   const writer = new PartWriter(options);
   if (signal?.aborted) throw cancelled(signal);
   if (block) {
-    // A disconnected client frees its worker: queued jobs are dropped, running ones are cancelled.
+    // A disconnected client must free its worker: queued jobs are dropped, running ones are cancelled.
     const onAbort = () => stream.close();
     signal?.addEventListener('abort', onAbort, { once: true });
     const began = monotonicMs();
@@ -134,8 +137,9 @@ export async function runBlock(
 }
 
 /**
- * Runs a stream to its end and returns its counts. Memory is bounded by the budget of `slabs` and their answers, whatever the size of the input.
- * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or what source, workers and sink throw
+ * Runs a stream to its end and returns its counts. The number of slabs bounds memory, whatever the size of the input.
+ * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or an error of source, workers
+ * or sink
  */
 export async function runStream(options: RunOptions): Promise<Readonly<RunCounts>> {
   const { stream, slabs } = options;
@@ -146,12 +150,12 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
   const fail = (error: unknown) => {
     failure ??= error;
     stop.abort();
-    // Queued jobs are dropped and running ones cancelled: their results are no longer needed.
+    // Drops queued jobs and cancels running ones, because their results are no longer needed.
     stream.close();
   };
   let read = options.goesOn?.rows ?? 0;
 
-  // A block is written once it and all before it are scored; releasing its slab lets the source read on.
+  // A block is written once it and all earlier blocks are scored. Releasing its slab lets the source read on.
   let tail: Promise<void> = Promise.resolve();
   const onAbort = () => fail(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });

@@ -1,4 +1,4 @@
-// One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
+// Scores one input through a worker pool into one output; every entry point (file, pipe, upload) runs the engine this way.
 import type { Block } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
@@ -31,16 +31,16 @@ import {
 import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 512 * 1024;
-/** Of a file; tables of columns become lines that are three times as long as those of CSV. */
+/** Block size for files. Blocks of tables are larger, because the lines made of columns are three times as long as CSV. */
 export const blockBytesOf = (isTable: boolean): number => (isTable ? 2 : 1) * DEFAULT_BLOCK_BYTES;
 /** A stream whose first block has at least this many bytes counts as large. */
 const LARGE_BYTES = 128 * 1024;
-/** Created once: an abort without a reason creates an error with a stack each time. */
+/** Created once, because each abort without a reason would create an error with a stack trace. */
 const OVER = new SluiceError('cancelled', 'the stream has ended');
-/** Something was written before the first block, so that it is written without a head. */
+/** Makes the output start without a head, because earlier blocks were written before. */
 const BEHIND: GoesOn = { blocks: 0, rows: 0, inputEnd: 0, written: Infinity };
 
-/** Rows from 1, `last` inclusive. */
+/** A range of rows from 1; `last` is inclusive. */
 export interface RowRange {
   first: number;
   last: number;
@@ -48,29 +48,29 @@ export interface RowRange {
 
 export interface ScoreChunksOptions extends StreamOptions {
   pool: WorkerPool;
-  /** The whole input, where it is in memory already; `chunks` is not read then. Small inputs take a shortcut. */
+  /** The whole input if it is already in memory; `chunks` is then not read. Small inputs take a shortcut. */
   whole?: Uint8Array | null;
-  /** A unit of its own: its counts are compared with the rows that went in. */
+  /** An account with a separate unit for this input, because its counts are compared with the rows read. */
   account: Account;
   write: (bytes: Uint8Array) => Promise<void>;
   onPart?: (part: ScoredPart) => void;
-  /** Called after all of a block was written, in order. Not of a `whole` input. An error it throws ends the run. */
+  /** Called in order after each complete block was written. Not supported with `whole`. An error from it ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
-  /** Not of a `whole` input. */
+  /** Not supported with `whole`. */
   goesOn?: GoesOn;
-  /** Score the blocks that have one of these rows only; other rows are read and skipped. Not of a `whole` input. */
+  /** Score only blocks that contain one of these rows; other rows are read and skipped. Not supported with `whole`. */
   only?: RowRange;
-  /** As in `CutOptions`. Not of a `whole` input. */
+  /** As in `CutOptions`. Not supported with `whole`. */
   onConsumed?: CutOptions['onConsumed'];
   failOnInvalid?: boolean;
-  /** The input is a piece of a longer one and not its first: where it lies there. Its answer has no head. Not of a `whole` input. */
+  /** Position of the input in a longer input; absent for the first piece. The output gets no head. Not supported with `whole`. */
   place?: PiecePlace;
   blockBytes?: number;
-  /** The only stream of the process: it may use resources that many streams could not share. Default: no. */
+  /** Whether this is the only stream of the process, which may then use resources that many streams could not share. Default: no. */
   alone?: boolean;
-  /** Flush incomplete blocks when no byte arrived for this long, ms. */
+  /** Flushes an incomplete block when no byte has arrived for this many ms. */
   idleMs?: number;
-  /** Inputs of one owner share its turns at the workers; absent: the input has its own. */
+  /** Inputs of the same owner share its turns at the workers. Absent: the input has turns of its own. */
   owner?: string;
   signal?: AbortSignal;
 }
@@ -78,15 +78,15 @@ export interface ScoreChunksOptions extends StreamOptions {
 /**
  * Scores the whole input.
  * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
- *   cancelled, or what the chunks, the workers and `write` throw
+ *   cancelled, or an error of the chunks, the workers or `write`
  */
 export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<RunCounts>> {
   const options = withNamedColumns(asked);
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
-  // Two blocks a worker in the making, and as many read or waiting to be written.
-  // The line kernel sees slabs in one memory only; the reference path does without it.
+  // The slabs suffice for two blocks at each worker and one block per worker being read or written, plus one. The line kernel needs all
+  // slabs in one memory; the reference path uses no kernel.
   const together = options.alone === true && decoderOverride() === null;
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();
@@ -104,7 +104,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
     ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
   };
   const { table } = options.chunks;
-  // The reference path reads the lines of a table.
+  // The reference path reads a table as text lines.
   const whole =
     table && decoderOverride() === null
       ? tableBlocks(table, { ...common, maxRecordBytes: maxRecordBytes(options.limits) })
@@ -118,7 +118,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   const placed = input.format === 'ndjson' && input.table ? withoutPlace(whole) : whole;
   const cut = options.place ? movedBlocks(placed, options.place) : placed;
   try {
-    // The header decides how the rest is read, so the first block is read before the stream is opened.
+    // The header determines how the rest is read, so the first block is cut before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
     const { only } = options;
@@ -165,7 +165,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   }
 }
 
-/** Who hears what of the effects is done. */
+/** Callback for the progress of effects; undefined without interpretation. */
 function told({ interpretation, account }: ScoreChunksOptions): ((more: Explained) => void) | undefined {
   return interpretation ? (more) => account.flow.explained.add(more) : undefined;
 }
@@ -173,7 +173,10 @@ function told({ interpretation, account }: ScoreChunksOptions): ((more: Explaine
 type Cut = AsyncGenerator<Block & Leased, void, void>;
 type NextBlock = Awaited<ReturnType<Cut['next']>>;
 
-/** The first block behind those that were written before. @throws SluiceError checkpoint_mismatch: they are not cut as they were */
+/**
+ * Skips the blocks that an interrupted run wrote, and returns the next block. @throws SluiceError checkpoint_mismatch:
+ * the blocks differ from the interrupted run
+ */
 async function skip(goesOn: GoesOn, first: NextBlock, cut: Cut, slabs: SlabPool): Promise<NextBlock> {
   let next = first;
   for (let [skipped, rows] = [0, 0]; skipped < goesOn.blocks; skipped++) {
@@ -192,7 +195,7 @@ async function skip(goesOn: GoesOn, first: NextBlock, cut: Cut, slabs: SlabPool)
   return next;
 }
 
-/** An input that is in memory as a whole. */
+/** Scores an input that is completely in memory. */
 async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promise<Readonly<RunCounts>> {
   const { pool, input, limits } = options;
   const header = new HeaderTaker(options);

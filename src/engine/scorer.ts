@@ -1,4 +1,4 @@
-// The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
+// Scores the blocks of one worker: decode → encode → score → format, one micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newColumns } from '../core/batch.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
@@ -18,21 +18,21 @@ import { type ModelPackage, readModelBytes } from '../model/package/model-packag
 import { JobRun, type Kind, streamKind } from './job-run.ts';
 import type { ScoredPart, ScoreJob, StreamSpec } from './protocol.ts';
 
-/** What a job does before each micro-batch, and again and again while effects are computed. */
+/** Called before each micro-batch, and repeatedly while effects are computed. */
 type BatchStep = (explained: Explained) => void | Promise<void>;
 
-/** How ONNX Runtime and the C++ library say that there is no more memory. */
+/** Out-of-memory messages of ONNX Runtime and the C++ library. */
 const OUT_OF_MEMORY = /bad_alloc|alloc|out of memory/i;
 
-/** Rows evaluated for interpretations between two looks at whether the job is still wanted: a second's work at most models. */
+/** Model evaluations for interpretations between two checks for cancellation; about a second of work for most models. */
 const QUESTIONS_AT_ONCE = 100_000;
-/** Nothing is explained. */
+/** No effects were computed. */
 const PLAIN: Explained = { rows: 0, evaluations: 0 };
 
 const rowsAtOnce = (questions: number, capacity: number): number =>
   Math.max(1, Math.min(capacity, Math.floor(QUESTIONS_AT_ONCE / Math.max(1, questions))));
 
-/** What an evaluator throws is a failure of the model; anything else a job throws is one of Sluice. */
+/** Errors of an evaluator are failures of the model; all other errors of a job are errors of Sluice. */
 function throwModelFailed(error: unknown): never {
   throw error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error), { cause: error });
 }
@@ -50,7 +50,7 @@ export class Scorer {
   readonly #kinds = new Map<number, Kind>();
   readonly #writer = new ByteWriter(0);
   #interpretations: Promise<Interpretations> | null = null;
-  /** Rows of a micro-batch with interpretation; few until it is known what one costs. */
+  /** Micro-batch size with interpretation; small until the cost of a row is known. */
   #explainedRows = 1;
 
   private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
@@ -78,7 +78,7 @@ export class Scorer {
     { verdict, plan }: Known = { verdict: null, plan: null },
   ): Promise<Scorer> {
     if (plan) return new Scorer(model, openNative(plan), batchRows);
-    // Loaded on first use, like everything for interpretations.
+    // Loaded on demand, because compiled models do not need it.
     const { chooseEvaluator } = await import('../inference/evaluate/choose-evaluator.ts');
     const bytes = await readModelBytes(model);
     const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, { verdict });
@@ -90,8 +90,8 @@ export class Scorer {
   }
 
   /**
-   * Runs a model that is not compiled once, on an example application, so that a graph that does not come to an end or takes too
-   * much memory shows before it is served. What else the model makes of that application does not matter.
+   * Runs an uncompiled model once on an example application, to detect graphs that never finish or take too much memory
+   * before the model is served. Other errors of this application are ignored.
    * @throws SluiceError model_invalid
    */
   async tryOut(): Promise<void> {
@@ -117,15 +117,15 @@ export class Scorer {
   }
 
   /**
-   * Scores the records of one job; jobs must not overlap. `step` is called before every micro-batch, may wait, and ends the job
-   * by what it throws.
+   * Scores the records of a job; jobs must not overlap. `step` is called before every micro-batch; it may wait, and an
+   * error from it ends the job.
    * @throws SluiceError model_failed
    */
   async score(job: ScoreJob, step: BatchStep = () => {}): Promise<ScoredPart> {
     const run = this.#begin(job);
     const { batch, interpretation: wanted } = run.kind;
     if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow, step);
-    // Pairs that cannot be had are refused before a row is scored.
+    // Rejects unsupported interactions before a row is scored.
     if (wanted?.interactions && !job.uninterpreted) (await this.#explaining()).within(wanted);
     const done = { rows: 0, evaluations: 0 };
     for (;;) {
@@ -142,7 +142,7 @@ export class Scorer {
         const { failedInterpretation } = await import('../inference/explain/interpretation.ts');
         interpretation = failedInterpretation(batch, scores, wanted, this.#interpreter);
       } else if (scores && wanted) {
-        // Computing effects evaluates the model again, which overwrites its scores.
+        // Computing effects evaluates the model again, which overwrites the scores.
         scores = { values: scores.values.slice(), width: scores.width };
         const explaining = await this.#explaining();
         this.#explainedRows = rowsAtOnce(explaining.within(wanted).questions, this.#capacity);
@@ -158,7 +158,10 @@ export class Scorer {
     return run.end();
   }
 
-  /** The same at once: for an evaluator that has `scoreNow`, and without interpretation. @throws SluiceError model_failed */
+  /**
+   * Scores a job synchronously; requires an evaluator with `scoreNow` and a job without interpretation. @throws
+   * SluiceError model_failed
+   */
   scoreNow(job: ScoreJob): ScoredPart {
     return this.#finish(this.#begin(job), this.evaluator.scoreNow!);
   }
@@ -184,19 +187,22 @@ export class Scorer {
 
   #begin(job: ScoreJob): JobRun {
     if (job.recycled) this.#writer.reuse(job.recycled);
-    // Discard what a failed job has written.
+    // Discards the output of a failed job.
     else this.#writer.length = 0;
     return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity, this.#drift);
   }
 
-  /** Whether effects are computed at once: without asking the model, and without a long computation. @throws SluiceError interpretation_unavailable | model_hash_mismatch */
+  /**
+   * Whether effects are computed quickly and without evaluating the model. @throws SluiceError
+   * interpretation_unavailable | model_hash_mismatch
+   */
   async explainsAlone(): Promise<boolean> {
     const explaining = await this.#explaining();
     const { questions, lengthy } = explaining.within({ effects: true, top: null, reasons: false, below: null });
     return questions === 0 && !lengthy;
   }
 
-  /** Created on first use: plain predictions must not pay for it. */
+  /** Created on first use, so that plain predictions start faster. */
   #explaining(): Promise<Interpretations> {
     this.#interpretations ??= this.#makeExplaining();
     return this.#interpretations;
@@ -207,7 +213,7 @@ export class Scorer {
     return openInterpretations(this.model, this.evaluator);
   }
 
-  /** Rejects rows with invalid scores. */
+  /** Rejects rows with an invalid score. */
   #check(batch: ColumnBatch, scores: Scores | null): void {
     if (!scores) return;
     const { rows } = batch;
@@ -222,7 +228,7 @@ export class Scorer {
     }
   }
 
-  /** Jobs of a worker run one after the other, so streams of a kind can share decoder and formatter. */
+  /** The jobs of a worker run one at a time, so streams of the same kind can share decoder and formatter. */
   #kind(id: number, spec: StreamSpec | null): Kind {
     let kind = this.#kinds.get(id);
     if (!kind) {

@@ -1,4 +1,4 @@
-// How an input is read and its answers are written: what a stream of blocks needs to know before the first one.
+// Settings of a stream: how its input is read and its predictions are written. Determined before the first block.
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
@@ -24,22 +24,22 @@ const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
 
 export type InputFormat =
-  /** `tokens`: passed-through values are JSON tokens, which distinguish a missing value from an empty text. */
+  /** `tokens`: passthrough values are JSON tokens, which distinguish a missing value from an empty text. */
   (
     | { format: 'delimited'; delimiter: string; tokens?: boolean }
     | { format: 'json' }
-    /** `table`: the lines were made of columns, so that they lie nowhere in the input. */
+    /** `table`: the lines were made from columns, so they have no byte offset in the input. */
     | { format: 'ndjson'; table?: boolean }
   ) & {
-    /** What its owner declared of it. Default: nothing. */
+    /** Declared format of the input. Default: no declaration. */
     declared?: InputDeclaration;
   };
 
-/** Whether the first record names the fields. */
+/** Whether the first record is a header with the field names. */
 export const hasHeader = ({ format, declared }: InputFormat): boolean =>
   format === 'delimited' && (declared?.columns?.names ?? null) === null;
 
-/** How predictions are written; `copy` as in `OutputSpec`. */
+/** How predictions are written; `copy` is described in `OutputSpec`. */
 export interface RunOutput {
   format: OutputFormat;
   delimiter: string;
@@ -48,42 +48,46 @@ export interface RunOutput {
 }
 
 export interface StreamLimits {
-  /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
+  /** Maximum record length in bytes. A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
   maxRecordBytes?: number;
-  /** More records than this end the input. */
+  /** Maximum number of records; more end the input. */
   maxRows?: number;
   maxColumns?: number;
-  /** Deepest nesting of a JSON record. */
+  /** Maximum nesting depth of a JSON record. */
   maxDepth?: number;
 }
 
-/** A stream, as far as it decides how records are found, read and answered. */
+/** Options of a stream that determine how records are found, read and written. */
 export interface StreamOptions {
   model: ModelPackage;
   chunks: Chunks;
   input: InputFormat;
   output: RunOutput;
   passthrough: readonly string[] | '*';
-  /** Lines of the rejects file have no passthrough columns. Default: they have all that are named. */
+  /** Model columns whose strings are decimals of a typed table: `withNamedColumns` finds them. */
+  decimals?: readonly string[];
+  /** Omit passthrough columns from the rejects file. Default: all named passthrough columns are included. */
   listsNone?: boolean;
-  /** Add effects and reasons to the predictions. */
+  /** Add effects and reason codes to the predictions. */
   interpretation?: InterpretationSpec | null;
   limits?: StreamLimits;
   writeRejects?: (lines: string) => Promise<void>;
 }
 
 /**
- * Fits a table to the model, and names the columns that `*` passes through where the output needs their names before the first row.
+ * Checks a table against the model. If the output needs column names before the first row, replaces the passthrough `*`
+ * by the names.
  * @throws SluiceError bad_type | usage: the names are not known before all records were read
  */
 export function withNamedColumns<O extends StreamOptions>(options: O): O {
   const { input, chunks, output, model, passthrough } = options;
   const declared = input.declared?.columns;
   const { columns } = chunks;
-  if (columns) fitTable(columns, model.manifest, passthrough, declared);
-  else if (input.format === 'ndjson' && input.table) throw new Error('the columns of a table are missing');
+  if (!columns && input.format === 'ndjson' && input.table) throw new Error('the columns of a table are missing');
+  const decimals = columns ? fitTable(columns, model.manifest, passthrough, declared) : [];
+  const fitted = decimals.length > 0 ? { ...options, decimals } : options;
   if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
-    return options;
+    return fitted;
   }
   if (!columns) {
     throw new SluiceError(
@@ -91,15 +95,15 @@ export function withNamedColumns<O extends StreamOptions>(options: O): O {
       `passthrough: * is not possible from JSON to ${output.format}, whose header lists all columns: list the columns to pass through`,
     );
   }
-  return { ...options, passthrough: columnsBeside(columns.names, model.manifest, declared), listsNone: true };
+  return { ...fitted, passthrough: columnsBeside(columns.names, model.manifest, declared), listsNone: true };
 }
 
-/** Consumes the header row of delimited text, or does with names that were declared instead. */
+/** Reads the header row of delimited text, or uses declared names instead. */
 export class HeaderTaker {
   fitted: FittedHeader | null = null;
   readonly #options: StreamOptions;
 
-  /** @throws SluiceError usage | header_mismatch for declarations that do not fit the model */
+  /** @throws SluiceError usage | header_mismatch: the declarations do not fit the model */
   constructor(options: StreamOptions) {
     this.#options = options;
     const { input, model, passthrough } = options;
@@ -128,9 +132,9 @@ export class HeaderTaker {
 }
 
 /**
- * @throws SluiceError interpretation_unavailable when the package has no background for comparisons, or pairs of
- * columns are requested from a method without interactions | interpretation_over_budget when its black-box model needs
- * more evaluations than the limits allow
+ * @throws SluiceError interpretation_unavailable: the package has no background sample, or its method does not support
+ * the requested interactions | interpretation_over_budget: its black-box model needs more evaluations than the limits
+ * allow
  */
 export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
   const { background, method, max_evaluations } = manifest.explain ?? {};
@@ -147,7 +151,7 @@ export function assertExplainable({ ref, manifest }: ModelPackage, spec?: Interp
 export const maxRecordBytes = (limits: StreamLimits | undefined): number =>
   limits?.maxRecordBytes ?? DEFAULT_RECORD_BYTES;
 
-/** What finds the ends of records in an input of this format. */
+/** The scanner that finds record ends in the input's format. */
 export function scannerFor({ input, limits }: Pick<StreamOptions, 'input' | 'limits'>): RecordScanner {
   const most = maxRecordBytes(limits);
   switch (input.format) {
@@ -196,13 +200,17 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
         ...(input.declared?.encoding ? { encoding: input.declared.encoding } : {}),
       },
       ...declaredParts(input.declared),
+      ...(options.decimals ? { decimals: options.decimals } : {}),
     },
     output: spec,
     ...listed,
   };
 }
 
-/** In JSON a passthrough column named like a field of a prediction would hide it, and a table would have two columns of a name. */
+/**
+ * Rejects passthrough columns with the name of a prediction field. In JSON they would hide the field; a table would
+ * have two columns with the same name.
+ */
 function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
   const isJson = spec.format === 'json' || spec.format === 'ndjson';
   const own = isJson ? ANSWER_KEYS : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);

@@ -1,4 +1,4 @@
-// The file that a scoring worker thread starts with.
+// The module that a scoring worker thread starts with.
 import { serveJobs } from './worker.ts';
 
 await serveJobs();

@@ -1,5 +1,5 @@
-// The way to a worker: a thread where its model is compiled, a process where ONNX Runtime serves it. Only what can be ended at
-// any moment may be ended from outside: compiled WebAssembly in a thread, anything in a process of its own.
+// Connection to a worker: a thread if its model is compiled, a process if it runs in ONNX Runtime. A thread may be terminated only while it
+// runs compiled WebAssembly; a process may be terminated at any time.
 import { faultOf, kindOf, named, type Word, words } from '../core/log.ts';
 import { limitsFor, startLimited, usageOf, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import { threadOf } from './early-thread.ts';
@@ -14,29 +14,29 @@ import {
 
 export interface LinkEvents {
   onMessage(message: FromWorker): void;
-  /** The worker is gone; `refused`: it was ended because its model takes more than a model may. */
+  /** The worker has ended. `refused`: it was terminated because its model exceeds the resource limits. */
   onExit(reason: Word, refused: boolean): void;
 }
 
 export interface WorkerLink {
   open(message: Omit<OpenModel, 'cancelled'>): void;
-  /** `recycled` of the job is taken over. */
+  /** Takes ownership of the job's `recycled` buffer. */
   score(job: ScoreJob): void;
   forget(kind: number): void;
-  /** The job is wanted no more: it is answered as cancelled as soon as the worker looks. */
+  /** Cancels the job: the worker reports it as cancelled at its next check. */
   cancel(job: number): void;
-  /** Ends the worker wherever it is. Idempotent. */
+  /** Terminates the worker, whatever it is doing. Idempotent. */
   end(): Promise<void>;
 }
 
-/** A worker thread. Its model must be compiled: ending a thread inside ONNX Runtime aborts the process. */
+/** Starts a worker thread. Its model must be compiled: terminating a thread inside ONNX Runtime aborts the process. */
 export function threadLink(entry: URL, heapMb: number, events: LinkEvents): WorkerLink {
   const cancelled = new CancelledJobs();
   let lastError: Word | null = null;
   const worker = threadOf(entry, heapMb);
   worker.on('message', (message: FromWorker) => events.onMessage(message));
   worker.on('error', (error) => {
-    // Not its message: that of JSON.parse, for example, quotes its input.
+    // The message is not used, because some messages, such as those of JSON.parse, quote the input.
     lastError = faultOf(error);
   });
   worker.on('exit', (code) => events.onExit(lastError ?? words`the worker ended with code ${code}`, false));
@@ -51,12 +51,12 @@ export function threadLink(entry: URL, heapMb: number, events: LinkEvents): Work
   };
 }
 
-// A worker process has the limits of its model; blocks and results are copied over its channel.
+// A worker process has the resource limits of its model. Blocks and results are copied over its channel.
 
-/** Seconds of CPU time for starting Node and loading the program, in addition to those of the model. */
+/** CPU seconds for starting Node and loading the program, in addition to those for the model. */
 const START_CPU_SECONDS = 2;
 
-/** `modelBytes`: size of the model file, from which the limits follow. */
+/** `modelBytes`: size of the model file, which determines the limits. */
 export function processLink(entry: URL, heapMb: number, modelBytes: number, events: LinkEvents): WorkerLink {
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
   const child = startLimited(entry, { heapMb, memoryBytes, cpuSeconds: null });
@@ -92,7 +92,7 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     leave(words`the worker's process ended with ${signal === null ? words`code ${code ?? 0}` : named(signal)}`),
   );
   const send = (message: object): void => {
-    // Where the process is gone, its exit says so.
+    // If the process has ended, its exit event reports it.
     if (child.connected) child.send(message, () => {});
   };
   return {
@@ -119,10 +119,10 @@ function note(pid: number | undefined): void {
   ended.peakBytes += usage?.peakBytes ?? 0;
 }
 
-/** What all worker processes that were ended have taken together; their peaks are added up. */
+/** Total usage of all ended worker processes; their peaks are added up. */
 export const workerProcessUsage = (): Readonly<typeof ended> => ended;
 
-/** The bytes at the beginning of a buffer of their own: `recycled` where it is large enough. */
+/** Copies the bytes into `recycled` if it is large enough, else into a new buffer. */
 function intoBuffer(bytes: Uint8Array, recycled: ArrayBuffer | null): ArrayBuffer {
   if (!recycled || recycled.byteLength < bytes.length) return new Uint8Array(bytes).buffer;
   new Uint8Array(recycled).set(bytes);

@@ -1,4 +1,4 @@
-// The workers of one model version: fair between streams, and robust against workers that die.
+// The workers of a model version: gives streams fair turns and tolerates the death of workers.
 import { inBackground } from '../core/async.ts';
 import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
@@ -26,50 +26,50 @@ import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from
 export interface PoolOptions {
   model: ModelPackage;
   workers: number;
-  /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
+  /** auto (default): our own evaluator if it agrees with ONNX Runtime. */
   engine?: EnginePolicy;
-  /** Take jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
+  /** Accept jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
   ahead?: boolean;
-  /** Score small blocks on the calling thread where the model is compiled. Default: no. */
+  /** Score small blocks on the calling thread if the model is compiled. Default: no. */
   inline?: boolean;
   /**
-   * Little is to be scored: on the calling thread, if the model is compiled, and workers start only with a block that cannot be.
-   * Default: no.
+   * The input is small: score it on the calling thread if the model is compiled. Workers start only for a block that
+   * cannot be scored there. Default: no.
    */
   few?: boolean;
   /**
-   * How long the rest takes about, ms: one worker at first; the others when jobs have waited for it, and so much is left that they
-   * are worth their start. Default: all at once.
+   * Returns the estimated time for the rest in ms. If set, starts with one worker, and adds others when jobs have
+   * waited and the rest justifies their start. Default: start all at once.
    */
   gradual?: (() => number) | null;
-  /** Of a gradual pool: the calling thread, which has little else to do, is one of the workers where it can be. Default: no. */
+  /** For gradual pools: the calling thread acts as one of the workers if it can. Default: no. */
   helps?: boolean;
-  /** Rows a micro-batch. */
+  /** Rows per micro-batch. */
   batchRows?: number;
-  /** A job that takes longer than this counts as a death of its worker, ms. */
+  /** A job without progress for this long counts as a death of its worker, ms. */
   jobTimeoutMs?: number;
-  /** Poison rows of one stream before the stream is given up: rows that bring workers down, or make the model throw. */
+  /** Maximum number of poison rows per stream (rows that kill workers or make the model throw); more fail the stream. */
   maxPoisonRows?: number;
-  /** Worker heap limit, MB. A worker that exceeds it dies and its block is bisected. */
+  /** Heap limit of a worker in MB. A worker that exceeds it dies, and its block is bisected. */
   heapMb?: number;
-  /** File a worker starts with; tests put their own in between. */
+  /** Module that workers start with; tests replace it. */
   entry?: URL;
 }
 
 interface PoolEvents {
   /** A worker died and is being replaced. */
   onWorkerDeath?: (reason: Word) => void;
-  /** A worker has worked on a block for so long, ms. */
+  /** Called when a worker has finished a block; time in ms. */
   onWork?: (ms: number) => void;
 }
 
 const DEFAULT_BATCH_ROWS = 512;
 const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 const DEFAULT_MAX_POISON_ROWS = 100;
-/** Bytes of heap that a byte of a file of categories becomes while it is read and after: 15 were seen. */
+/** Heap bytes per byte of a category file, during and after loading; 15 were measured. */
 const HEAP_OF_CATEGORIES = 24;
 
-/** The options, complete. */
+/** Adds the default values of all options. */
 function withDefaults(options: PoolOptions): Required<PoolOptions> {
   return {
     engine: 'auto',
@@ -87,20 +87,20 @@ function withDefaults(options: PoolOptions): Required<PoolOptions> {
   };
 }
 
-// Finds the poison row of a failing block by splitting the block in halves.
+// Finds the poison row of a failing block by bisection.
 
 interface BisectOptions {
   queue: JobQueue;
-  /** RECORD_* that a poison row is marked with. */
+  /** RECORD_* value with which a poison row is marked. */
   fault: number;
-  /** Poison rows of one stream before it is given up with `tooMany`. */
+  /** Maximum number of poison rows per stream; more fail it with `tooMany`. */
   maxPoisonRows: number;
   tooMany: SluiceError;
 }
 
 /**
- * Queues both halves of a job that failed. A single row that was to be interpreted is queued again without that, because a prediction
- * must not be lost for it; any other one is marked and queued again, to be answered as a rejected row.
+ * Queues both halves of a failed job. A single row that failed with interpretation is queued again without it, so that
+ * its prediction is not lost. Any other single row is marked, and queued again to be reported as rejected.
  */
 export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: BisectOptions): void {
   const { block, stream } = job;
@@ -109,53 +109,53 @@ export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: 
     const counted = job.uninterpreted ? stream.poisonRows : ++stream.poisonRows;
     const interpreted = stream.kind.spec.output.interpretation !== null && !job.uninterpreted;
     if (block.faults[0] !== RECORD_OK || counted > maxPoisonRows) job.reject(tooMany);
-    // One more death is enough to know that the row fails without it, too.
+    // One more death then proves that the row also fails without interpretation.
     else if (interpreted) queue.putBack({ ...job, deaths: 1, uninterpreted: true });
     else queue.putBack({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } });
     return;
   }
   const middle = records >> 1;
-  // The left half is queued last, which puts it in front.
+  // The second half is queued first, because each goes to the front.
   const right = queue.addPart(stream, partOf(block, middle, records));
   const left = queue.addPart(stream, partOf(block, 0, middle));
   Promise.all([left, right]).then(([a, b]) => job.resolve([...a, ...b]), job.reject);
 }
 
-/** Free output buffers kept for reuse. */
+/** Maximum number of output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
 
-/** More workers than one are worth their start, some 100 ms of CPU time each, when so much is left, ms. */
+/** Estimated rest in ms that justifies starting more workers, each of which takes about 100 ms of CPU time. */
 const WORTH_WORKERS_MS = 1500;
 
-/** What a command scores without workers: their start would take longer. */
+/** Limits of a command without workers, whose start would take longer. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
-/** The share of a block with effects that a worker gets at once, ms, and the number of rows while their cost is unknown. */
+/** Piece of a block with effects that a worker gets at a time, in ms, and its size in rows while their cost is unknown. */
 const PIECE_MS = 1000;
 const FIRST_ROWS = 2;
 const NOTHING_EXPLAINED: Explained = { rows: 0, evaluations: 0 };
-/** No row is to blame for them: other rows would fail alike. */
+/** Errors that do not depend on the row: other rows would fail in the same way. */
 const OF_ALL_ROWS: ReadonlySet<ErrorCode> = new Set([
   'interpretation_unavailable',
   'interpretation_over_budget',
   'model_hash_mismatch',
 ]);
 
-/** A stream of blocks that share a StreamSpec. */
+/** A stream of blocks with the same StreamSpec. */
 export interface StreamHandle {
   /**
-   * Scores a block. Parts come in row order: more than one only when the block had to be split around a bad row.
+   * Scores a block. Results are in row order; there is more than one only if the block was split.
    * @throws SluiceError model_failed | internal_error | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
-  /** Drops queued jobs. Idempotent. */
+  /** Drops queued jobs and cancels running ones. Idempotent. */
   close(): void;
 }
 
 /**
- * Modes of a job: queued → at a worker → done. When its worker dies, the job it worked on goes back to the front of the
- * queue once; the second time it is bisected down to its poison row, which becomes a rejected row. Jobs that only waited
- * at the dead worker go back unharmed.
+ * States of a job: queued → at a worker → done. When its worker dies, the job it was scoring returns once to the front
+ * of the queue. After a second death it is bisected to find the poison row, which is rejected. Jobs that were only
+ * waiting at the dead worker return to the queue unchanged.
  */
 export class WorkerPool {
   readonly #options: Required<PoolOptions>;
@@ -168,22 +168,22 @@ export class WorkerPool {
   #closing = false;
   evaluator = '';
   /**
-   * Whether the evaluator that the workers began with is the one to be used. Always true without `ahead`.
+   * Whether the verdict confirms the evaluator that the workers started with. Always true without `ahead`.
    * @throws SluiceError model_invalid
    */
   readonly confirmed: Promise<boolean>;
-  /** Determined while the first workers start. */
+  /** Verdict on the evaluators, determined while the first workers start. */
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
   #started: Promise<unknown> | null = null;
-  /** Workers that were started. */
+  /** Number of started workers. */
   #threads = 0;
-  /** Of a gradual pool that has not all its workers. */
+  /** Decides when a gradual pool starts its remaining workers. */
   #waiting: WaitSum | null = null;
   #helping: HelpingThread | null = null;
-  /** Ends a comparison of evaluators whose result is no longer needed. */
+  /** Aborts a comparison of evaluators whose result is no longer needed. */
   readonly #stop = new AbortController();
-  /** Takes back the word that this process has the version loaded. */
+  /** Releases the mark that this process has loaded the version. */
   readonly #letGo: () => Promise<void>;
   /** Rejects when the pool is closed. */
   readonly #closed = Promise.withResolvers<never>();
@@ -217,13 +217,14 @@ export class WorkerPool {
     return draft.verdict !== null || verdict === null || verdict.engine === 'native';
   }
 
-  /** The plan or verdict that workers open the model with. */
+  /** The plan or verdict with which workers open the model. */
   #opened(): Promise<Known> {
     return this.#options.ahead ? this.#judgement.draft : this.#judgement.known;
   }
 
   /**
-   * Starts the workers and waits until each has loaded the model; `signal` ends that, whatever the model does meanwhile.
+   * Starts the workers and waits until each has loaded the model. `signal` aborts the start, whatever the model is
+   * doing.
    * @throws SluiceError model_invalid | model_hash_mismatch | cancelled
    */
   static async start(options: PoolOptions, events: PoolEvents = {}, signal?: AbortSignal): Promise<WorkerPool> {
@@ -234,7 +235,7 @@ export class WorkerPool {
     try {
       if (options.few && (await Promise.race([pool.#openFew(), pool.#closed.promise]))) return pool;
       const started = pool.#startWorkers();
-      // The reason why the model cannot be used is a better error than the death of a worker.
+      // The error that explains why the model cannot be used is better than the death of a worker.
       await Promise.race([pool.#opened(), pool.#closed.promise]);
       await Promise.race([started, pool.#closed.promise]);
       if (options.inline) await pool.#openInline(await pool.#judgement.known);
@@ -263,7 +264,7 @@ export class WorkerPool {
     return this.#startMore(1);
   }
 
-  /** Starts the missing workers in addition to the helping thread; whether none remains to be started. */
+  /** Starts the workers that are missing in addition to the helping thread. Returns whether all workers have been started. */
   #complete(): boolean {
     const { workers } = this.#options;
     const missing = workers - this.#threads - Number(this.#helping?.engaged ?? false);
@@ -278,7 +279,7 @@ export class WorkerPool {
     return this.#started;
   }
 
-  /** Whether the model is compiled, so that no worker is needed yet. @throws SluiceError model_invalid */
+  /** Whether the model is compiled, so that workers are not needed yet. @throws SluiceError model_invalid */
   async #openFew(): Promise<boolean> {
     await this.#openInline(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows });
     if (this.#inline) this.evaluator = this.#inline.evaluator;
@@ -292,7 +293,7 @@ export class WorkerPool {
   /** null: the model is not compiled. */
   async #inlineScorer(known: Known, limits?: InlineLimits): Promise<InlineScorer | null> {
     if (known.plan === null) return null;
-    // Imported lazily: it takes as long as the start of a worker.
+    // Imported lazily, because it takes as long as starting a worker.
     const { InlineScorer } = await import('./inline-scorer.ts');
     return InlineScorer.open(this.#options.model, this.#options.engine, known, limits);
   }
@@ -301,24 +302,27 @@ export class WorkerPool {
     return this.#options.workers;
   }
 
-  /** Workers that take jobs now; one that has not been needed yet would. */
+  /** Number of workers that accept jobs; workers not yet started count while the calling thread scores. */
   get ready(): number {
     return this.#started === null && this.#inline
       ? this.workers
       : this.#supervisor.ready + Number(this.#helping?.active ?? false);
   }
 
-  /** Why the pool takes no more jobs, or null. */
+  /** Why the pool accepts no more jobs; null: it does. */
   get failed(): SluiceError | null {
     return this.#failure;
   }
 
-  /** Jobs not yet at a worker. */
+  /** Number of jobs not yet sent to a worker. */
   get queued(): number {
     return this.#queue.length;
   }
 
-  /** `onExplained`: called as effects are computed. `owner`: streams of one share its turns at the workers; absent: the stream has its own. */
+  /**
+   * Opens a stream. `onExplained`: called as effects are computed. `owner`: streams of the same owner share its turns
+   * at the workers; absent: the stream has turns of its own.
+   */
   open(spec: StreamSpec, onExplained?: (more: Explained) => void, owner?: string): StreamHandle {
     const kind = this.#kinds.of(spec);
     kind.users++;
@@ -336,7 +340,7 @@ export class WorkerPool {
     };
   }
 
-  /** null: the block is for a worker. */
+  /** null: a worker must score the block. */
   #scoreHere(stream: JobStream, block: Block): Promise<ScoredPart[]> | null {
     if (!this.#inline || this.#failure || stream.closed || this.#closing) return null;
     const scored = this.#inline.score(stream.kind, block, this.#free);
@@ -357,12 +361,12 @@ export class WorkerPool {
     return parts;
   }
 
-  /** Takes back the buffer of a part that has been written. */
+  /** Takes back the buffer of a written block result. */
   recycle(buffer: ArrayBuffer): void {
     if (this.#free.length < MAX_FREE_BUFFERS) this.#free.push(buffer);
   }
 
-  /** Ends the workers; jobs still under way are rejected as cancelled. Idempotent. */
+  /** Terminates the workers; unfinished jobs are rejected as cancelled. Idempotent. */
   async close(): Promise<void> {
     this.#closing = true;
     this.#waiting?.stop();
@@ -384,7 +388,7 @@ export class WorkerPool {
     this.#helping?.waits(!this.#queue.empty);
   }
 
-  /** What waits and can be scored by this thread: no block that brought a worker down, or that it could not score. */
+  /** Takes a waiting job that this thread can score: excludes blocks that killed a worker or failed on this thread. */
   #takeHere(): BlockJob | null {
     if (this.#queue.empty || this.#failure) return null;
     const job = this.#queue.take();
@@ -402,7 +406,7 @@ export class WorkerPool {
     this.#dispatch();
   }
 
-  /** As much of a job as is work for a while: rows with effects may take a second each, and others wait for their turn. */
+  /** Limits a job with effects to about a second of work: a row may take a second, and others wait for their turn. */
   #piece(job: BlockJob): BlockJob {
     const { spec, rowMs } = job.stream.kind;
     if (spec.output.interpretation === null) return job;
@@ -410,7 +414,7 @@ export class WorkerPool {
     return job.block.faults.length <= rows ? job : this.#queue.cut(job, rows);
   }
 
-  /** Reports the progress of a job's effects to the stream, as a total: less than before if they are computed again. */
+  /** Reports the progress of a job's effects to the stream as a difference, which is negative if effects are computed again. */
   #explained(job: BlockJob, { rows, evaluations }: Explained): void {
     const told = job.told ?? NOTHING_EXPLAINED;
     job.told = { rows, evaluations };
@@ -453,7 +457,7 @@ export class WorkerPool {
     else this.#bisect(job, error.code === 'internal_error' ? RECORD_INTERNAL_ERROR : RECORD_MODEL_FAILED, error);
   }
 
-  /** Says by which package the rows of a part were counted; a worker does not send that along. */
+  /** Adds the manifest whose baseline was used for counting; workers do not send it. */
   #named(part: ScoredPart): ScoredPart {
     if (part.drift) part.drift.manifest = this.#options.model.manifest;
     return part;

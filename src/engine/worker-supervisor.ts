@@ -1,4 +1,4 @@
-// Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
+// Starts the workers of a pool, watches the progress of their jobs, and replaces workers that die.
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { inBackground } from '../core/async.ts';
@@ -12,13 +12,13 @@ import { type JobAnswer, type OpenModel, scoreJobOf } from './protocol.ts';
 import { type LinkEvents, processLink, threadLink, type WorkerLink } from './worker-link.ts';
 
 interface SupervisorOptions {
-  /** File a worker starts with. */
+  /** Module that workers start with. */
   entry: URL;
   heapMb: number;
   jobTimeoutMs: number;
-  /** The model is not compiled, which is known beforehand: workers are processes from the start. */
+  /** Whether it is known that the model is not compiled; workers are then processes from the start. */
   processes: boolean;
-  /** What a worker opens. @throws SluiceError where the model cannot be opened */
+  /** Returns the message that opens the model. @throws SluiceError: the model cannot be opened */
   open: () => Promise<Opening>;
 }
 
@@ -28,11 +28,11 @@ export interface Opening {
   modelBytes: number;
 }
 
-/** Bytes of the model file; 0 where it cannot be read, which shows when it is opened. */
+/** Size of the model file in bytes; 0 if it cannot be read, which is reported when it is opened. */
 export const modelSize = async ({ folder, manifest }: ModelPackage): Promise<number> =>
   (await stat(path.join(folder, manifest.onnx.file)).catch(() => null))?.size ?? 0;
 
-/** Before there is a worker, and between a thread and the process that takes its place. */
+/** Link of a worker that is not started yet, or while a process replaces its thread. */
 const NOTHING: WorkerLink = {
   open: () => {},
   score: () => {},
@@ -42,40 +42,40 @@ const NOTHING: WorkerLink = {
 };
 
 export interface SupervisorEvents {
-  /** A worker takes jobs from now on. */
+  /** A worker now accepts jobs. */
   onReady(evaluator: string): void;
   /** A worker could not load the model. */
   onRefused(error: SluiceError): void;
   onAnswer(job: BlockJob, message: JobAnswer): void;
-  /** A worker has come on with a job: what of its effects is done. */
+  /** A worker made progress with a job. `explained`: effects computed so far. */
   onProgress(job: BlockJob, explained: Explained): void;
-  /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: a replacement would die, too. */
+  /** A worker died. `suspect`: the job it was scoring; `waiting`: jobs it had not started. `final`: a replacement would die too. */
   onDeath(reason: Word, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
 interface SupervisedWorker {
   link: WorkerLink;
   ready: boolean;
-  /** In the order the worker takes them: the first is the one it works on. */
+  /** Jobs in the order in which the worker scores them; the first is in progress. */
   readonly jobs: BlockJob[];
-  /** Kinds of streams that have been described to it. */
+  /** Kinds whose settings were sent to the worker. */
   readonly kinds: Set<number>;
   timer: Timer | undefined;
-  /** Why the supervisor ended it. */
+  /** Why the supervisor terminated the worker; null: it did not. */
   ended: Word | null;
 }
 
-/** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
+/** Jobs per worker: one in progress and the next, so that the worker never waits for the main thread. */
 const JOBS_A_WORKER = 2;
-/** Consecutive deaths, with no job finished in between, before the pool is given up. */
+/** Consecutive deaths without a finished job after which the pool fails. */
 const MAX_DEATHS_IN_A_ROW = 40;
-/** Milliseconds a worker has to look whether its job is still wanted; then it is ended and replaced. */
+/** Time for a worker to react to a cancellation, ms; afterwards it is terminated and replaced. */
 const CANCEL_MS = 2000;
 
 /**
- * Modes of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). It starts as a
- * thread, before it is known what serves the model; where that is ONNX Runtime a process takes the place of the thread, which
- * has loaded nothing yet. Of processes the first tries the model alone: what one model may do, it may do once.
+ * States of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). It starts
+ * as a thread before the evaluator of the model is known. If that is ONNX Runtime, a process replaces the thread, which
+ * has loaded nothing yet. The first process tries the model alone, so that a harmful model does its damage only once.
  */
 export class WorkerSupervisor {
   readonly #options: SupervisorOptions;
@@ -84,9 +84,9 @@ export class WorkerSupervisor {
   #deathsInARow = 0;
   #givenUp = false;
   #closed = false;
-  /** Workers are processes: known from the first one on. */
+  /** Whether workers are processes; known once the first worker has started. */
   #processes: boolean;
-  /** The first process, which others wait for. */
+  /** The first process; other processes wait for it. */
   #firstProcess: Promise<void> | null = null;
 
   constructor(options: SupervisorOptions, events: SupervisorEvents) {
@@ -128,7 +128,7 @@ export class WorkerSupervisor {
     const first = this.#firstProcess;
     const started = (async () => {
       const ready = this.#connect(member, true, opening.modelBytes);
-      // It loads the program meanwhile.
+      // The process loads the program during this wait.
       await first;
       if (this.#closed || this.#givenUp) return;
       member.link.open(opening.message);
@@ -181,19 +181,19 @@ export class WorkerSupervisor {
     return promise;
   }
 
-  /** Workers that take jobs. */
+  /** Number of workers that accept jobs. */
   get ready(): number {
     return this.#workers.reduce((n, w) => n + Number(w.ready), 0);
   }
 
-  /** The worker with the fewest jobs, or null when none takes another. */
+  /** The worker with the fewest jobs; null: all workers have enough. */
   idlest(): SupervisedWorker | null {
     let idlest: SupervisedWorker | null = null;
     for (const w of this.#workers) if (w.ready && w.jobs.length < (idlest?.jobs.length ?? JOBS_A_WORKER)) idlest = w;
     return idlest;
   }
 
-  /** `recycled`: a buffer for the answer to be written to. */
+  /** `recycled`: a buffer for the result. */
   send(member: SupervisedWorker, job: BlockJob, recycled: ArrayBuffer | null): void {
     const { kind } = job.stream;
     const spec = member.kinds.has(kind.id) ? null : kind.spec;
@@ -204,12 +204,12 @@ export class WorkerSupervisor {
     if (member.jobs.length === 1) this.#watch(member);
   }
 
-  /** No stream of this kind is open any more. */
+  /** The kind has no open streams any more; workers drop its data. */
   forget(kind: number): void {
     for (const { kinds, link } of this.#workers) if (kinds.delete(kind)) link.forget(kind);
   }
 
-  /** The jobs of a stream are wanted no more. A worker that does not look for it, because its model does not let it, is ended. */
+  /** Cancels the jobs of a stream. A worker that does not react, because its model blocks it, is terminated. */
   cancel(stream: JobStream): void {
     for (const member of this.#workers) {
       const unwanted = member.jobs.filter((job) => job.stream === stream);
@@ -219,12 +219,12 @@ export class WorkerSupervisor {
     }
   }
 
-  /** Ends the worker if it works on one of these jobs, and does not look whether it is wanted. */
+  /** Terminates the worker if it is scoring one of these jobs and does not react to the cancellation. */
   #awaitLook(member: SupervisedWorker, unwanted: readonly BlockJob[]): void {
     const [head] = member.jobs;
     const timer = startTimer(() => {
       if (!unwanted.some((job) => member.jobs.includes(job))) return;
-      // One that it has only begun meanwhile has its time, too.
+      // A job that was started only meanwhile gets the full time too.
       if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
       member.ended = words`it ignored cancellation and was terminated`;
       inBackground('ending a worker', () => member.link.end());
@@ -232,13 +232,13 @@ export class WorkerSupervisor {
     timer.unref();
   }
 
-  /** Stops replacing workers and takes their jobs from them. */
+  /** Stops replacing workers, and returns their jobs. */
   giveUp(): BlockJob[] {
     this.#givenUp = true;
     return this.#workers.flatMap((w) => w.jobs.splice(0));
   }
 
-  /** Ends the workers. Idempotent. */
+  /** Terminates the workers. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     const workers = this.#workers.splice(0);
@@ -250,7 +250,7 @@ export class WorkerSupervisor {
     );
   }
 
-  /** Ends the worker if its job does not come on within the time limit of a job. */
+  /** Terminates the worker if its job makes no progress within the time limit. */
   #watch(member: SupervisedWorker): void {
     stopTimer(member.timer);
     if (member.jobs.length === 0) return;
@@ -268,7 +268,7 @@ export class WorkerSupervisor {
   }
 
   #answered(member: SupervisedWorker, message: JobAnswer): void {
-    // Its caller has been rejected already.
+    // The caller of the job has already been rejected.
     if (this.#givenUp) return;
     const job = member.jobs.shift();
     if (!job || job.id !== message.job) throw new Error('a worker sent an unexpected response');

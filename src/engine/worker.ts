@@ -1,5 +1,5 @@
-// The worker's side of the protocol, in a thread or a process: loads one model version and scores one job after the
-// other. Between micro-batches it checks for cancellation and reports progress.
+// The worker's side of the protocol, in a thread or a process: loads one model version and scores jobs one at a time. Between micro-batches
+// it checks for cancellation and reports progress.
 import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
@@ -39,7 +39,7 @@ function threadPort(): Port {
   };
 }
 
-/** A process keeps the buffer of an answer, which was copied, for the next one. */
+/** Port of a process. The buffer of a result can be reused for the next one, because the channel has copied it. */
 function processPort(): Port {
   let recycled: ArrayBuffer | null = null;
   endWithParent();
@@ -64,7 +64,7 @@ function processPort(): Port {
   };
 }
 
-/** Serves until it is ended; `intercept` sees every job before it is scored. */
+/** Serves jobs until it is terminated. `intercept` is called with every job before it is scored. */
 export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
   const port = parentPort ? threadPort() : processPort();
   let cancelled = new CancelledJobs();
@@ -76,7 +76,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       scorer = await Scorer.open(await fromMessage(message.model), batchRows, policy, known);
       await scorer.tryOut();
       port.post({ type: 'ready', evaluator: scorer.evaluator.name });
-      // A process is ended without ceremony: what it compiled would not be kept.
+      // A process is killed when it is no longer needed, so its compile cache must be flushed now.
       if (!parentPort) flushCompileCache();
     } catch (error) {
       const e = asSluiceError(error, 'model_invalid');
@@ -84,7 +84,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       if (parentPort) port.close();
     }
   };
-  /** What a job does between two micro-batches. @throws SluiceError cancelled */
+  /** The work between two micro-batches. @throws SluiceError cancelled */
   const stepsOf = (job: number) => {
     let told = monotonicMs();
     return (explained: Explained) => {
@@ -99,7 +99,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
     await intercept?.(job);
     try {
       const step = stepsOf(job.job);
-      // A process hears only between two turns of its event loop.
+      // A process receives messages only between two turns of its event loop.
       const part = await to.score(job, parentPort ? step : (explained) => turn().then(() => step(explained)));
       port.post({ type: 'scored', job: job.job, part });
     } catch (error) {

@@ -20,6 +20,8 @@ export interface DeclaredParts {
   texts?: TextRules;
   /** Model columns that are missing in the layout and have declared constant values. */
   constants?: DeclaredColumns['constants'];
+  /** Model columns whose strings are decimals of a typed table (`fitTable`). */
+  decimals?: readonly string[];
 }
 
 /**

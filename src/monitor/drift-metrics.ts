@@ -1,4 +1,4 @@
-// Drift as metrics: figures of the last hour by model, and what PSI over replicas is made of, by column and bin.
+// Drift metrics: figures of the last hour by model, and counts by column and bin, from which PSI over replicas is computed.
 import type { Counter, Gauge } from 'prom-client';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { MeasuredColumn } from '../drift/drift-plan.ts';
@@ -7,7 +7,7 @@ import { METRICS_PROCESSES, type MetricFamilies } from './metric-registration.ts
 
 type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax';
 
-/** Labels carry names of columns and numbers of bins, never a value. */
+/** Labels contain column names and bin numbers, never values. */
 export class DriftMetrics {
   readonly #figures: Readonly<Record<Figure, Gauge<'model'>>>;
   readonly #rows: Gauge<'model'>;
@@ -80,7 +80,7 @@ export class DriftMetrics {
     );
   }
 
-  /** Brings the figures of all models. */
+  /** Updates the figures of all models. */
   fill(monitor: DriftMonitor): void {
     for (const gauge of [...Object.values(this.#figures), this.#rows]) gauge.reset();
     for (const { model } of monitor.models()) {
@@ -94,7 +94,7 @@ export class DriftMetrics {
     }
   }
 
-  /** Sets the figures of a whole run, however long it took: the last hour of a night is not the night. */
+  /** Sets the figures of a whole run of any duration; figures of the last hour would not describe it. */
   fillRun(monitor: DriftMonitor, pipeline: string): void {
     for (const gauge of [this.#runScorePsi, this.#runPsiMax, this.#runDrifted]) gauge.reset();
     for (const { model } of monitor.models()) {
@@ -129,7 +129,7 @@ export class DriftMetrics {
   }
 }
 
-/** In the order of the cells. */
+/** Bins in cell order. */
 function binsOf(measured: MeasuredColumn): { bin: string; share: number }[] {
   const { bins, missing, unseen }: Shares = trainedShares(measured);
   return [

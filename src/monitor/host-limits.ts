@@ -1,4 +1,4 @@
-// When certificates expire, and how much space is left on the disks that are written.
+// Measures the expiry of certificates and the free space of disks that are written to.
 import { X509Certificate } from 'node:crypto';
 import { readFile, stat, statfs } from 'node:fs/promises';
 import { inBackground } from '../core/async.ts';
@@ -7,7 +7,7 @@ import type { Metrics } from './metrics.ts';
 
 const BEGIN = '-----BEGIN CERTIFICATE-----';
 
-/** When the first certificate of a chain in PEM expires, ms since 1970. @throws Error: not a certificate */
+/** Expiry of the first certificate in a PEM chain to expire, ms since 1970. @throws Error: not a certificate */
 export function expiryOf(chain: string): number {
   const all = chain.split(BEGIN).slice(1);
   if (all.length === 0) throw new Error('no certificate is configured');
@@ -15,8 +15,8 @@ export function expiryOf(chain: string): number {
 }
 
 /**
- * Has the metrics read files of certificates again whenever they have changed; the one that expires first counts. One that cannot be
- * read leaves the last answer.
+ * Reports the earliest expiry of certificate files, which are reloaded when they change. An unreadable file leaves the
+ * last value unchanged.
  */
 export function measureCertificates(metrics: Metrics, use: string, files: readonly string[]): void {
   const known = new Map<string, { mtimeMs: number; expiry: number }>();
@@ -35,10 +35,10 @@ export function measureCertificates(metrics: Metrics, use: string, files: readon
   });
 }
 
-/** Not with every scrape: a network file system that hangs would hold it up. */
+/** Interval of the checks. They do not run during a scrape, because a hanging network file system would block it. */
 const EVERY_MS = 15_000;
 
-/** Checks periodically until the returned function is called. `folders`: by their use. */
+/** Checks periodically until the returned function is called. `folders`: folders by their purpose. */
 export function watchDisks(
   metrics: Metrics,
   folders: Readonly<Record<string, string>>,
@@ -52,7 +52,7 @@ export function watchDisks(
       const { bavail, bsize } = await statfs(folder);
       metrics.diskFree.set({ use }, bavail * bsize);
     } catch {
-      // A missing folder has no space: the last number must not remain.
+      // Removes the last value, because a missing folder has no free space.
       metrics.diskFree.remove({ use });
     } finally {
       asking.delete(use);

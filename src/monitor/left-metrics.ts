@@ -1,4 +1,4 @@
-// Metrics that a finished process publishes: as text for a file collector, or to a push gateway.
+// Metrics of a finished process: as text for a file collector, or for a push gateway.
 import { Gauge, Registry } from 'prom-client';
 import { epochMs } from '../core/clock.ts';
 import type { Metrics } from './metrics.ts';
@@ -6,18 +6,18 @@ import type { Metrics } from './metrics.ts';
 export interface RunEnd {
   pipeline: string;
   exitCode: number;
-  /** Whether what the run was to make is there. */
+  /** Whether the run produced its output. */
   success: boolean;
   seconds: number;
   rows: { scored: number; rejected: number };
-  /** Seconds from the end to the deadline; null without one. */
+  /** Seconds between the end and the deadline; null: no deadline. */
   slackSeconds: number | null;
 }
 
 const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
 /**
- * Text with `pipeline` in every series, because the files of several pipelines are collected together. `lastSuccess`:
- * of an earlier run, seconds since 1970; used if this one failed.
+ * The metrics text. Every series has the label `pipeline`, because files of several pipelines are collected together.
+ * `lastSuccess`: time of an earlier run in seconds since 1970, used if this run failed.
  */
 export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: number | null): Promise<string> {
   const { pipeline, rows } = end;
@@ -41,7 +41,7 @@ export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: numbe
   return `${texts.join('\n')}\n`;
 }
 
-/** When a run of this pipeline last succeeded, by the text that it left; null where that says nothing. */
+/** Time of the last success of a pipeline in an existing metrics text, in seconds since 1970; null: none. */
 export function lastSuccessIn(text: string, pipeline: string): number | null {
   const label = `pipeline="${escaped(pipeline)}"`;
   const line = text.split('\n').find((l) => l.startsWith(`${LAST_SUCCESS}{`) && l.includes(label));
@@ -49,7 +49,7 @@ export function lastSuccessIn(text: string, pipeline: string): number | null {
   return line === undefined || Number.isNaN(value) ? null : value;
 }
 
-/** Whether a text is one that a run left, and no input of anybody. */
+/** Whether a text was written by a run, so that it is not someone's input. */
 export const isLeftText = (text: string): boolean =>
   text.includes('# TYPE sluice_run_last_end_timestamp_seconds gauge');
 
@@ -58,22 +58,22 @@ const escaped = (label: string): string =>
 
 // Metrics of `sluice outcomes`.
 
-/** Of one model and month. */
+/** Measurements of a model and month. */
 interface MeasuredMonth {
   model: string;
   /** `2026-03`; null: no month is known. */
   month: string | null;
   rows: number;
-  /** null: there is none, and no series. */
+  /** null: no value, so no series is exported. */
   auc: number | null;
   ks: number | null;
   brier: number | null;
   decisions: readonly { decision: string | null; badRatio: number }[];
 }
 
-/** Label where no month is known. */
+/** Label value if no month is known. */
 const ALL_MONTHS = 'all';
-/** Label where no decision was predicted. */
+/** Label value for predictions without a decision. */
 const NO_DECISION = 'none';
 
 export class OutcomeMetrics {

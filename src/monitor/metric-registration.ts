@@ -1,25 +1,25 @@
-// Creates metric families and registers each one only where it is exported.
+// Creates metric families and registers each only where it is exported.
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 
 /** Processes that export metrics: `sluice serve`, a run over files or a table, and a run that reads a topic. */
 export type MetricsProcess = 'serve' | 'batch_run' | 'topic_run';
 export const METRICS_PROCESSES = ['serve', 'batch_run', 'topic_run'] as const satisfies readonly MetricsProcess[];
 
-/** A process, or the text that a run writes with `--metrics-file` or pushes to a gateway when it ends. */
+/** A process; or `metrics_file`, the text that a run writes with `--metrics-file` or pushes to a gateway. */
 export type Exporter = MetricsProcess | 'metrics_file';
 
-/** Whether a series is part of a scrape, by its family and its labels. */
+/** Whether a series is included in a scrape, by its family and labels. */
 export type SeriesFilter = (family: string, labels: Readonly<Record<string, string | number | undefined>>) => boolean;
 
-/** Buckets of times, in seconds. */
+/** Buckets for durations in seconds. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 export class MetricFamilies {
   readonly registry = new Registry();
   readonly columns = new Registry();
-  /** Families of the text that a run writes when it ends. */
+  /** Families in the text that a run writes at its end. */
   readonly file = new Registry();
-  /** Every family, including those that this process does not export. */
+  /** Exporters of all families, including families that this process does not export. */
   readonly exporters = new Map<string, readonly Exporter[]>();
   readonly #process: MetricsProcess;
 
@@ -27,7 +27,7 @@ export class MetricFamilies {
     this.#process = process;
   }
 
-  /** `byColumn`: exported by `/metrics/columns`, because it has a series for each column or bin of a model. */
+  /** `byColumn`: exported at `/metrics/columns`, because it has a series for each column or bin of a model. */
   counter<L extends string>(
     exporters: readonly Exporter[],
     name: string,
@@ -38,7 +38,7 @@ export class MetricFamilies {
     return new Counter({ name, help, labelNames, registers: this.#registers(exporters, name, byColumn) });
   }
 
-  /** It has no value until it is set: prom-client would export 0 for a gauge without labels, which reads as a measurement. */
+  /** Has no value until it is set: for a gauge without labels prom-client would export 0, which looks like a measurement. */
   gauge<L extends string>(
     exporters: readonly Exporter[],
     name: string,
@@ -70,7 +70,7 @@ export class MetricFamilies {
   }
 }
 
-/** The text exposition format of a registry; with a filter only its series, and families that have some. */
+/** The text exposition format of a registry. With a filter, includes only its series and nonempty families. */
 export async function expositionOf(registry: Registry, filter: SeriesFilter | null): Promise<string> {
   if (!filter) return registry.metrics();
   const filtered = new Registry();

@@ -1,4 +1,4 @@
-// Metrics and health checks of a process without a web server: plain HTTP for the internal network.
+// Serves metrics and health checks of a process without a web server, over plain HTTP for the internal network.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Metrics } from './metrics.ts';
@@ -8,7 +8,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/** Serves /metrics, /metrics/columns, /livez and /readyz. `ready`: whether the process is working. */
+/** Serves /metrics, /metrics/columns, /livez and /readyz. `ready`: whether the process makes progress. */
 export async function serveMetrics(
   metrics: Metrics,
   host: string,

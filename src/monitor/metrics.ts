@@ -12,30 +12,31 @@ import {
 } from './metric-registration.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 
-/** Of histograms by model: each bucket is a series of every model. */
+/** Few buckets for histograms by model, because each bucket is a series per model. */
 const FEW_SECONDS = [0.001, 0.01, 0.1, 1];
-/** Loading tries a model in a process of its own: a fast one takes a second. */
+/** Loading tries a model in a separate process; a fast load takes a second. */
 const LOAD_SECONDS = [0.5, 1, 2, 5, 15, 60];
 
-// The text of a run holds its totals and results, never gauges that are true only while the process lives.
+// The text of a run contains totals and results, but no gauges that are valid only while the process runs.
 const ANY: readonly Exporter[] = METRICS_PROCESSES;
 const ANY_AND_FILE: readonly Exporter[] = [...ANY, 'metrics_file'];
 const BATCH: readonly Exporter[] = ['batch_run'];
 const TOPIC: readonly Exporter[] = ['topic_run'];
 const TOPIC_AND_FILE: readonly Exporter[] = ['topic_run', 'metrics_file'];
-/** Processes that follow an alias and reload models. A batch run scores with the version it resolved at its start. */
+/** Processes that follow aliases and reload models. A batch run uses the version that it resolved at its start. */
 const HOST: readonly Exporter[] = ['serve', 'topic_run'];
 const HOST_AND_FILE: readonly Exporter[] = [...HOST, 'metrics_file'];
 const RUN_AND_FILE: readonly Exporter[] = ['batch_run', 'topic_run', 'metrics_file'];
 const FILE: readonly Exporter[] = ['metrics_file'];
 
-/** Updates values only when they are requested; called before every scrape. */
+/** Updates values that are computed on demand; called before every scrape. */
 type Filler = () => void | Promise<void>;
 
 /**
- * Metrics of one process. It exports only the families it can have: a zero from a process without a job table would read as
- * "the job table is down". Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns, columns by the
- * models. Metrics by column are in a registry of their own (`columns`), because it is a hundred times as much.
+ * Metrics of a process. It exports only the families that apply to it: a zero from a process without a job table would
+ * look like an unreachable job table. Labels are bounded: models by the registry, codes by the catalogue, routes by
+ * their patterns, columns by the models. Metrics by column have a separate registry (`columns`), because they are a
+ * hundred times larger.
  */
 export class Metrics extends ServiceMetrics {
   readonly #fillers = new Set<Filler>();
@@ -305,46 +306,47 @@ export class Metrics extends ServiceMetrics {
     super(role);
     // Event-loop delay, heap, garbage collection, CPU, descriptors.
     collectDefaultMetrics({ register: this.registry });
-    // Rules need the start of the process to count what it did before its first scrape; the columns are scraped by a job of their own.
+    // Rules need the start time of the process to count events before its first scrape. Metrics by column are scraped separately, so they
+    // need it too.
     this.columns.registerMetric(this.registry.getSingleMetric('process_start_time_seconds')!);
     const build = this.gauge(ANY_AND_FILE, 'sluice_build_info', '1 for the running version', ['version', 'node']);
     build.set({ version: VERSION, node: process.version }, 1);
   }
 
-  /** Has `fill` called before every scrape, until the function given back is. One that fails leaves what it fills as it was. */
+  /** Calls `fill` before every scrape until the returned function is called. If `fill` fails, its values stay unchanged. */
   onScrape(fill: Filler): () => void {
     this.#fillers.add(fill);
     return () => this.#fillers.delete(fill);
   }
 
-  /** Has the drift of what one account counts measured. */
+  /** Exports the drift of the rows that an account counts. */
   measureDrift(monitor: DriftMonitor): void {
     this.#drifting = monitor;
   }
 
-  /** The text exposition format, of all metrics except those by column. */
+  /** The text exposition format of all metrics except those by column. */
   async text(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fill(this.#drifting);
     return expositionOf(this.registry, filter);
   }
 
-  /** The same for the metrics by column. */
+  /** The text exposition format of the metrics by column. */
   async columnsText(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fillColumns(this.#drifting);
     return expositionOf(this.columns, filter);
   }
 
-  /** Sets the results of a run that has ended: its drift as a whole. */
+  /** Sets the results of a finished run: its drift over all rows. */
   async fillRun(pipeline: string): Promise<void> {
     await this.fill();
     if (this.#drifting) this.#drift.fillRun(this.#drifting, pipeline);
   }
 
-  /** Brings everything up to date; `text` does so by itself. */
+  /** Updates all values; `text` calls it. */
   async fill(): Promise<void> {
-    // Not `all`: what can be measured is worth having while something else cannot.
+    // Not `Promise.all`, because the failure of one measurement must not affect the others.
     const filled = await Promise.allSettled([...this.#fillers].map(async (fill) => fill()));
     for (const { status } of filled) if (status === 'rejected') this.background.inc({ task: 'measuring' });
   }

@@ -1,30 +1,30 @@
-// Writes the log: JSON lines for machines, or words for a person.
+// Writes the log: JSON lines for programs, or text for people.
 import type { Log, LogFields, LogLevel, Word } from '../core/log.ts';
 import { VERSION } from '../core/version.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface LogSettings {
-  /** auto: text where standard error is a terminal, else json. */
+  /** auto: text if standard error is a terminal, else json. */
   format: 'auto' | 'json' | 'text';
-  /** Lines below it are left out. */
+  /** Lines below this level are omitted. */
   level: LogLevel;
 }
 
 export interface OpenedLog {
   log: Log;
-  /** Whether a machine reads it: words meant for a person alone are left out then. */
+  /** Whether the log is JSON; messages that only concern people are then omitted. */
   json: boolean;
 }
 
 const RANKS: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };
 
-/** Standard error as a log. What cannot be written there any more is dropped (`standard-streams.ts`). */
+/** Opens a log on standard error. Lines that can no longer be written are dropped (`standard-streams.ts`). */
 export async function openLog({ format, level }: LogSettings): Promise<OpenedLog> {
   const json = format === 'json' || (format === 'auto' && process.stderr.isTTY !== true);
   return { json, log: json ? await jsonLog(level) : textLog(level) };
 }
 
-/** Lines as a person reads them: `sluice: ` and the words, with the code, the id and the place of an error behind. */
+/** Lines for people: `sluice: ` and the message, followed by code, id and source location of an error. */
 export function textLog(level: LogLevel = 'info'): Log {
   return (at, _event, says, fields) => {
     if (RANKS[at] >= RANKS[level]) process.stderr.write(`sluice: ${says}${tailOf(fields)}\n`);
@@ -39,7 +39,7 @@ function tailOf(fields: LogFields | undefined): string {
 }
 
 async function jsonLog(level: LogLevel): Promise<Log> {
-  // Loaded here, because most commands write no log, and a third of the start of one would be spent on it.
+  // Loaded on demand, because most commands write no JSON log, and loading takes a third of their start time.
   const { pino, stdTimeFunctions } = await import('pino');
   const logger = pino(
     {
@@ -53,7 +53,7 @@ async function jsonLog(level: LogLevel): Promise<Log> {
   return (at, event, says, fields) => logger[at]({ event, ...fields }, says);
 }
 
-// Counts lines by level, including lines below the configured level.
+// Counts log lines by level, including lines below the configured level.
 
 export const counted =
   (log: Log, metrics: Metrics): Log =>

@@ -7,14 +7,14 @@ import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.
 import { Sampler, type Span, type SpanStart, type TraceParent, type Tracer } from '../core/tracing.ts';
 import { VERSION } from '../core/version.ts';
 
-/** Time for sending the remaining spans at the end, ms. */
+/** Maximum time for sending the remaining spans at the end, ms. */
 const CLOSING_MS = 2_000;
-/** Traces that begin here, a second: a span costs an eighth of a small request. */
+/** Maximum number of traces started per second; a span costs an eighth of a small request. */
 const TRACES_PER_SECOND = 10;
-/** Between two lines that say that spans cannot be sent, ms. */
+/** Minimum interval between warnings that spans cannot be sent, ms. */
 const SILENCE_MS = 60_000;
 
-/** Names of OpenTelemetry's conventions for what a line of the log calls otherwise. */
+/** Names of log fields according to OpenTelemetry's conventions. */
 const NAMES: Readonly<Record<string, string>> = {
   method: 'http.request.method',
   route: 'http.route',
@@ -23,10 +23,10 @@ const NAMES: Readonly<Record<string, string>> = {
   topic: 'messaging.destination.name',
   partition: 'messaging.destination.partition.id',
 };
-/** What a span has by itself. */
+/** Fields that a span already contains. */
 const LEFT_OUT = new Set(['trace_id', 'span_id', 'ms', 'sampled']);
 
-/** The destination of spans; null without an endpoint, and nothing of OpenTelemetry is loaded. @throws SluiceError usage */
+/** The URL for spans; null without an endpoint: OpenTelemetry is then not loaded. @throws SluiceError usage */
 function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | null {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
   const base = said || env.OTEL_EXPORTER_OTLP_ENDPOINT;
@@ -38,14 +38,14 @@ function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | n
 
 interface TracerOptions {
   env: NodeJS.ProcessEnv;
-  /** Overrides that of the environment: its base, without `/v1/traces`. */
+  /** Overrides the endpoint of the environment; a base URL without `/v1/traces`. */
   endpoint?: string | undefined;
-  /** Traces that begin here and are recorded, a second; the environment may name a share of them instead. */
+  /** Maximum number of recorded traces started per second; the environment may configure a share instead. */
   perSecond?: number;
   log: Log;
 }
 
-/** null without an endpoint. @throws SluiceError usage: the endpoint is not an address */
+/** null: no endpoint is configured. @throws SluiceError usage: the endpoint is not an address */
 export async function openTracer({
   env,
   endpoint,
@@ -63,7 +63,7 @@ export async function openTracer({
     ],
   );
   let told = Number.NEGATIVE_INFINITY;
-  // Not what it says: an answer of the collector may be a part of it.
+  // Omits the error text, because it may include a response of the collector.
   const tell = (): void => {
     if (monotonicMs() - told < SILENCE_MS) return;
     told = monotonicMs();
@@ -120,16 +120,16 @@ export async function openTracer({
   };
 }
 
-/** A flag of https://www.w3.org/TR/trace-context/#sampled-flag */
+/** The sampled flag: https://www.w3.org/TR/trace-context/#sampled-flag */
 const isSampled = ({ traceFlags }: Pick<SpanContext, 'traceFlags'>): boolean => (traceFlags & 1) !== 0;
 
-/** A share that is none counts as all. */
+/** An invalid share counts as 1. */
 function ratioOf(text: string): number {
   const ratio = Number(text);
   return ratio >= 0 && ratio <= 1 ? ratio : 1;
 }
 
-/** Bounds the cost of traces for any number of requests. The origin of a trace decides about it, including linked work. */
+/** Limits the cost of traces for any number of requests. The decision is made where a trace starts, and also applies to linked work. */
 function firstOfEachSecond({ SamplingDecision }: typeof Sdk, perSecond: number): Sdk.Sampler {
   const sampler = new Sampler(perSecond, Number.POSITIVE_INFINITY);
   const recorded = { decision: SamplingDecision.RECORD_AND_SAMPLED };

@@ -1,4 +1,4 @@
-// Uncaught errors: logged and counted, and survived as long as the state of the process is known.
+// Handles uncaught errors: logs and counts them, and keeps the process running if its state is known.
 import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core/log.ts';
 
 export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
@@ -6,14 +6,14 @@ export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
 interface FaultEvents {
   log: Log;
   count: (kind: FaultKind) => void;
-  /** An exception left code half done: the process should finish what it can and end. Called once. */
+  /** Called once when an exception interrupted running code. The process should finish its work if it can, then exit. */
   onLost: (error: unknown) => void;
 }
 
 /**
- * Listens until the returned function is called. An unhandled rejection ends nothing, because other work is not
- * affected. An exception thrown out of a callback has interrupted it: only those of the operating system (a socket, a
- * file) are survived, because they are thrown where no other work is running.
+ * Listens until the returned function is called. An unhandled rejection does not end the process, because other work is
+ * not affected. An exception thrown in a callback has interrupted that callback. The process survives it only if it
+ * comes from the operating system (a socket, a file), because then no other work was running.
  */
 export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
   let lost = false;
@@ -34,7 +34,7 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
     log('warn', 'process_warning', words`Node.js warning: ${named(name)}`, { kind: named(code ?? name) });
   process.on('unhandledRejection', onRejection);
   process.on('uncaughtException', onException);
-  // Node prints warnings as lines of its own, which no reader of the log understands.
+  // Node would print warnings as separate lines that log readers cannot parse.
   const printing = process.rawListeners('warning') as (() => void)[];
   process.removeAllListeners('warning');
   process.on('warning', onWarning);
@@ -46,7 +46,7 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
   };
 }
 
-/** Of a call to the operating system, as `ENOSPC` of a write. */
+/** Whether a system call failed, such as a write with `ENOSPC`. */
 const isOfTheSystem = (error: unknown): boolean => {
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   return error instanceof Error && typeof syscall === 'string' && /^E[A-Z0-9]+$/.test(code ?? '');

@@ -1,4 +1,4 @@
-// The audit page of a version: how the version came to be served, from its package, its journals and its signature.
+// The audit page of a version: how it came to be served, according to its package, its journals and its signature.
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -11,7 +11,7 @@ import { checkStates, isStateSignedBy, type StateEntry, type VersionState } from
 import type { ModelTrust } from '../model/signing/model-signature.ts';
 import { type Finding, type Report, selfTestText, type WitnessReport, witnessLines } from './report-card.ts';
 
-/** The keys or certificates that signatures are checked against; `file`: their name. */
+/** The keys or certificates for verifying signatures; `file`: the file that contains them. */
 export interface AuditTrust {
   file: string;
   keys: readonly KeyObject[];
@@ -21,7 +21,7 @@ export interface AuditTrust {
 export interface Audit {
   model: string;
   state: VersionState;
-  /** ISO time. */
+  /** Time of the audit, ISO 8601. */
   asked: string;
   description: string | null;
   task: Manifest['task'];
@@ -30,30 +30,33 @@ export interface Audit {
   positive_class: string | number | boolean | null;
   package_sha256: string;
   onnx_sha256: string;
-  /** SHA-256 of package.lock; null: it has none. */
+  /** SHA-256 of package.lock; null: the package has none. */
   lock_sha256: string | null;
-  /** null: the package says nothing of it. */
+  /** null: the package does not record its training data. */
   training: Report['training'];
   checked: { at: string; sluice: string } | null;
-  /** The version that this one was made from, with another policy. */
+  /** The version from which this version was made with another policy; null: none. */
   from: Report['from'] | null;
   self_test: Report['selfTest'];
-  /** Whether the package carries one, to be repeated. */
+  /** Whether the package contains a self-test that can be repeated. */
   has_self_test: boolean;
   witness: WitnessReport | null;
   findings: readonly Finding[];
   policy: Pick<Manifest, 'decisions' | 'scorecard' | 'reasons' | 'reasons_max'>;
   interpretation: { method: string; space: string; background: string | null } | null;
   baseline: { rows: number | null; columns: number; score_bins: number } | null;
-  /** null: it is not signed. `by` null: nothing to check it with was given. */
+  /** null: the version is not signed. `by` null: no trusted keys were supplied. */
   signature: { by: string | null; says: string } | null;
   proposed: StateEntry | null;
   approvals: readonly StateEntry[];
-  /** Of this version, with whether a key that was given made the signature; null: no key was given, or it is not signed. */
+  /**
+   * State changes of this version. `verified`: whether a trusted key made the signature; null: no keys were supplied,
+   * or the change is not signed.
+   */
   states: readonly (StateEntry & { verified: boolean | null })[];
-  /** Moves of aliases to this version and away from it. */
+  /** Moves of aliases to and from this version. */
   aliases: readonly AliasMove[];
-  /** What each journal as a whole is. */
+  /** The result of checking each journal as a whole. */
   journals: { aliases: string; states: string };
 }
 
@@ -106,7 +109,7 @@ export async function auditOf(
   };
 }
 
-/** The report card as it is in the package; releases before had less in it. */
+/** The report card in the package; packages of earlier releases contain only some of its fields. */
 export async function reportIn(model: ModelPackage): Promise<Partial<Report> | null> {
   const name = 'report.json';
   if (!model.files.some((f) => f.name === name)) return null;
@@ -143,18 +146,18 @@ function journalWords(entries: number, check: () => { chained: number }): string
   }
 }
 
-// Sections of facts: the content that the text page and the HTML page share.
+// Sections of facts, shared by the text page and the HTML page.
 
 export interface AuditSection {
   title: string;
-  /** Name and value. */
+  /** Pairs of name and value. */
   facts: readonly (readonly [string, string])[];
   lines: readonly string[];
 }
 
 const NONE = '–';
 
-/** In the order of the page; none is omitted, because an auditor must see what is missing. */
+/** The sections in page order. Empty sections are included, because an auditor must see missing information. */
 export function auditSections(audit: Audit): AuditSection[] {
   const { training, signature, baseline, interpretation, policy, from } = audit;
   const section = (title: string, facts: [string, string][], lines: readonly string[] = []) => ({
@@ -214,7 +217,7 @@ export function auditSections(audit: Audit): AuditSection[] {
 
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
-/** A package without a report card has no recorded findings. */
+/** Shown for packages without a report card, which have no recorded findings. */
 const UNKNOWN = 'The package has no report card.';
 
 function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonly string[] {
@@ -240,7 +243,7 @@ const moveWords = (move: AliasMove): string =>
 const verifiedWords = (verified: boolean | null): string =>
   verified === null ? '' : verified ? ' (verified)' : ' (BY ANOTHER KEY, or changed)';
 
-/** The page as text. */
+/** The audit page as text. */
 export function auditText(audit: Audit): string {
   const wide = Math.max(...auditSections(audit).flatMap((s) => s.facts.map(([name]) => name.length)));
   const parts = auditSections(audit).map(({ title, facts, lines }) =>

@@ -1,4 +1,4 @@
-// The baseline for drift: the distribution of the training data and of its scores.
+// The drift baseline: the distributions of the training data and of its scores.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { DraftColumn } from './draft.ts';
 import { missingIn, type TrainingTable } from './training-table.ts';
@@ -6,12 +6,12 @@ import { missingIn, type TrainingTable } from './training-table.ts';
 type Baseline = NonNullable<Manifest['baseline']>;
 
 const BINS = 10;
-/** More categories than this are counted together as "other". */
+/** Maximum number of categories; all others are counted as "other". */
 const MAX_CATEGORIES = 100;
 
 /**
- * Numbers: edges are deciles of the sample (n edges, n + 1 counts, the first and last bin open); missing apart.
- * Categories and booleans: counts of the whole table.
+ * Numbers: edges are deciles of the sample (n edges and n + 1 counts; the first and last bins are open); missing values
+ * are counted separately. Categories and booleans: counts of the whole table.
  */
 export function computeBaseline(
   table: TrainingTable,
@@ -45,7 +45,7 @@ export function computeBaseline(
   return { rows: table.rows, columns, score: histogram(scores) };
 }
 
-/** Deciles as edges, without repeats, and how many values fall between them (value < edge goes left). */
+/** Distinct deciles as edges, and the number of values between them (value < edge goes left). */
 export function histogram(values: readonly number[]): { edges: number[]; counts: number[] } {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   const edges: number[] = [];

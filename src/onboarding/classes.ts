@@ -1,4 +1,4 @@
-// Classes of a model: which class a cell of the outcome column means, and which of two classes is positive (its probability is served).
+// Classes of a model: assigns cells of the outcome column to classes, and determines the positive class, whose probability is served.
 import type { ClassLabel } from '../inference/onnx/servable.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
@@ -6,26 +6,26 @@ import { fitLosses, type PairedGain, type Predictions, pairedGain } from './fit-
 import { refusal } from './report-card.ts';
 import { booleanWord } from './training-table.ts';
 
-/** true if a cell of the outcome column means this class: the same text, number, or 1 and 0 as words. */
+/** Whether a cell of the outcome column represents this class: the same text, the same number, or a boolean word for 1 or 0. */
 export function meansClass(cell: string, label: string): boolean {
   if (cell === label) return true;
   const word = booleanWord(cell);
   return word === undefined ? cell !== '' && Number(cell) === Number(label) : String(Number(word)) === label;
 }
 
-/** Share of rows with an outcome that is not a class, from which the labels do not belong to the model. */
+/** Share of rows with an unknown class above which the labels do not belong to the model. */
 const FOREIGN_SHARE = 0.02;
-/** Labels of which every assignment to the classes is looked at. */
+/** Maximum number of labels for which all assignments to classes are compared. */
 const MOST_LABELS = 6;
 
 interface OutcomeLabels {
   /** Cell → index of its class. */
   readonly classOf: ReadonlyMap<string, number>;
-  /** Share of the rows whose cell is none of the classes. */
+  /** Share of rows whose cell is not a class. */
   readonly foreign: number;
 }
 
-/** The cells by the labels of the model. −1 and 0 are both the other class of 1. */
+/** Assigns cells to the labels of the model. Both −1 and 0 represent the class opposite to 1. */
 export function outcomeLabels({ classes = [] }: Manifest, cells: readonly string[]): OutcomeLabels {
   const labels = classes.map(String);
   const classOf = new Map<string, number>();
@@ -43,13 +43,13 @@ export const areForeign = ({ foreign }: OutcomeLabels): boolean => foreign > FOR
 
 interface LabelAssignment {
   readonly classOf: ReadonlyMap<string, number>;
-  /** By how much it fits better than the next best. */
+  /** Advantage over the second-best assignment. */
   readonly lead: PairedGain;
 }
 
 /**
- * The assignment of the cells' values to the classes that fits the scores best; null: there are not as many values as classes, or
- * too many.
+ * The assignment of cell values to classes that fits the scores best. null: the numbers of values and classes differ,
+ * or there are too many.
  */
 export function assignLabels(
   { classes = [], positive_class }: Manifest,
@@ -89,7 +89,7 @@ function permutations(n: number): number[][] {
   );
 }
 
-// The command asks for the positive class where names do not reveal it.
+// If the names are not known words, the command requires the positive class as a flag.
 
 const GOOD = [
   'good', 'ok', 'true', 'yes', 'y', 'paid', 'repaid', 'approve', 'approved', 'accept', 'accepted', 'positive',
@@ -99,13 +99,13 @@ const BAD = [
   'bad', 'false', 'no', 'n', 'default', 'defaulted', 'reject', 'rejected', 'negative', 'not_ok', 'charged_off',
   'charged off', 'late', 'overdue', 'fraud',
 ]; // biome-ignore format: a list
-/** Names of outcome columns in which 1 is the bad outcome. */
+/** Names of outcome columns in which 1 represents the bad outcome. */
 const BAD_OUTCOME =
   /^(?:is)?(?:bad|defaults|defaulted|default|fraud|arrears|delinq[a-z]{0,12}|chargedoff|chargeoff|writeoff|npl|overdue|dpd\d{0,4})(?:flag|ind)?$/;
-/** Words of such a name: is_charged_off_flag. */
+/** Maximum number of words in such a name: is_charged_off_flag. */
 const NAME_WORDS = 4;
 
-/** true: of these two classes the first is the one a lender does not want, by its name or that of the outcome. */
+/** Whether the first of two classes is the one a lender wants to avoid, by its name or by the name of the outcome. */
 function isBadClass(label: ClassLabel, other: ClassLabel | undefined, outcome: string | null): boolean {
   const [word, rest] = [label, other].map((c) => String(c).toLowerCase());
   if (BAD.includes(word!) || GOOD.includes(rest!)) return !GOOD.includes(word!);
@@ -121,7 +121,7 @@ function namesBadOutcome(column: string): boolean {
   return words.some((_, at) => from(at).some((name) => BAD_OUTCOME.test(name)));
 }
 
-/** @throws SluiceError registration_refused */
+/** The positive class. @throws SluiceError registration_refused */
 export function positiveOf(classes: readonly ClassLabel[], { options, outcome, findings }: Draft): ClassLabel {
   if (options.positiveClass !== undefined) {
     const found = classes.find((c) => String(c) === options.positiveClass);

@@ -1,4 +1,5 @@
-// `model diff`: differences of two manifests, and how both models score the applications in the background of the first.
+// `model diff`: differences between two manifests, and between both models' scores of the applications in the background sample of the
+// first.
 import { isDeepStrictEqual } from 'node:util';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -15,23 +16,23 @@ import { type ModelPackage, readModelBytes, readPackageFile } from '../model/pac
 
 // Manifests are compared key by key; columns, inputs and decisions are matched by name.
 
-/** One value that differs; `null`: that package does not have it. */
+/** A value that differs; `null`: the package does not have it. */
 export interface Difference {
-  /** Keys with points between them: `columns.income.missing.as`. */
+  /** Keys separated by dots: `columns.income.missing.as`. */
   readonly at: string;
   readonly from: string | null;
   readonly to: string | null;
 }
 
-/** Reported elsewhere, or in short: the model file by its hash, the baseline by the drift it is compared with. */
+/** Keys omitted from the differences: id and version differ anyway, and a changed baseline shows in drift. */
 const ELSEWHERE = new Set(['id', 'version', 'baseline']);
-/** Characters of a value. */
+/** Maximum number of characters shown of a value. */
 const LONGEST = 60;
 
 type Json = unknown;
 type Entries = ReadonlyMap<string, Json>;
 
-/** In the order of the second package, what only the first has at its place among its own. */
+/** Differences in the order of the second manifest; values only in the first are inserted at their original position. */
 export function manifestDifferences(from: Manifest, to: Manifest): Difference[] {
   const without = (m: Manifest) =>
     Object.fromEntries(
@@ -56,13 +57,13 @@ function walk(at: string, from: Json, to: Json, found: Difference[]): void {
   const under = (key: string): string => (at === '' ? key : `${at}.${key}`);
   for (const key of new Set([...b.keys(), ...a.keys()])) walk(under(key), a.get(key), b.get(key), found);
   const shared = (of: Entries, other: Entries) => [...of.keys()].filter((key) => other.has(key));
-  // Of a map the order means nothing.
+  // The order of keys in a map is irrelevant.
   if (Array.isArray(from) && !isDeepStrictEqual(shared(a, b), shared(b, a))) {
     found.push({ at: `${at} (order)`, from: shorten(shared(a, b).join(', ')), to: shorten(shared(b, a).join(', ')) });
   }
 }
 
-/** The parts of a map, or of a list whose parts have names of their own; null: it is one value. */
+/** The entries of a map, or of a list whose elements have unique names; null: it is a single value. */
 function entriesOf(value: Json): Entries | null {
   if (typeof value !== 'object' || value === null) return null;
   if (!Array.isArray(value)) return new Map(Object.entries(value));
@@ -75,33 +76,33 @@ const textOf = (value: Json): string | null => (value === undefined ? null : sho
 
 const shorten = (text: string): string => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
 
-/** Applications that are scored by both, at most; effects are asked for those of them that a sampled method can explain in time. */
+/** Maximum number of applications scored by both models, and of those explained with a sampling method. */
 const ROWS = 1000;
 const EXPLAINED_ROWS = 50;
-/** A model that is asked more often than this for one row is not explained here. */
+/** Models that need more evaluations per row than this are not explained here. */
 const MOST_QUESTIONS = 30_000;
 
 type Pair<T> = readonly [from: T, to: T];
 
-/** Mean size of the effects of a column; null: that model has no such column, or effects in another space. */
+/** Mean absolute effect of a column; null: the model does not have the column, or its effects are in another space. */
 interface ColumnEffects {
   readonly column: string;
   readonly from: number | null;
   readonly to: number | null;
 }
 
-/** What both models make of the same applications. */
+/** The scores of both models for the same applications. */
 interface ComparedScores {
-  /** The package whose background it is. */
+  /** The package that contains the background sample. */
   readonly of: string;
   readonly rows: number;
-  /** Rows that only one of the two takes. */
+  /** Number of rows that only the first model rejects, and that only the second rejects. */
   readonly rejected: Pair<number>;
-  /** Of probabilities (of several classes: the largest of them), values or scores. null: the tasks have nothing in common. */
+  /** Difference of probabilities (of several classes: the largest), values or scores. null: the tasks are not comparable. */
   readonly difference: { readonly mean: number; readonly largest: number } | null;
-  /** `approve → review`, or classes that are the most probable: how many rows moved. */
+  /** Number of rows by changed decision or most probable class: `approve → review`. */
   readonly moved: Readonly<Record<string, number>>;
-  /** The largest first. Empty: effects are in different spaces, or cannot be had. */
+  /** Sorted by size, largest first. Empty: effects are in different spaces or unavailable. */
   readonly effects: readonly ColumnEffects[];
   readonly space: Space | null;
 }
@@ -112,7 +113,7 @@ interface PackageComparison {
   readonly packageSha256: Pair<string>;
   readonly sameModelFile: boolean;
   readonly differences: readonly Difference[];
-  /** null: neither has a background that both take. */
+  /** null: no background sample is accepted by both models. */
   readonly scores: ComparedScores | null;
 }
 
@@ -133,7 +134,7 @@ interface Table {
   readonly rows: readonly string[][];
 }
 
-/** null: the package has none. */
+/** null: the package has no background sample. */
 async function backgroundOf(model: ModelPackage): Promise<Table | null> {
   const name = model.manifest.explain?.background;
   if (name === undefined || !model.files.some((f) => f.name === name)) return null;
@@ -209,7 +210,7 @@ async function scoredBy(model: ModelPackage, table: Table): Promise<Scored> {
   }
 }
 
-/** The result for a row: a decision, or the most probable class. null: a number only. */
+/** The result for a row: a decision, or the most probable class. null: the model returns only a number. */
 function said({ interpreter, scores }: Scored, r: number): string | null {
   if (interpreter.task === 'binary' && interpreter.hasDecisions) {
     return interpreter.decision(interpreter.probability(scores, r));
@@ -246,9 +247,9 @@ interface Explaining {
   all: EncodedRows;
 }
 
-/** Measured against the same applications, so that those of both models can be held against each other. */
+/** Measured against the same applications, so that the effects of both models are comparable. */
 async function meanEffects({ bytes, manifest, evaluator, all }: Explaining): Promise<MeanEffects | null> {
-  // The method of the package may need missing files, such as covers.
+  // The method in the package may need files that are missing here, such as covers.
   const { method: _, ...explain } = manifest.explain ?? {};
   try {
     const options = { bytes, manifest: { ...manifest, explain }, evaluator, background: all, covers: null };
@@ -278,7 +279,7 @@ function effectsOf({ effects: from }: Scored, { effects: to }: Scored): ColumnEf
   return all.sort((a, b) => size(b) - size(a));
 }
 
-/** As a person reads it. */
+/** The comparison as text. */
 export function comparisonText({
   from,
   to,

@@ -1,4 +1,4 @@
-// What a caller needs to know about a model: columns, the values they take, versions, aliases and an example application.
+// Describes a model for callers: columns with their values, versions, aliases and an example application.
 import { sampleApplication } from '../inference/encode/encode-rows.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -37,7 +37,7 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
 
 export type ModelDescription = ReturnType<typeof describeModel>;
 
-/** The description of a package with what a registry knows of its model. */
+/** Adds the registry's entry of the model to the description of a package. */
 export function withEntry(description: ModelDescription, entry: ModelEntry | undefined): ModelDescription {
   if (!entry) return description;
   const { versions, aliases, states } = entry;

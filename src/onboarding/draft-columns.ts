@@ -1,4 +1,4 @@
-// The columns of a draft: which input of the graph each one feeds, and how its values are read and encoded (kinds, words, codes).
+// Drafts the columns: which graph input each feeds, and how its values are read and encoded (kinds, texts, codes).
 import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
 import type { SessionInput } from '../inference/evaluate/session.ts';
 import { categoryKey, type KnownCategories, knownCategories } from '../inference/onnx/labels.ts';
@@ -17,11 +17,11 @@ import { draftMissing } from './missing-values.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 import { booleanWord, type ColumnProfile, type TrainingTable, valuesIn } from './training-table.ts';
 
-// Assignment of training columns to inputs of the graph.
+// Assigns training columns to inputs of the graph.
 
 const INPUT_TYPES = new Set(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
 
-/** The outcome column, or null. @throws SluiceError registration_refused when the one named is not in the table */
+/** The outcome column; null: none. @throws SluiceError registration_refused: the table lacks the named column */
 function outcomeOf({ options, table, findings }: Sources): string | null {
   if (options.outcome !== undefined) {
     if (table.header.includes(options.outcome)) return options.outcome;
@@ -35,7 +35,7 @@ function outcomeOf({ options, table, findings }: Sources): string | null {
   return 'ok';
 }
 
-/** Columns the encoding speaks of and the table does not have. @throws SluiceError registration_refused */
+/** Checks that the table has all columns named in the encoding file. @throws SluiceError registration_refused */
 function checkNames(encoding: EncodingFile, header: readonly string[]): void {
   for (const part of ['codes', 'missing', 'unseen', 'booleans'] as const) {
     const unknown = Object.keys(encoding[part]).filter((c) => c !== '*' && !header.includes(c));
@@ -47,21 +47,21 @@ function checkNames(encoding: EncodingFile, header: readonly string[]): void {
   }
 }
 
-/** What the columns of one input are chosen from. */
+/** The candidates for the columns of an input. */
 interface Offer {
   readonly table: TrainingTable;
   readonly encoding: EncodingFile;
   readonly outcome: string | null;
-  /** Columns that are neither outcome, index nor ignored. */
+  /** All columns except outcome, index and ignored columns. */
   readonly candidates: readonly string[];
-  /** true: the graph has one input, which may be a matrix of all columns. */
+  /** true: the graph has a single input, which may be a matrix of all columns. */
   readonly sole: boolean;
   readonly findings: Findings;
 }
 
 /**
  * Assigns the columns of the training table to the inputs of the graph.
- * @throws SluiceError registration_refused when that cannot be known
+ * @throws SluiceError registration_refused: the assignment is ambiguous
  */
 function assignColumns(sources: Sources, outcome: string | null): InputSpec[] {
   const { options, table, probe, findings } = sources;
@@ -95,7 +95,10 @@ function checkedIgnore({ ignore = [] }: RegisterOptions, table: TrainingTable): 
   );
 }
 
-/** The columns of one input: those the encoding names, all of them for a sole matrix, else the one of the same name. */
+/**
+ * The columns of an input: those named in the encoding file, else all columns for a single matrix, else the column with
+ * the input's name.
+ */
 function assignInput(input: SessionInput, offer: Offer): InputSpec {
   const { encoding, candidates } = offer;
   const base = { name: input.name, type: input.type as InputSpec['type'] };
@@ -132,7 +135,7 @@ function checkMatrix(input: SessionInput, columns: readonly string[], offer: Off
   );
 }
 
-/** What to do about a table with another number of columns than the matrix. */
+/** Advice for a table whose number of columns differs from the matrix. */
 function mismatch(columns: readonly string[], width: number, { table, encoding, outcome }: Offer): string {
   if (columns.every((c) => /^[+-]?(\d+(\.\d*)?|\.\d+)?$|^(true|false)$/i.test(c)))
     return 'the first line looks like data, but must contain the column names';
@@ -146,20 +149,20 @@ function mismatch(columns: readonly string[], width: number, { table, encoding, 
   return `${nameOutcome}name those the model does not use with --ignore${hint}, or give their order in --encoding`;
 }
 
-/** The index that pandas' to_csv writes as a column of its own. */
+/** Whether the column is the index that pandas' to_csv writes. */
 function isIndex(name: string, table: TrainingTable): boolean {
   const p = table.profiles.get(name);
   return p !== undefined && /^$|^Unnamed: 0$/.test(name) && p.wholeNumbers === table.rows;
 }
 
-/** Exporters replace characters other than letters and digits in the name of an input. */
+/** Exporters replace other characters than letters and digits in input names. */
 const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
 
-// Columns of words: categories with codes, texts that the model takes itself, booleans in any spelling.
+// Columns of texts: categories with codes, texts that the model reads directly, and booleans in any spelling.
 
 type Codes = Readonly<Record<string, number>>;
 
-/** Categories that become the numbers they were trained as. */
+/** Categories that are encoded as the numbers used in training. */
 function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
   spec.kind = 'category';
   spec.codes = { ...codes, ...respelled(codes, profile) };
@@ -175,7 +178,7 @@ function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, fi
   }
 }
 
-/** A column of an input that takes texts. */
+/** Drafts a column of an input that accepts texts. */
 function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): void {
   const { spec, profile, known } = column;
   const { name } = spec;
@@ -204,7 +207,7 @@ function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): vo
   } else spec.kind = 'text';
 }
 
-/** A boolean whose words are the usual ones and those of the table. */
+/** Drafts a boolean column: accepts the usual spellings and those of the table. */
 function draftBoolean({ spec, profile }: DraftColumn): void {
   const seen = [...(profile.distinct?.keys() ?? [])];
   spec.kind = 'boolean';
@@ -212,7 +215,7 @@ function draftBoolean({ spec, profile }: DraftColumn): void {
   spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
 }
 
-/** What false and true become, if the codes are those of booleans. */
+/** The codes of false and true; null: the codes do not belong to a boolean. */
 function flagCodes(codes: Codes): [number, number] | null {
   const of = (b: boolean) => Object.entries(codes).filter(([k]) => booleanWord(k) === b);
   const [no, yes] = [of(false), of(true)];
@@ -220,10 +223,7 @@ function flagCodes(codes: Codes): [number, number] | null {
   return [no[0]![1], yes[0]![1]];
 }
 
-/**
- * The word the model knows for a boolean, else the word of the table. They may differ: pandas writes True where the CSV
- * says true.
- */
+/** The model's spelling of a boolean, else the spelling in the table. They can differ: pandas writes True where the CSV has true. */
 const spelling = ({ known, profile }: DraftColumn, value: boolean): string | undefined =>
   known?.values.find((v) => booleanWord(v) === value) ??
   [...(profile.distinct?.keys() ?? [])].find((v) => booleanWord(v) === value);
@@ -239,7 +239,7 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
   findings.info(`has ${known.values.length} categories the model knows; it ignores others.`, spec.name);
 }
 
-/** Codes of whole numbers that the table spells another way: 10.0 for 10, as pandas does where a column has gaps. */
+/** Codes for whole numbers that are spelled differently in the table: 10.0 for 10, as pandas writes for columns with gaps. */
 function respelled(codes: Codes, profile: ColumnProfile): Record<string, number> {
   const byNumber = new Map(Object.entries(codes).map(([k, c]) => [k.trim() === '' ? Number.NaN : Number(k), c]));
   return Object.fromEntries(
@@ -262,7 +262,7 @@ function checkCodes({ name, codes = {} }: ColumnSpec, profile: ColumnProfile, fi
 
 const DEFAULT_TOLERANCE = 1e-6;
 
-/** Assigns the columns to the inputs and drafts each. @throws SluiceError registration_refused with every problem */
+/** Assigns the columns to the inputs and drafts each. @throws SluiceError registration_refused: lists every problem */
 export function draftColumns(sources: Sources): Draft {
   const { options, table, model, findings } = sources;
   const encoding = options.encoding ?? NO_ENCODING;
@@ -302,7 +302,7 @@ export function draftColumns(sources: Sources): Draft {
   };
 }
 
-/** Decides the kind of a column from its codes, the type of its input and the profile of its values, in this order. */
+/** Decides the kind of a column from its codes, else from the type of its input, else from the profile of its values. */
 function draftColumn(column: DraftColumn, rules: ColumnRules): void {
   const { spec, input, profile } = column;
   const { findings } = rules;
@@ -333,7 +333,7 @@ function draftColumn(column: DraftColumn, rules: ColumnRules): void {
 
 const isWhole = (input: InputSpec): boolean => input.type === 'int64' || input.type === 'int32';
 
-/** A numeric input: the values must be plain numbers, or there is a problem to report. */
+/** Drafts a numeric column. Values other than plain numbers are reported as a problem. */
 function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems }: ColumnRules): void {
   const { name } = spec;
   const values = valuesIn(profile);
@@ -359,7 +359,10 @@ function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems
   }
 }
 
-/** The empty text, and the words of the table for "no value" that neither the codes nor the model know as a category. */
+/**
+ * Texts that represent missing values: the empty text and such texts in the table, unless the codes or the model have
+ * them as categories.
+ */
 function missingWords({ profile, known }: DraftColumn, codes: Readonly<Record<string, number>> | undefined): string[] {
   const isCategory = (word: string): boolean =>
     (codes !== undefined && Object.hasOwn(codes, word)) || known?.values.includes(word) === true;
@@ -371,7 +374,7 @@ function reportMissingWords({ spec }: DraftColumn, findings: Findings): void {
   if (words.length > 0) findings.info(`${words.join(', ')} counts as missing besides the empty text.`, spec.name);
 }
 
-/** Amounts beyond float32 are not an error, but users who trained in float64 should know. */
+/** Warns about whole numbers that float32 cannot represent exactly, because the model may have been trained in float64. */
 function reportExactness(columns: readonly DraftColumn[], findings: Findings): void {
   const floats = columns.filter((c) => c.spec.kind === 'number' && c.input.type === 'float32');
   for (const { profile } of floats) {

@@ -1,4 +1,4 @@
-// The draft of a package: the input and output of every registration step. Its types depend on no step.
+// The draft of a package: input and output of every registration step. Its types do not depend on any step.
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { KnownCategories } from '../inference/onnx/labels.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
@@ -22,74 +22,74 @@ export interface RegisterOptions {
   task?: Manifest['task'];
   positiveClass?: string;
   output?: 'probability' | 'log_odds';
-  /** The graph output that carries the scores; default: detected. */
+  /** Name of the graph output with the scores. Default: detected. */
   scores?: string;
-  /** Predictions of the training library, row by row for the training table. */
+  /** Predictions of the training library, one row per row of the training table. */
   expected?: ExpectedTable;
-  /** Other applications the predictions belong to. */
+  /** The applications of the predictions, if they are not those of the training table. */
   expectedRows?: { header: readonly string[]; rows: readonly (readonly string[])[] };
   tolerance?: number;
   requireBatchInvariance?: boolean;
-  /** Applications that effects are measured against; default: a sample of the training table. */
+  /** Applications for the background sample. Default: a sample of the training table. */
   background?: { file: string; header: readonly string[]; rows: readonly (readonly string[])[] };
-  /** Rows of the background; default 100. */
+  /** Number of background rows. Default: 100. */
   backgroundRows?: number;
-  /** Why a registration that the training table contradicts is made all the same. */
+  /** Reason for registering a model that the training table contradicts. */
   force?: string;
-  /** covers.json: training rows at the nodes of the trees, for path-dependent effects. */
+  /** covers.json: number of training rows per tree node, for path-dependent effects. */
   covers?: string;
-  /** Decisions, scorecard and reasons. */
+  /** Decisions, scorecard and reason codes. */
   policy?: PolicyFile;
-  /** Milliseconds the speed is measured for; default 700. */
+  /** Duration of the speed measurement in ms. Default: 700. */
   benchMs?: number;
 }
 
 export interface Proposal {
   manifest: Manifest;
   report: Report;
-  /** File name → content, model.yaml not among them. */
+  /** File name → content, without model.yaml. */
   files: PackageFiles;
 }
 
 type PackageFiles = ReadonlyMap<string, string | Uint8Array>;
 
-/** What a missing value may become; the first that fits is taken. */
+/** How a missing value is encoded. */
 export type MissingChoice = NonNullable<ColumnSpec['missing']>;
 
 export interface DraftColumn {
   spec: ColumnSpec;
   readonly input: InputSpec;
   readonly profile: ColumnProfile;
-  /** The categories the graph knows, where it shows them. */
+  /** The categories stored in the graph, if they can be read from it. */
   readonly known: KnownCategories | undefined;
-  /** Other things the training code may have made of missing values; tried when predictions are given. */
+  /** Other encodings of missing values that the training code may have used; tried if predictions are available. */
   choices: MissingChoice[];
-  /** true: neither the user nor the graph says what missing becomes. */
+  /** Whether neither the user nor the graph determines the encoding of missing values. */
   open: boolean;
 }
 
-/** What every column is drafted by; the problems of all columns are collected and reported at once. */
+/** Rules for drafting all columns. Problems are collected and reported together. */
 export interface ColumnRules {
   readonly encoding: EncodingFile;
   readonly findings: Findings;
   readonly problems: string[];
 }
 
-/** The part of the manifest that is known once the graph has run. */
+/** The part of the manifest that is known only after the graph has run. */
 export type OutputPart = Pick<Manifest, 'task' | 'onnx'> &
   Partial<Pick<Manifest, 'classes' | 'positive_class' | 'output'>>;
 
-/** Predictions of the training library and the rows they belong to. */
+/** Predictions of the training library, and the rows they belong to. */
 export interface Expectation {
   readonly expected: Expected;
   readonly rows: readonly (readonly string[])[];
-  /** Per row: its row in the expectation. */
+  /** For each row, the index of its prediction. */
   readonly rowOf: readonly number[];
-  /** Per column of the manifest: its field in a row. */
+  /** For each column of the manifest, its field index in a row. */
   readonly fields: readonly number[];
 }
 
-/** The input of registration. The probe belongs to the opener of the sources. */
+/** The input of a registration. The code that opened the sources owns the probe. */
 export interface Sources {
   readonly options: RegisterOptions;
   readonly bytes: Uint8Array;
@@ -103,26 +103,26 @@ export interface Sources {
 export interface Draft extends Sources {
   readonly outcome: string | null;
   readonly inputs: InputSpec[];
-  /** In the order of the training table. Steps change their specs in place. */
+  /** In the order of the training table. Steps modify the specs in place. */
   readonly columns: readonly DraftColumn[];
-  /** Per column: its field in a row of the training table. */
+  /** For each column, its field index in a row of the training table. */
   readonly fields: readonly number[];
-  /** Rows of the training table that are scored. */
+  /** Rows of the training table to score. */
   readonly sample: TrainingTable['sample'];
-  /** Largest difference from the expected predictions that passes. */
+  /** Maximum accepted difference from the expected predictions. */
   readonly tolerance: number;
   /** A placeholder until the graph has run. */
   outputs: OutputPart;
-  /** null: no predictions were given, or they have not been looked at yet. */
+  /** null: no predictions are available, or they have not been read yet. */
   test: Expectation | null;
 }
 
-/** Rows scored for the statistics, and the most that are compared with predictions. */
+/** Number of rows scored for statistics, and maximum number of rows compared with predictions. */
 export const SCORED_ROWS = 5000;
 
 export const UNKNOWN_OUTPUTS: OutputPart = { task: 'regression', onnx: { file: 'model.onnx', sha256: '', value: '' } };
 
-/** The manifest as far as it is known. */
+/** The manifest with all values known so far. */
 export function manifestOf(draft: Draft): Manifest {
   const { options, outcome, sha256 } = draft;
   const { task, onnx, ...classes } = draft.outputs;

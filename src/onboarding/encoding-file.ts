@@ -1,22 +1,22 @@
-// The `--encoding` file: what Python did to the columns before the model saw them, which no ONNX file and no table shows.
+// The `--encoding` file: how Python encoded the columns for the model, which neither the ONNX file nor the table shows.
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 
-/** What a missing value becomes, or that it is rejected. */
+/** How a missing value is encoded, or that it is rejected. */
 export type MissingRule = number | string | boolean | 'nan' | 'error';
 type UnseenRule = number | string | 'missing' | 'error';
 
-/** '*' in place of a column means every column that is not named. */
+/** The key '*' applies to every column that is not named. */
 export interface EncodingFile {
-  /** Columns of the one matrix input, in its order. */
+  /** Order of the columns in a single matrix input. */
   order?: readonly string[];
-  /** Input → its columns, where there are several matrices or inputs have other names than columns. */
+  /** Input → its columns, if there are several matrices or names of inputs differ from those of columns. */
   inputs?: Readonly<Record<string, readonly string[]>>;
   /** Column → category → number. */
   codes: Readonly<Record<string, Readonly<Record<string, number>>>>;
   missing: Readonly<Record<string, MissingRule>>;
   unseen: Readonly<Record<string, UnseenRule>>;
-  /** Column → what false and true became. */
+  /** Column → values for false and true. */
   booleans: Readonly<Record<string, readonly [false_: number | string | boolean, true_: number | string | boolean]>>;
 }
 
@@ -27,8 +27,9 @@ const PARTS = ['order', 'inputs', 'codes', 'missing', 'unseen', 'booleans'];
 type Json = Record<string, unknown>;
 
 /**
- * Takes `{order, inputs, codes, missing, unseen, booleans}`, or the code maps alone (`{column: {category: number}}`), or a
- * list of features (`{features: [{column, kind, codes, missing, unseen, true, false}]}`, `{inputs: [{name, column, …}]}`).
+ * Accepts `{order, inputs, codes, missing, unseen, booleans}`, only the code maps (`{column: {category: number}}`), or
+ * a list of features (`{features: [{column, kind, codes, missing, unseen, true, false}]}`, `{inputs: [{name, column,
+ * …}]}`).
  * @throws SluiceError usage
  */
 export async function readEncoding(file: string): Promise<EncodingFile> {
@@ -64,7 +65,7 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
   };
 }
 
-/** The rule for a column: its own, else that of '*'. */
+/** The rule for a column, else the rule for '*'. */
 export function ruleFor<R>(rules: Readonly<Record<string, R>>, column: string): R | undefined {
   if (Object.hasOwn(rules, column)) return rules[column];
   return Object.hasOwn(rules, '*') ? rules['*'] : undefined;
@@ -109,10 +110,10 @@ function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: s
   return Object.fromEntries(Object.entries(v).map(([k, x]) => [k, read(x, `${at}.${k}`)]));
 }
 
-/** Keys by which Python names a missing value among the categories of a map. */
+/** Keys that Python uses for a missing value in a map of categories. */
 const MISSING_KEYS = new Set(['', 'nan', 'NaN', 'None', 'null', '<NA>']);
 
-/** Code maps by column. A code for a missing value goes to `missing`, unless the file has a rule there. */
+/** Reads code maps by column. The code of a missing value is moved to `missing`, unless the file has a rule there. */
 function codesOf(
   file: string,
   v: unknown,
@@ -127,7 +128,7 @@ function codesOf(
 }
 
 function codeMap(file: string, at: string, v: unknown): { codes: Record<string, number>; missingCode?: MissingRule } {
-  // A list means the codes 0, 1, 2, …; numbers and booleans are spelled as pandas writes them, null has no code.
+  // A list has the codes 0, 1, 2, …. Numbers and booleans are spelled as pandas writes them; null has no code.
   if (Array.isArray(v)) {
     const spelled = v.map((x) => (typeof x === 'boolean' ? (x ? 'True' : 'False') : x));
     if (!spelled.every((x) => x === null || typeof x === 'string' || typeof x === 'number'))
@@ -140,7 +141,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
     typeof x === 'number' || (typeof x === 'string' && x.trim() !== '' && Number.isFinite(Number(x)))
       ? Number(x)
       : null;
-  // dict(enumerate(categories)) maps codes to categories.
+  // dict(enumerate(categories)) maps codes to categories, so the map is inverted.
   const inverted =
     entries.length > 0 && entries.every(([k, x]) => /^\d+$/.test(k) && typeof x === 'string' && code(x) === null);
   const codes: Record<string, number> = {};
@@ -154,7 +155,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
   return missingCode === undefined ? { codes } : { codes, missingCode };
 }
 
-/** Python's json.dumps writes NaN, which is invalid JSON: it means null. */
+/** Replaces NaN, which Python's json.dumps writes but JSON does not allow, by null. */
 function withoutNaN(text: string): string {
   let inString = false;
   return text.replace(/\\.|"|\bNaN\b/gs, (token) => {

@@ -1,5 +1,4 @@
-// Predictions of the training library as people save them (a column of probabilities, one per class, or values), and how far
-// scores deviate from them.
+// Reads predictions of the training library (a column of probabilities, one column per class, or values), and compares scores with them.
 import { readFile } from 'node:fs/promises';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -8,12 +7,12 @@ import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
 export interface Expected {
-  /** Column of the file each compared number came from. */
+  /** For each compared number, the column of the file. */
   columns: readonly string[];
-  /** Row-major, rows × columns.length; NaN where the file says nothing. */
+  /** Row-major, rows × columns.length; NaN: the file has no value. */
   values: Float64Array;
   rows: number;
-  /** Class index of each column; -1: probability of the positive class, or the value. */
+  /** For each column, the class index; -1: probability of the positive class, or the value. */
   classes: readonly number[];
 }
 
@@ -26,7 +25,7 @@ export interface ExpectedTable {
 const PROBABILITY = ['probability', 'proba', 'prob', 'p', 'y_proba', 'y_prob', 'predicted_probability', 'score', 'prediction', 'pred', 'y_pred', 'value', 'expected']; // biome-ignore format: a list
 const VALUE = ['value', 'prediction', 'pred', 'y_pred', 'score', 'expected', 'probability'];
 
-/** Reads the file; a first line of numbers only is not a header. @throws SluiceError input_not_found | usage */
+/** Reads the file; a first line with only numbers is not a header. @throws SluiceError input_not_found | usage */
 export async function readExpected(file: string): Promise<ExpectedTable> {
   let text: string;
   try {
@@ -37,7 +36,7 @@ export async function readExpected(file: string): Promise<ExpectedTable> {
   return expectedIn(file, text);
 }
 
-/** The table in the text of a file. @throws SluiceError usage */
+/** Parses the text of a file. @throws SluiceError usage */
 export function expectedIn(file: string, text: string): ExpectedTable {
   const first = text.split(/\r?\n/, 1)[0]!;
   const delimiter = [',', '\t', ';'].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
@@ -62,7 +61,7 @@ export function expectedIn(file: string, text: string): ExpectedTable {
   return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 
-/** Finds the columns with the predictions. @throws SluiceError usage naming the expected columns */
+/** Finds the columns with the predictions. @throws SluiceError usage, naming the expected columns */
 export function expectedFor(table: ExpectedTable, manifest: Manifest): Expected {
   const { header } = table;
   const find = (names: readonly string[]) =>
@@ -111,23 +110,23 @@ const namesClass = (header: string, c: string): boolean =>
 const numeric = (table: ExpectedTable, column: number): boolean =>
   table.rows.slice(0, 100).every((r) => (r[column] ?? '') === '' || Number.isFinite(Number(r[column])));
 
-/** How the scores of a model compare with the predictions of its training library. */
+/** Result of comparing the scores of a model with the predictions of its training library. */
 export interface Deviation {
   rows: number;
-  /** Rows beyond the tolerance. */
+  /** Number of rows with a difference above the tolerance. */
   beyond: number;
   largest: number;
   /** Row of the table with the largest difference, from 0. */
   worst: number;
-  /** Rows of the expectation that Sluice rejects. */
+  /** Number of expected rows that Sluice rejects. */
   rejected: number;
 }
 
-/** Scored rows and the positions of their expectations. */
+/** Scored rows, and the positions of their expected values. */
 interface ComparedRows {
   readonly scores: Scores;
   readonly rejected: ReadonlyMap<number, unknown>;
-  /** `rowOf[i]` is the expectation's row of score row i. */
+  /** `rowOf[i]`: index of the expected row for scored row i. */
   readonly rowOf: readonly number[];
 }
 
@@ -153,7 +152,7 @@ export function deviationOf(
   return result;
 }
 
-/** Largest difference between score row `i` and row `row` of the expectation; NaN: a score is NaN, null: nothing is expected. */
+/** Largest difference between scored row `i` and expected row `row`. NaN: a score is NaN; null: no value is expected. */
 export function rowDifference(
   interpreter: Interpreter,
   scores: Scores,
@@ -170,7 +169,7 @@ export function rowDifference(
       const want = values[row * classes.length + j]!;
       if (Number.isNaN(want)) return null;
       const c = classes[j]!;
-      // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
+      // Values can have any scale: above 1 the tolerance is relative, like the precision of float32.
       const d = Math.abs(scoreOf(i, c) - want) / (c < 0 && !binary ? Math.max(1, Math.abs(want)) : 1);
       if (!(d <= worst)) worst = d;
     }

@@ -1,4 +1,4 @@
-// Chooses the explanation method of a draft by building it, and the background rows that effects are measured against.
+// Chooses the explanation method of a draft by trying to build it, and the background rows for effects.
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
@@ -12,21 +12,21 @@ import type { Draft } from './draft.ts';
 import { pickRows } from './package-files.ts';
 import { plural, type Report, refusal } from './report-card.ts';
 
-// The background is a sample of the training table, or rows that the user gives.
+// The background is a sample of the training table, or rows supplied by the user.
 
 const BACKGROUND_ROWS = 100;
 
 interface BackgroundRows {
   readonly rows: readonly (readonly string[])[];
-  /** Per column of the manifest: its field in a row. */
+  /** For each column of the manifest, its field index in a row. */
   readonly fields: readonly number[];
-  /** Whose rows they are, in words. */
+  /** Description of the source of the rows. */
   readonly of: string;
 }
 
 /**
- * `valid`: rows of the training table that the encoding takes.
- * @throws SluiceError registration_refused: the file lacks a column, or the encoding takes none of its rows
+ * `valid`: rows of the training table that the encoding accepts.
+ * @throws SluiceError registration_refused: the file lacks a column, or the encoding rejects all its rows
  */
 export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (readonly string[])[]): BackgroundRows {
   const { background, backgroundRows = BACKGROUND_ROWS } = draft.options;
@@ -43,7 +43,7 @@ export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (
   return { rows: pickRows(taken, backgroundRows), fields, of: name };
 }
 
-/** File names of the background sample and of the covers, as the manifest names them. */
+/** File names of the background sample and of the covers, as used in the manifest. */
 export const BACKGROUND_FILE = 'background.csv';
 export const COVERS_FILE = 'covers.json';
 

@@ -1,22 +1,22 @@
-// How well predictions fit what came out, row by row, after the best line through them: a model that was trained on reweighted
-// or thinned-out classes is as good a witness as a calibrated one.
+// Measures per row how well predictions fit outcomes, after fitting a line through them. Models trained on reweighted or resampled classes
+// thus compare like calibrated ones.
 
-/** Predictions as far as an outcome can be held against them, rows × width: the positive class, each class, or the value. */
+/** Predictions that can be compared with outcomes, rows × width: probability of the positive class, of each class, or the value. */
 export interface Predictions {
   readonly values: Float64Array;
   readonly width: number;
 }
 
-/** Probabilities of 0 and 1 count as these. */
+/** Probabilities are clipped to [CLIP, 1 - CLIP]. */
 const CLIP = 1e-6;
 const STEPS = 25;
-/** Pulls the slope to 1 like one row: perfectly separated classes have no best line. */
+/** Prior that pulls the slope to 1 with the weight of one row, because perfectly separated classes have no best line. */
 const PRIOR = 1;
 
 /**
- * Loss of every row: log loss (binary), the sum of the log losses of each class against the others (multiclass), or the
- * squared residual in units of the outcome's variance (regression). The line of probabilities never falls: inverted
- * ones have no information.
+ * Loss of every row: log loss (binary), sum of the log losses of each class against the others (multiclass), or squared
+ * residual relative to the variance of the outcome (regression). The line of probabilities never falls, so inverted
+ * probabilities count as uninformative.
  */
 export function fitLosses(
   task: 'binary' | 'multiclass' | 'regression',
@@ -34,11 +34,11 @@ export function fitLosses(
   return sums;
 }
 
-/** 1 where the outcome is class c of `width`; of one, as it is. */
+/** 1 where the outcome is class c of `width` classes; with width 1, the outcome itself. */
 export const isOfClass = (width: number, truth: Float64Array, c: number): Float64Array =>
   width === 1 ? truth : truth.map((t) => Number(t === c));
 
-/** Mean loss of what knows nothing but how often each outcome comes. */
+/** Mean loss of a constant prediction, which uses only the frequencies of the outcomes. */
 export function constantLoss(task: 'binary' | 'multiclass' | 'regression', truth: Float64Array): number {
   if (task === 'regression') return 1;
   const shares = [...Map.groupBy(truth, (t) => t).values()].map((rows) => rows.length / truth.length);
@@ -68,7 +68,7 @@ interface Line {
   readonly slope: number;
 }
 
-/** The line of a logistic regression of y on x, by Newton's method; level where it would fall. */
+/** The line of a logistic regression of y on x, by Newton's method; level if it would fall. */
 export function logisticLine(x: Float64Array, y: Float64Array): Line {
   const share = y.reduce((a, b) => a + b, 0) / y.length;
   const level: Line = { intercept: logOddsOf(share), slope: 0 };
@@ -129,10 +129,10 @@ function squaredLosses(x: Float64Array, y: Float64Array): Float64Array {
   return x.map((v, r) => ((y[r]! - my - slope * (v - mx)) ** 2 * n) / yy);
 }
 
-/** How much one loss is above another, row by row. */
+/** Row-wise difference between two losses. */
 export interface PairedGain {
   readonly mean: number;
-  /** The mean in its standard errors; 0 where nothing differs. */
+  /** The mean divided by its standard error; 0 if the losses are equal. */
   readonly z: number;
 }
 

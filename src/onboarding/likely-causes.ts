@@ -1,4 +1,5 @@
-// Why a model does not reproduce the predictions of the training library: evidence in the predictions, and what the affected rows have in common.
+// Why a model does not reproduce the predictions of the training library: evidence in the predictions, and common properties of the
+// affected rows.
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
@@ -16,19 +17,19 @@ export const LINKS: readonly (readonly [words: string, undo: (v: number) => numb
   ['its log-odds (XGBoost reg:logistic is exported without the sigmoid)', (v) => 1 / (1 + Math.exp(-v))],
 ];
 
-// Common properties of the affected rows: a level of a column, or one swap that explains them.
+// Common properties of the affected rows: a level of a column, or a swap of two columns that explains the difference.
 
-/** Share of the wrong rows that a level has to hold, and by how much more of its rows have to be wrong than of the others. */
+/** Minimum share of the differing rows that have the level, and minimum excess of the share of differing rows among rows with the level. */
 const HOLDS = 0.8;
 const MORE = 0.3;
-/** A level with fewer wrong rows says nothing. */
+/** Minimum number of differing rows with the level. */
 const FEWEST = 3;
-/** Rows that swaps are tried on, wrong ones first. */
+/** Number of rows used for trying swaps; differing rows come first. */
 const TRIED_ROWS = 400;
-/** The remaining difference if a swap explains it. */
+/** Maximum remaining difference for a swap to count as an explanation. */
 const EXPLAINED = 0.1;
 
-/** `wrong[i]`: row i of the test differs. In words; null: they have nothing in common. */
+/** The level that the differing rows have in common; null: none. `wrong[i]`: whether row i of the test differs. */
 export function sharedLevel(
   { columns }: Draft,
   { rows, fields }: Expectation,
@@ -55,7 +56,7 @@ export function sharedLevel(
   return `the rows that differ share ${best.words}: ${percent(best.inside / best.of)} of those rows differ, ${percent(best.outside)} of the others`;
 }
 
-/** A category is named where the package names it, too. */
+/** Names a category only if the package contains it too. */
 function levelWords({ spec, known }: DraftColumn, level: string): string {
   if (level === 'missing') return `a missing ${spec.name}`;
   if (spec.kind === 'number') return `${spec.name} in ${level}, from the lowest numbers up`;
@@ -63,7 +64,7 @@ function levelWords({ spec, known }: DraftColumn, level: string): string {
   return named ? `${spec.name} = ${level}` : `one value of ${spec.name}`;
 }
 
-/** The swap with which the predictions come out, in words; null: there is none. @throws SluiceError model_failed */
+/** The swap that reproduces the predictions; null: none. @throws SluiceError model_failed */
 export async function reproducingSwap(
   draft: Draft,
   manifest: Manifest,
@@ -88,7 +89,7 @@ export async function reproducingSwap(
   return best.words;
 }
 
-/** Sum of the differences from the predictions, each up to 1. */
+/** Sum of the differences from the predictions, each limited to 1. */
 function misfit(
   { task }: Manifest,
   { values, width }: Predictions,
@@ -110,7 +111,7 @@ function misfit(
 
 type Tested = Pick<Expectation, 'expected' | 'rowOf'> & { readonly scores: Scores };
 
-/** `known`: findings about the differing rows; they come first. */
+/** Probable causes in order of relevance. `known`: findings about the differing rows; they come first. */
 export function likelyCauses(
   { model, columns }: Draft,
   manifest: Manifest,
@@ -135,7 +136,7 @@ export function likelyCauses(
   return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
 }
 
-/** What the predictions themselves give away: another class, labels in place of probabilities, a lost link, rounding. */
+/** Causes visible in the predictions: another class, labels instead of probabilities, a missing link function, rounding. */
 function tellingPredictions(manifest: Manifest, { expected, rowOf, scores }: Tested): string[] {
   if (expected.classes.length !== 1 || expected.classes[0] !== -1) return [];
   const want = rowOf.map((r) => expected.values[r]!);

@@ -1,4 +1,5 @@
-// What replaces a missing value: the choice of the encoding file, else of the graph, else a default; and a search among choices by the given predictions.
+// Chooses the encoding of missing values: from the encoding file, else from the graph, else a default. Predictions, if available, decide
+// among several encodings.
 
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -16,7 +17,7 @@ import { rowDifference } from './expected.ts';
 import { type Findings, plural } from './report-card.ts';
 import { booleanWord, MISSING_WORDS, missingIn } from './training-table.ts';
 
-/** Numbers that training code is known to put in place of missing values. */
+/** Numbers that training code commonly uses for missing values. */
 const NUMBERS: readonly MissingChoice[] = [
   { as: 'nan' },
   ...[0, -1, -999, -9999, 1].map((value): MissingChoice => ({ as: 'value', value })),
@@ -30,16 +31,16 @@ export function draftMissing(column: DraftColumn, { encoding, findings, problems
   else draftMissingNumber(column);
 }
 
-/** Replaces what missing becomes and keeps the words that mean it. */
+/** Changes the encoding of missing values, and keeps the texts that represent them. */
 function setMissing({ spec }: DraftColumn, { values: _, ...choice }: MissingChoice): void {
   spec.missing = { values: spec.missing!.values!, ...choice };
 }
 
-/** What missing becomes, in words. */
+/** Describes the encoding of missing values. */
 export const choiceWords = ({ as, value }: MissingChoice): string =>
   as === undefined || as === 'nan' ? 'NaN' : JSON.stringify(value);
 
-/** The same as `missing` of an encoding file says it. */
+/** The encoding of missing values as a rule of an encoding file. */
 export const ruleOf = ({ as, value }: MissingChoice): MissingRule =>
   as === 'error' ? 'error' : as === 'value' || as === 'category' ? value! : 'nan';
 
@@ -48,7 +49,7 @@ function applyRule(column: DraftColumn, rule: MissingRule, problems: string[]): 
   if (rule === 'error') setMissing(column, { as: 'error' });
   else if (rule === 'nan' && column.input.type !== 'string') setMissing(column, { as: 'nan' });
   else if (codes && typeof rule === 'string') {
-    // A category in place of a missing value: what reaches the model is its code.
+    // A missing value is replaced by a category, so the model receives the code of the category.
     if (Object.hasOwn(codes, rule)) setMissing(column, { as: 'value', value: codes[rule]! });
     else problems.push(`column ${name}: --encoding says missing becomes ${rule}, which has no code`);
   } else setMissing(column, { as: 'value', value: rule });
@@ -66,7 +67,8 @@ function draftMissingText(column: DraftColumn, findings: Findings): void {
   const other = spare.filter((v) => booleanWord(v) === undefined);
   const words = [...new Set([...shown, ...(gaps ? other : []), ...WORDS])];
   column.choices = words.map((value) => ({ as: 'value', value }));
-  // An encoder that fails on unknown categories was given something for missing values: the one word no row has.
+  // An encoder that fails on unknown categories must have received a known one for missing values: the only category that does not occur in
+  // the rows.
   const telling = gaps && other.length === 1;
   if (known?.unseen === 'error' && shown.length === 0 && !telling) {
     setMissing(column, { as: 'error' });
@@ -93,21 +95,21 @@ function draftMissingNumber(column: DraftColumn): void {
   setMissing(column, floats ? { as: 'nan' } : { as: 'error' });
 }
 
-/** Columns influence each other: a second pass sees what the first chose for the others. */
+/** Number of passes over the columns. Columns influence each other, so a second pass uses the choices of the first. */
 const PASSES = 2;
-/** Rows with a missing value that a choice is tried on. */
+/** Number of rows with a missing value used for comparing choices. */
 const TRIED_ROWS = 300;
 
-/** A column with missing values in the tested rows and more than one choice. */
+/** A column with missing values in the tested rows and several possible encodings. */
 interface Undecided {
   readonly column: DraftColumn;
   readonly before: MissingChoice;
-  /** Tested rows without a value in it. */
+  /** Tested rows in which the column is missing. */
   readonly gaps: readonly number[];
   readonly choices: readonly MissingChoice[];
 }
 
-/** Tries the choices column by column and keeps what reproduces the predictions; what does not is left as it was. */
+/** Tries the encodings column by column, and applies those that reproduce the predictions. Other columns stay unchanged. */
 export async function resolveMissing(draft: Draft): Promise<void> {
   const { test } = draft;
   if (!test) return;
@@ -132,7 +134,7 @@ export async function resolveMissing(draft: Draft): Promise<void> {
   }
 }
 
-/** Says which columns reject a missing value because nothing shows what training made of it. */
+/** Reports the columns that reject missing values because their training encoding is unknown. */
 export function reportUnresolved({ columns, findings }: Draft): void {
   for (const { spec, open, profile } of columns) {
     if (spec.missing?.as !== 'error' || !open) continue;
@@ -168,7 +170,7 @@ async function takeBest(
   setMissing(column, best.choice);
 }
 
-/** How far the draft is from the predictions of some rows: the sum of the differences beyond the tolerance, each up to 1. */
+/** Difference between the draft and the predictions of some rows: sum of the differences above the tolerance, each limited to 1. */
 async function misfit(draft: Draft, test: Expectation, rows: readonly number[]): Promise<number> {
   const manifest = manifestOf(draft);
   const encoded = encodeRows(
@@ -187,7 +189,7 @@ async function misfit(draft: Draft, test: Expectation, rows: readonly number[]):
   return sum;
 }
 
-/** What imputers take: median and mean of a number column, the most frequent text of another. */
+/** Values that imputers use: median and mean of number columns, the most frequent text of other columns. */
 function typical({ spec, input, profile }: DraftColumn, test: Expectation, field: number): MissingChoice[] {
   const words = new Set(spec.missing!.values);
   if (input.type === 'bool') return [];

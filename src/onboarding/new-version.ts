@@ -1,5 +1,4 @@
-// `model new-version`: a package like another one, with other decisions, scorecard and reasons, checked and sealed
-// again.
+// `model new-version`: a copy of a package with other decisions, scorecard and reason codes, checked and sealed again.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
@@ -16,7 +15,7 @@ import { assertPolicyFits, type PolicyFile } from './policy-file.ts';
 import { Findings, type Report, reportMarkdown, selfTestText } from './report-card.ts';
 import { UNMAPPED, verifyPackage, warnUnmapped } from './verify.ts';
 
-/** Written again. */
+/** Files that are rewritten, not copied. */
 const OWN: readonly string[] = ['model.yaml', 'report.json', 'report.md', LOCK, SIGNATURE];
 
 interface NewVersion {
@@ -26,8 +25,8 @@ interface NewVersion {
 }
 
 /**
- * Writes the package of a version into an empty folder: the files of `from` as they are, its model.yaml with the policy in place of its own,
- * the report card with where it comes from, and the lock.
+ * Writes the package of a version into an empty folder. Copies the files of `from`, replaces the policy in model.yaml,
+ * adds the origin to the report card, and writes the lock.
  * @throws SluiceError usage: the policy does not fit | self_test_failed | model_invalid | model_hash_mismatch
  */
 export async function writeNewVersion(
@@ -61,7 +60,7 @@ function withPolicy(manifest: Manifest, { policy }: PolicyFile, version: string)
   return { ...(Object.fromEntries(kept) as Manifest), version: number, ...policy };
 }
 
-/** Findings about the model remain, except those about its previous reasons. */
+/** Keeps the findings about the model, except those about its previous reason codes. */
 function reportOf(before: Partial<Report> | null, checked: Report, manifest: Manifest): Report {
   if (!before?.findings) return checked;
   const findings = new Findings();

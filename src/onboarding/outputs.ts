@@ -1,4 +1,4 @@
-// The outputs of a graph: which one carries the scores, and which classes there are. Found by the first run of the graph.
+// Determines the outputs of a graph from its first run: which output contains the scores, and which classes exist.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -11,47 +11,47 @@ import { type Draft, manifestOf, type OutputPart } from './draft.ts';
 import { refusal } from './report-card.ts';
 import { missingIn } from './training-table.ts';
 
-/** What a run of the graph answered. */
+/** The outputs of a trial run of the graph. */
 interface TrialAnswers {
   readonly tensors: ReadonlyMap<string, OutputTensor>;
   readonly rows: number;
 }
 
-/** What the graph, its answers and the outcome column show. */
+/** Evidence from the graph, its outputs and the outcome column. */
 interface Evidence {
   readonly zipped: ReadonlySet<string>;
-  /** Outputs of floats: all, and those that may carry the scores (the one the user named, or all). */
+  /** Float outputs: all, and those that may contain the scores (the one named by the user, else all). */
   readonly allFloats: readonly string[];
   readonly floats: readonly string[];
-  /** Outputs of one label a row. */
+  /** Outputs with one label per row. */
   readonly labels: readonly string[];
-  /** Classes the graph names. */
+  /** Classes named in the graph. */
   readonly classes: readonly ClassLabel[] | null;
-  /** Values of the outcome column; `two` of them as classes, where the graph names none. */
+  /** Values of the outcome column. `two`: these values as classes, if there are two and the graph names none. */
   readonly outcomes: readonly string[];
   readonly two: readonly ClassLabel[] | null;
   readonly tensorOf: (output: string) => OutputTensor;
   readonly widthOf: (output: string) => number;
 }
 
-/** The outputs that look like probabilities of classes. */
+/** The outputs that can be class probabilities. */
 interface Candidates {
-  /** One output with a column a class. */
+  /** An output with one column per class. */
   readonly wide: string | undefined;
-  /** One output a class. */
+  /** One output per class. */
   readonly oneEach: boolean;
-  /** One score in 0…1 for an outcome of two values: the probability of one of them, as neural networks are exported. */
+  /** A single score in 0…1 for an outcome with two values: the probability of one of them, as exported from neural networks. */
   readonly lone: string | undefined;
 }
 
-/** The output that carries the label, if one does. */
+/** The output with the label, if there is one. */
 type LabelPart = Pick<OutputPart['onnx'], 'label'>;
 
-/** The hash is set by `manifestOf`. */
+/** `manifestOf` sets the hash. */
 const FILE = { file: 'model.onnx', sha256: '' };
 
 /**
- * Decides from the graph and from what it answered.
+ * Determines the outputs from the graph and the results of its trial run.
  * @throws SluiceError registration_refused
  */
 function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
@@ -115,7 +115,7 @@ function candidatesOf({ floats, classes, two, zipped, tensorOf, widthOf }: Evide
   return { wide, oneEach, lone };
 }
 
-/** The model answers with a value: a regression, or a score without a known scale. */
+/** The model returns a value: a regression, or a score without a known scale. */
 function describeValue({ options, outcome, findings }: Draft, evidence: Evidence, label: LabelPart): OutputPart {
   const { labels, two, tensorOf, widthOf } = evidence;
   const value = evidence.floats[0]!;
@@ -136,7 +136,7 @@ function describeValue({ options, outcome, findings }: Draft, evidence: Evidence
   return { task, onnx: { ...FILE, ...label, value }, output: { kind: 'value' } };
 }
 
-/** The model answers with probabilities of classes, or with log-odds where the user says so. */
+/** The model returns class probabilities, or log-odds if the user declares them. */
 function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidates, label: LabelPart): OutputPart {
   const { options, findings } = draft;
   const { wide, oneEach, lone } = candidates;
@@ -162,7 +162,7 @@ function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidate
   return served;
 }
 
-/** The classes in the order of the scores: the graph's, else those of the outcome column, else 0 and 1 if the task is binary. */
+/** The classes in score order: those of the graph, else those of the outcome column, else 0 and 1 for a binary task. */
 function namedClasses(
   { options, outcome, findings }: Draft,
   { classes, outcomes, allFloats, widthOf }: Evidence,
@@ -188,14 +188,14 @@ function namedClasses(
 function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] | null {
   const sorted = [...outcomes].sort();
   if (sorted.length !== Math.max(2, width)) return null;
-  // pandas writes 0.0 and 1.0 where a column once held NaN.
+  // pandas writes 0.0 and 1.0 if a column once contained NaN.
   return sorted.every((v) => /^-?\d+(\.0*)?$/.test(v)) ? sorted.map(Number).sort((a, b) => a - b) : sorted;
 }
 
 const isShare = ({ data }: OutputTensor): boolean =>
   (data as Float32Array).every((v: number) => Number.isNaN(v) || (v >= 0 && v <= 1));
 
-/** Log-odds stay below this; scorecard points do not. */
+/** Upper bound of plausible log-odds; scorecard points exceed it. */
 const LARGEST_LOGIT = 30;
 const isLogit = ({ data }: OutputTensor): boolean =>
   (data as Float32Array).every((v: number) => Number.isNaN(v) || Math.abs(v) < LARGEST_LOGIT);
@@ -209,13 +209,13 @@ function addsToOne({ data }: OutputTensor, width: number): boolean {
   return isShare({ data, dims: [] });
 }
 
-// The first run also shows how the graph treats a missing value.
+// The first run also shows how the graph handles a missing value.
 
 const FIRST_ROWS = 32;
 
 /**
- * Runs the graph on a few rows and fills in what its outputs are. Columns whose missing values cannot be encoded yet get the
- * first choice.
+ * Runs the graph on a few rows and describes its outputs in the draft. Columns whose missing values cannot be encoded
+ * yet use their first choice.
  * @throws SluiceError registration_refused
  */
 export async function learnOutputs(draft: Draft): Promise<void> {
@@ -247,7 +247,7 @@ export async function learnOutputs(draft: Draft): Promise<void> {
   draft.outputs = describeOutputs(draft, { tensors: new Map(names.map((o, i) => [o, tensors![i]!])), rows: n });
 }
 
-/** Known causes of a graph that loads but does not run. */
+/** Known causes for a graph that loads but does not run. */
 function failureCauses(message: string): string {
   if (/feature|Gemm|MatMul|dimension|shape|TreeEnsemble/i.test(message)) {
     return 'A step hands on another number of features than the next one takes: the exporter left a part of the pipeline out (skl2onnx does so with SimpleImputer(add_indicator=True)). Check that onnxruntime runs the file in Python, and export that step in another way, such as a column of its own for "was missing".';
@@ -256,8 +256,8 @@ function failureCauses(message: string): string {
 }
 
 /**
- * Feeds a missing value to each column that would become NaN. Where the model answers with NaN it cannot take it, and such
- * applications are rejected.
+ * Passes a missing value in each column that encodes it as NaN. If the model returns NaN, it does not support the
+ * value, and such applications are rejected.
  */
 export async function checkNaN(draft: Draft): Promise<void> {
   const { columns, fields, findings } = draft;

@@ -1,4 +1,4 @@
-// The `--policy` file: decisions, scorecard and reasons of a new version, in the form of model.yaml.
+// The `--policy` file: decisions, scorecard and reason codes of a new version, in the form of model.yaml.
 import { readFile } from 'node:fs/promises';
 import { readYaml } from '../config/yaml.ts';
 import { checkYaml } from '../config/yaml-document.ts';
@@ -10,14 +10,14 @@ import { type Manifest, type Policy, PolicySchema } from '../model/package/manif
 
 export interface PolicyFile {
   policy: Policy;
-  /** The position of a fault in it, and its message. */
+  /** Turns the path of an error into a problem with its position. */
   problemAt: (path: readonly string[], message: string) => YamlProblem;
 }
 
 const refused = (problems: readonly YamlProblem[]): SluiceError =>
   new SluiceError('usage', problems.map(formatProblem).join('\n'));
 
-/** @throws SluiceError usage with every fault found, each as file:line:column */
+/** @throws SluiceError usage, listing every error as file:line:column */
 export async function readPolicy(file: string): Promise<PolicyFile> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SluiceError('usage', `${file} cannot be read: ${fileFault(cause)}`, { cause });
@@ -30,8 +30,8 @@ export async function readPolicy(file: string): Promise<PolicyFile> {
 }
 
 /**
- * What no schema sees: a model has no decisions of a probability it does not have, and no reasons for columns it does not have.
- * @throws SluiceError usage with every fault found, each as file:line:column
+ * Checks what the schema cannot express: decisions need a probability, and reason codes need existing columns.
+ * @throws SluiceError usage, listing every error as file:line:column
  */
 export function assertPolicyFits({ policy, problemAt }: PolicyFile, { task, columns }: Manifest): void {
   const names = columns.map((c) => c.name);

@@ -1,17 +1,17 @@
-// Whether the training table and the rows of the given predictions are of one portfolio: later data is compared with
-// the table, but the predictions were verified on the rows.
+// Checks whether the training table and the rows of the predictions come from the same portfolio. Drift is measured against the table, but
+// the predictions were verified on the rows.
 import type { Draft, DraftColumn } from './draft.ts';
 import { someNames } from './swaps.ts';
 
-/** A population stability index from which a column has moved, beyond what so few rows do by chance. */
+/** Population stability index above which a column has changed, unless so few rows can produce it by chance. */
 const MOVED = 0.25;
 const BY_CHANCE = 3;
 const FEWEST_ROWS = 100;
 const PARTS = 10;
-/** A bin without rows counts as half a row. */
+/** Number of rows assumed for an empty bin. */
 const EMPTY = 0.5;
 
-/** Warns of rows that are not a sample of the table. */
+/** Warns if the rows are not a sample of the table. */
 export function comparePortfolios({ columns, fields, sample, test, options, findings }: Draft): void {
   if (!test || test.rows.length < FEWEST_ROWS || sample.length < FEWEST_ROWS) return;
   const moved = columns.flatMap((column, i) => {
@@ -29,7 +29,7 @@ export function comparePortfolios({ columns, fields, sample, test, options, find
   );
 }
 
-/** The index, and its average for two samples of one portfolio. */
+/** The stability index, and its expected value for two samples of the same portfolio. */
 function stability(
   column: DraftColumn,
   table: readonly string[],
@@ -48,7 +48,7 @@ function stability(
   return { psi, chance: (bins.size - 1) * (1 / table.length + 1 / given.length) };
 }
 
-/** The bin of a cell: missing, a category, or between which deciles of the table it lies. */
+/** Returns the bin of a cell: missing, a category, or an interval between deciles of the table. */
 export function binning({ spec }: DraftColumn, table: readonly string[]): (cell: string) => string {
   const absent = new Set(spec.missing?.values ?? ['']);
   if (spec.kind !== 'number') return (cell) => (absent.has(cell) ? 'missing' : cell);

@@ -1,4 +1,4 @@
-// `model add`: reads the ONNX file and the training table, proposes a package, and checks everything that can be checked.
+// `model add`: reads the ONNX file and the training table, proposes a package, and runs all possible checks.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -44,7 +44,7 @@ const NOT_ONNX: readonly (readonly [string, string])[] = [
 ];
 
 /**
- * The caller closes the probe.
+ * Opens and checks the inputs of a registration. The caller closes the probe.
  * @throws SluiceError input_not_found | model_invalid | registration_refused | training_data_invalid
  */
 async function openSources(options: RegisterOptions): Promise<Sources> {
@@ -70,26 +70,26 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   };
 }
 
-/** Rounding stays below this; beyond, the score of a row depends on its neighbours. */
+/** Upper bound of rounding differences; larger differences mean that the score of a row depends on its neighbours. */
 const ROUNDING = 1e-4;
 
 /**
- * Builds a package in memory. Each step reads the draft, adds to it and leaves its findings:
+ * Builds a package in memory. Each step reads the draft, extends it and adds its findings:
  *
- *  1. Open the sources: the graph's refusals, the profile and sample of the training table, a probe with the model.
- *  2. Draft the columns: which feeds which input, its kind and codes, what missing becomes.
- *  3. Run the graph once: which output carries the scores, which classes there are, which is the positive one.
- *  4. Feed missing values: a model that answers with NaN cannot take them.
- *  5. Take what reproduces the given predictions where what missing becomes is still open.
- *  6. Score the sample and hold the scores against the outcome.
- *  7. Self-test: the predictions of the training library must come out.
- *  8. Ask the training table: no other order, codes, missing values or class may fit its outcome better.
+ *  1. Open the sources: check the graph, profile and sample the training table, open a probe with the model.
+ *  2. Draft the columns: their inputs, kinds, codes and encoding of missing values.
+ *  3. Run the graph once to determine the score output, the classes and the positive class.
+ *  4. Pass missing values: a model that returns NaN does not support them.
+ *  5. If the encoding of missing values is still open, choose the one that reproduces the predictions.
+ *  6. Score the sample and compare the scores with the outcome.
+ *  7. Self-test: reproduce the predictions of the training library.
+ *  8. Training-data check: no other order, codes, missing values or classes may fit the outcome better.
  *  9. Batch invariance: the score of a row must not depend on its neighbours.
  * 10. Measure the speed and write the report card.
  * 11. Choose the method of interpretation and its background sample.
  * 12. Add the self-test and the baseline to the package.
  *
- * @throws SluiceError registration_refused with every reason found, registration_contradicted, model_invalid,
+ * @throws SluiceError registration_refused listing every reason, registration_contradicted, model_invalid,
  *   training_data_invalid, self_test_failed
  */
 export async function proposePackage(options: RegisterOptions): Promise<Proposal> {
@@ -134,7 +134,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   return { manifest, report, files };
 }
 
-/** @throws SluiceError usage: it says what the model cannot have */
+/** Applies the policy. @throws SluiceError usage: it does not fit the model */
 function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
   if (!options.policy) return;
   assertPolicyFits(options.policy, manifest);
@@ -149,7 +149,7 @@ function reportIsotonic({ model, findings }: Draft): void {
   );
 }
 
-/** @throws SluiceError registration_refused when scores depend on the batch by more than rounding */
+/** @throws SluiceError registration_refused: scores depend on the batch by more than rounding */
 async function checkInvariance(
   { probe, options, findings }: Draft,
   { manifest, encoded }: ScoredSample,

@@ -5,9 +5,9 @@ import type { Manifest } from '../model/package/manifest.ts';
 import type { Deviation } from './expected.ts';
 
 export interface Finding {
-  /** info: detected. assumed: could not be known, this is the default taken. warning: review before serving. */
+  /** info: detected. assumed: unknown, so a default is used. warning: review before serving. */
   level: 'info' | 'assumed' | 'warning';
-  /** Column it is about, if it is about one. */
+  /** The affected column, if the finding concerns one. */
   column?: string;
   text: string;
 }
@@ -30,48 +30,48 @@ export class Findings {
   }
 }
 
-/** The error that ends a registration, with every reason in its text. */
+/** The error that ends a registration; its message lists every reason. */
 export const refusal = (text: string): SluiceError => new SluiceError('registration_refused', text);
 
 /** `1 row`, `2 rows`. */
 export const plural = (n: number, what: string): string => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
-// Results of the training-data check: the fit of the model, and the swaps that were tried.
+// Results of the training-data check: the fit of the model, and the tested swaps.
 
 export interface Residual {
   readonly column: string;
-  /** A category, true, false, `missing`, or `part 3 of 10` of the numbers from the lowest up. */
+  /** A category, true, false, `missing`, or `part 3 of 10` of the numbers in ascending order. */
   readonly level: string;
   readonly rows: number;
   /** Mean of outcome − prediction. */
   readonly mean: number;
-  /** The same in standard errors. */
+  /** The mean divided by its standard error. */
   readonly z: number;
 }
 
 export interface TrainingFit {
   readonly rows: number;
-  /** binary: of the positive class; multiclass: mean over the classes, each against the others. null: regression. */
+  /** binary: AUC of the positive class; multiclass: mean over the classes, each against the others. null: regression. */
   readonly auc: number | null;
-  /** Mean log loss as the probabilities are; null: regression. */
+  /** Mean log loss of the uncorrected probabilities; null: regression. */
   readonly logLoss: number | null;
-  /** Share of the outcome's variance that the values explain; null: not a regression. */
+  /** Share of the variance of the outcome explained by the values; null: not a regression. */
   readonly explainedVariance: number | null;
   readonly brier: number | null;
-  /** Expected calibration error and the line through the log odds: 0, 1 where probabilities are right; binary only. */
+  /** Expected calibration error, and the line through the log-odds: intercept 0 and slope 1 for correct probabilities. Binary only. */
   readonly calibration: {
     readonly ece: number;
     readonly intercept: number | null;
     readonly slope: number | null;
   } | null;
-  /** The largest by |z| over columns and levels, missing values among them. */
+  /** The largest residuals by |z| over all columns and levels, including missing values. */
   readonly residuals: readonly Residual[];
 }
 
 export interface WitnessReport {
   readonly fit: TrainingFit | null;
   readonly swaps: { readonly rows: number; readonly tried: number; readonly offered: number } | null;
-  /** The registration forced against the table, and the reason; null: none. */
+  /** Contradictions of the table that the user overrode, with the reason; null: none. */
   readonly forced: { readonly reason: string; readonly contradictions: readonly string[] } | null;
 }
 
@@ -121,21 +121,21 @@ const residualWords = ({ column, level, rows, mean, z }: Residual): string =>
 export interface Report {
   model: string;
   sha256: string;
-  /** ISO time of the check. */
+  /** Time of the check, ISO 8601. */
   checked: string;
   sluice: string;
   onnx: { producer: string; irVersion: number; opsets: Record<string, number>; bytes: number };
   task: Manifest['task'];
-  /** The version that this one was made from with another policy; absent: from a model file. */
+  /** The version from which this version was made with another policy; absent: it was made from a model file. */
   from?: { model: string; package_sha256: string; reason?: string };
   training: { file: string; rows: number; sha256: string | null } | null;
-  /** Against the training library's predictions; null: none were given. */
+  /** Comparison with the predictions of the training library; null: no predictions were supplied. */
   selfTest: (Deviation & { tolerance: number; passed: boolean; source: string }) | null;
   batchInvariance: BatchInvariance;
   speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
-  /** How rows are interpreted, and why not by a better method; null: not looked at. */
+  /** The interpretation method, and the reasons against better methods; null: not determined. */
   interpretation: { method: string; space: string; reasons: readonly string[] } | null;
-  /** What the training table says of the registration; null: there was none to ask. */
+  /** Result of the training-data check; null: no training table was supplied. */
   witness: WitnessReport | null;
   scores: { mean: number; min: number; max: number; outcomeRate: number | null } | null;
   findings: readonly Finding[];
@@ -143,7 +143,7 @@ export interface Report {
 
 const n = (x: number, digits = 0): string => x.toLocaleString('en', { maximumFractionDigits: digits });
 
-/** true if every batch size gave the same bits, in whole groups of rows. */
+/** Whether all batch sizes produced the same bits for whole groups of rows. */
 export const isInvariant = (b: BatchInvariance): boolean => Object.values(b.different).every((d) => d === 0);
 
 function invarianceText(b: BatchInvariance): string {

@@ -1,4 +1,5 @@
-// Scores the sample of the training table and holds the scores against the outcome: raw scores, the other class, a lost link.
+// Scores the sample of the training table and compares the scores with the outcome; detects raw scores, an inverted class and a missing
+// link function.
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -9,12 +10,12 @@ import { type Draft, manifestOf } from './draft.ts';
 import { LINKS } from './likely-causes.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 
-/** The sample as the finished manifest encodes it, and what the model answers. */
+/** The sample as encoded by the finished manifest, and the scores of the model. */
 export interface ScoredSample {
-  /** Complete but for explain, self_test and baseline, which later steps set. */
+  /** Complete except for explain, self_test and baseline, which later steps set. */
   readonly manifest: Manifest;
   readonly encoded: EncodedRows;
-  /** One number for each row that is neither rejected nor without a finite score. */
+  /** One number for each row that is accepted and has a finite score. */
   readonly values: readonly number[];
   /** Share of the positive class in the sample; null: unknown, or the task is not binary. */
   readonly outcomeRate: number | null;
@@ -33,7 +34,7 @@ export async function scoreSample(draft: Draft): Promise<ScoredSample> {
   return { manifest, encoded, values, outcomeRate };
 }
 
-/** Refuses raw scores that are called probabilities; returns the score of every valid row. @throws SluiceError */
+/** Rejects raw scores declared as probabilities; returns the score of every valid row. @throws SluiceError */
 function checkedScores(manifest: Manifest, scores: Scores, encoded: EncodedRows, findings: Findings): number[] {
   const interpreter = new Interpreter(manifest);
   const { task } = manifest;
@@ -66,7 +67,7 @@ function checkedScores(manifest: Manifest, scores: Scores, encoded: EncodedRows,
   return values;
 }
 
-/** Warns of a binary model whose probabilities look like those of the other class; returns the share of the positive class. */
+/** Warns if the probabilities of a binary model look like those of the other class. Returns the share of the positive class. */
 function compareWithOutcome(
   { table, sample, findings }: Draft,
   manifest: Manifest,
@@ -98,7 +99,7 @@ function compareWithOutcome(
   return rate;
 }
 
-/** Mean scores of the positive rows and of the others, if the model ranks them the wrong way round. */
+/** Mean scores of the positive rows and of all others, if the model ranks them in reverse; otherwise null. */
 function reversedRanking(positive: readonly boolean[], values: readonly number[]): [number, number] | null {
   const sums = [0, 0];
   const counts = [0, 0];
@@ -111,11 +112,11 @@ function reversedRanking(positive: readonly boolean[], values: readonly number[]
   const [a, b] = [sums[0]! / counts[0]!, sums[1]! / counts[1]!];
   const mean = (sums[0]! + sums[1]!) / positive.length;
   const deviation = Math.sqrt(Math.max(0, squares / positive.length - mean ** 2));
-  // Four standard errors: noise does not get there.
+  // Four standard errors, more than noise produces.
   return b - a > 4 * deviation * Math.sqrt(1 / counts[0]! + 1 / counts[1]!) ? [a, b] : null;
 }
 
-/** Warns of a regression that fits its own training table worse than a constant: a lost last step, or wrong inputs. */
+/** Warns if a regression fits its training table worse than a constant, because of a missing final step or wrong inputs. */
 function compareWithValues({ table, sample, findings }: Draft, manifest: Manifest, values: readonly number[]): void {
   const { outcome } = manifest;
   if (manifest.task !== 'regression' || outcome === undefined || values.length !== sample.length) return;
@@ -125,7 +126,7 @@ function compareWithValues({ table, sample, findings }: Draft, manifest: Manifes
   if (known.length < 20) return;
   const mean = known.reduce((a, i) => a + answers[i]!, 0) / known.length;
   const spread = known.reduce((a, i) => a + (answers[i]! - mean) ** 2, 0);
-  /** R²: 0 is as good as a constant. */
+  /** R²; a constant has 0. */
   const explained = (f: (v: number) => number) =>
     1 - known.reduce((a, i) => a + (answers[i]! - f(values[i]!)) ** 2, 0) / spread;
   const own = explained((v) => v);

@@ -1,4 +1,4 @@
-// Predictions of the training library: which rows they belong to, whether the model reproduces them, and as files of the package.
+// Predictions of the training library: finds their rows, checks whether the model reproduces them, and writes them as files of the package.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
@@ -15,7 +15,7 @@ export const SELF_TEST_FILE = 'selftest.csv';
 export const SELF_TEST_EXPECTED_FILE = 'selftest-expected.csv';
 const SELF_TEST_ROWS = 200;
 
-/** The rows of the given predictions: those named, the file's own where it holds the columns, else the training table's. */
+/** The rows of the predictions: rows supplied by the user, else rows in the file if it has the columns, else the training table. */
 export function expectationOf(draft: Draft): Expectation | null {
   const { options, table, columns } = draft;
   const file = options.expected;
@@ -51,7 +51,7 @@ export function expectationOf(draft: Draft): Expectation | null {
   };
 }
 
-/** @throws SluiceError self_test_failed with the likely causes | registration_refused */
+/** @throws SluiceError self_test_failed, with the likely causes | registration_refused */
 export async function runSelfTest(draft: Draft, manifest: Manifest): Promise<Report['selfTest']> {
   const { test, tolerance } = draft;
   if (!test) {
@@ -83,7 +83,7 @@ export async function runSelfTest(draft: Draft, manifest: Manifest): Promise<Rep
   );
 }
 
-/** The self-test that the package ships: some valid rows and their predictions. */
+/** The self-test in the package: some valid rows with their predictions. */
 export function selfTestFiles(manifest: Manifest, { expected, rows, rowOf, fields }: Expectation): [string, string][] {
   const { rejected } = encodeRows(manifest, rows, fields);
   const width = expected.classes.length;

@@ -1,5 +1,4 @@
-// Scores rows of the training table by a manifest and by others that differ from it: only the rows whose inputs change are
-// scored again.
+// Scores rows of the training table with a manifest and with variants of it; only rows whose inputs change are scored again.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRead, type ReadRows, readRows } from '../inference/encode/encode-rows.ts';
 import type { EncodedInput } from '../inference/encode/encoder.ts';
@@ -10,12 +9,15 @@ import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import type { Predictions } from './fit-loss.ts';
 
-// Model inputs with a typical value in each cell that another registration would change.
+// Model inputs with a typical value in each cell that a variant of the registration would change.
 
-/** More values than this are numbers, whose median is typical; of fewer it is the most frequent one. */
+/** Number of distinct values above which a column is numeric and its median is typical; otherwise the most frequent value is typical. */
 const MOST_LEVELS = 50;
 
-/** Copies of `given`; both have `rows` rows. `whole`: all cells of a place where any would change. */
+/**
+ * Copies `given` with typical values; both arguments have `rows` rows. `whole`: replaces all cells of a column in which
+ * any would change.
+ */
 function typicalWhereChanged(
   given: readonly EncodedInput[],
   other: readonly EncodedInput[],
@@ -47,13 +49,13 @@ function typicalAt({ data, width }: EncodedInput, place: number, rows: number): 
 }
 
 interface Rescored extends Predictions {
-  /** Rows whose inputs are others than with the given registration. */
+  /** Number of rows whose inputs differ from the given registration. */
   readonly changed: number;
 }
 
 export class SwapScorer {
   readonly given: Predictions;
-  /** Rows the model was asked for until now. */
+  /** Number of rows evaluated by the model so far. */
   evaluated = 0;
   readonly #draft: Draft;
   readonly #read: ReadRows;
@@ -67,7 +69,7 @@ export class SwapScorer {
     this.evaluated = read.batch.rows;
   }
 
-  /** `kept`: positions of the rows that are neither rejected nor without a finite score; the scorer holds only those. */
+  /** `kept`: positions of the rows that are accepted and have a finite score; the scorer contains only these. */
   static async open(
     draft: Draft,
     manifest: Manifest,
@@ -87,15 +89,15 @@ export class SwapScorer {
     return { scorer: new SwapScorer(draft, left.read, left.inputs, left.given), kept };
   }
 
-  /** null: no row changes, or the model has no answer to one. */
+  /** null: no row changes, or the model cannot score a changed row. */
   async rescore(manifest: Manifest): Promise<Rescored | null> {
     const inputs = encodeRead(manifest, this.#read);
     return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
   }
 
   /**
-   * The same with a typical value wherever another manifest would change one, or in all of such a column: what the given values
-   * themselves contribute.
+   * Scores with typical values in all cells that another manifest would change (`whole`: in all cells of such columns).
+   * The difference shows what the given values contribute.
    */
   async withoutChanged(manifest: Manifest, whole: boolean): Promise<Rescored | null> {
     const { rows } = this.#read.batch;
@@ -117,7 +119,7 @@ export class SwapScorer {
       rows: asked,
       rejected: new Map(),
     }).catch((cause) => {
-      // A word or code that the graph rejects was not part of the training.
+      // A category or code that the graph rejects was not part of the training.
       if (cause instanceof SluiceError && cause.code === 'model_failed') return null;
       throw cause;
     });
@@ -140,7 +142,7 @@ async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (read
   return { read, inputs, given: asPredictions(manifest, scores, rows.length) };
 }
 
-/** The positive class, each class, or the value. */
+/** Probabilities of the positive class or of each class, or values. */
 function asPredictions(manifest: Manifest, scores: Scores, rows: number): Predictions {
   const interpreter = new Interpreter(manifest);
   if (manifest.task === 'multiclass')

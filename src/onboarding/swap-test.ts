@@ -1,5 +1,5 @@
-// Tries every swap on the training table: which of them fit the outcome better than the given registration, and which
-// cannot be distinguished from it.
+// Tries every swap on the training table. Finds swaps that fit the outcome better than the given registration, or that cannot be
+// distinguished from it.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import { NO_ENCODING } from './encoding-file.ts';
@@ -18,15 +18,15 @@ import { SwapScorer } from './swap-scorer.ts';
 import { classSwaps, codeSwaps, missingSwaps, orderSwaps, type Swap } from './swaps.ts';
 import type { WitnessRows } from './training-check-rows.ts';
 
-// Whether the outcomes confirm one part of a registration, or another choice for this part would fit better.
+// Tests whether the outcomes confirm a part of a registration, or whether another choice for it would fit better.
 
-/** Share of a part's information that must remain in addition to the predictions as a whole. */
+/** Minimum share of a part's information that must remain after accounting for the predictions as a whole. */
 const LITTLE = 0.02;
 
 /**
- * Score test of how much of a part of the given predictions the outcome wants (Rao 1948): the part is what they lose with `without`
- * in their place. In standard errors: below 0 the outcome wants less of it; a model that was trained on it is at 0 or above. null:
- * there is little but the part.
+ * Score test (Rao 1948) of how far the outcome supports a part of the predictions. The part is the difference to the
+ * predictions `without` it. Unit: standard errors; below 0 the outcome favours less of it, and a model trained with it
+ * is at 0 or above. null: the predictions contain little except the part.
  */
 function borneOut(
   task: 'binary' | 'multiclass' | 'regression',
@@ -69,7 +69,7 @@ function linearErrors(x: Float64Array, y: Float64Array): Errors {
   return { errors: raw.map((e) => e / variance), weights: new Float64Array(x.length).fill(1 / variance) };
 }
 
-/** The residual of v on a line in x, weighted. */
+/** The weighted residual of v after fitting a line in x. */
 function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Float64Array {
   let [w, wx, wv] = [0, 0, 0];
   for (let r = 0; r < v.length; r++) {
@@ -87,30 +87,30 @@ function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Fl
   return v.map((value, r) => value - mv - slope * (x[r]! - mx));
 }
 
-/** Rows on which all swaps are tried; those that are not clearly worse are tried on all rows. */
+/** Number of rows on which all swaps are tried; those not clearly worse are then tried on all rows. */
 const FIRST_ROWS = 1500;
-/** Standard errors by which a swap that is worse on the first rows is given up. */
+/** A swap this many standard errors worse on the first rows is dropped. */
 const CLEARLY_WORSE = -1.5;
-/** Standard errors from which the given registration is looked at for itself. */
+/** For a swap this many standard errors better, the test also measures how far the outcome supports the given registration. */
 const DOUBTFUL = 3;
-/** Standard errors within which the score of a column is 0: chance alone is seldom so near. */
+/** A column's score within this many standard errors of 0 counts as 0; chance alone rarely comes so close. */
 const AT_OPTIMUM = 0.5;
-/** The most rows the model is asked for; of a graph that takes one row at a time, each counts for many. */
+/** Maximum number of row evaluations. In a graph that processes single rows, each counts as SINGLE_ROW rows. */
 const MOST_EVALUATIONS = 1_500_000;
 const SINGLE_ROW = 30;
-/** The most swaps that are tried on all rows. */
+/** Maximum number of swaps tried on all rows. */
 const SECOND_LOOK = 60;
 
 export interface TriedSwap {
   readonly swap: Swap;
   readonly gain: PairedGain;
-  /** Mean loss with the given registration, with the swap, and of a constant. */
+  /** Mean losses of the given registration, of the swap, and of a constant prediction. */
   readonly losses: { readonly given: number; readonly swapped: number; readonly constant: number };
-  /** Rows whose inputs change. */
+  /** Number of rows whose inputs change. */
   readonly changed: number;
   /** How far the outcome supports the registration over the swap, in standard errors; null: undecidable. */
   readonly borneOut: number | null;
-  /** Largest and root mean square difference of the predictions, the latter over the changed rows. */
+  /** Largest and root-mean-square difference of the predictions; the latter over changed rows only. */
   readonly largest: number;
   readonly typical: number;
 }
@@ -118,13 +118,13 @@ export interface TriedSwap {
 export interface SwapTest {
   readonly rows: number;
   readonly tried: number;
-  /** Swaps there are. */
+  /** Number of possible swaps. */
   readonly offered: number;
-  /** Those not clearly worse, the best first. */
+  /** Swaps that are not clearly worse, best first. */
   readonly near: readonly TriedSwap[];
 }
 
-/** All swaps, the most likely mistakes first. */
+/** All swaps, ordered by the likelihood of the error. */
 export function swapsOf(draft: Draft): Swap[] {
   const encoding = draft.options.encoding ?? NO_ENCODING;
   const [wholeOrders, exchanges] = orderSwaps(draft, encoding);
@@ -159,7 +159,7 @@ export async function runSwapTest(draft: Draft, manifest: Manifest, witness: Wit
   return { rows: all.rows, tried, offered: swaps.length, near };
 }
 
-/** Drawn at random: the first rows of a sorted table would be of one class. */
+/** A random subset, because the first rows of a sorted table would all have the same class. */
 async function subsetOf(draft: Draft, manifest: Manifest, { task, rows, truth }: WitnessRows): Promise<WitnessRows> {
   const picked = pickRows([...rows.keys()], FIRST_ROWS);
   const own = picked.map((r) => rows[r]!);
@@ -167,7 +167,7 @@ async function subsetOf(draft: Draft, manifest: Manifest, { task, rows, truth }:
   return { task, rows: own, truth: Float64Array.from(picked, (r) => truth[r]!), scorer };
 }
 
-/** The given registration and its loss on some rows, for swaps to be held against. */
+/** The given registration and its loss on some rows, for comparison with swaps. */
 class Trial {
   readonly #scorer: SwapScorer;
   readonly #manifest: Manifest;
@@ -192,15 +192,15 @@ class Trial {
     return this.#scorer.evaluated;
   }
 
-  /** null: the swap changes no prediction. */
+  /** null: the swap does not change any prediction. */
   async run(swap: Swap): Promise<TriedSwap | null> {
     const found = await this.#scorer.rescore(swap.apply(this.#manifest));
     return found && this.#compare(swap, found, found.changed);
   }
 
   /**
-   * The same with what the outcome says of the given values that the swap would change. A model that was fitted to a column as it is
-   * registered is at the optimum there (of a linear one the score is 0): then all of the column is borne out.
+   * Adds how far the outcome supports the given values that the swap would change. A model fitted to a column as
+   * registered is at its optimum there (a linear model has a score of 0); then the whole column is confirmed.
    */
   async judged(found: TriedSwap): Promise<TriedSwap> {
     const [cells, columns] = [await this.#borneOut(found.swap, false), await this.#borneOut(found.swap, true)];
@@ -213,7 +213,7 @@ class Trial {
     return without && borneOut(this.#task, this.#scorer.given, without, this.#truth);
   }
 
-  /** Other meanings of the same scores. */
+  /** Compares other assignments of the same scores to classes. */
   classes(swaps: readonly { swap: Swap; of: (given: Predictions) => Predictions }[]): TriedSwap[] {
     return swaps.flatMap(({ swap, of }) => this.#compare(swap, of(this.#scorer.given), this.rows) ?? []);
   }

@@ -1,4 +1,4 @@
-// Ways in which a registration may be wrong (classes, codes, column order, missing values), each in words and as a changed manifest.
+// Possible errors of a registration (classes, codes, column order, missing values), each with a description and a modified manifest.
 import { categoriesOf, recoded } from '../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.ts';
 import type { Draft, DraftColumn, MissingChoice } from './draft.ts';
@@ -8,23 +8,23 @@ import { choiceWords, ruleOf } from './missing-values.ts';
 import { missingIn } from './training-table.ts';
 
 export interface Swap {
-  /** Its subject; of several swaps of one subject, the best is reported. */
+  /** The subject; of several swaps with the same subject, only the best is reported. */
   readonly subject: string;
-  /** What would be otherwise: "with a and b exchanged". */
+  /** Description of the change: "with a and b exchanged". */
   readonly words: string;
-  /** What the given registration has there instead. */
+  /** What the given registration has instead. */
   readonly given: string;
-  /** How to register it so. */
+  /** How to register the change. */
   readonly mend: string;
-  /** true: given by the user; false: assumed. */
+  /** true: the user declared the given value; false: it was assumed. */
   readonly declared: boolean;
-  /** true: one of very many that are tried, and hardly ever what went wrong. */
+  /** true: one of very many swaps that are unlikely errors. */
   readonly rare?: true;
-  /** The manifest with what would be otherwise; columns hold the same values. */
+  /** Returns the manifest with the change; the values of the columns stay the same. */
   readonly apply: (manifest: Manifest) => Manifest;
 }
 
-/** A manifest with some columns changed. */
+/** Changes columns of a manifest. */
 function withColumns(manifest: Manifest, change: (spec: ColumnSpec) => ColumnSpec): Manifest {
   return { ...manifest, columns: manifest.columns.map(change) };
 }
@@ -35,14 +35,14 @@ export function someNames(names: readonly string[], most = 4): string {
   return `${names.slice(0, most).join(', ')} and ${names.length - most} more`;
 }
 
-// Classes: the same scores as probabilities of other classes.
+// Classes: the same scores, interpreted as probabilities of other classes.
 
 interface ClassSwap {
   readonly swap: Swap;
   readonly of: (given: Predictions) => Predictions;
 }
 
-/** Classes of which every two are exchanged. */
+/** Maximum number of classes for which all pairs are exchanged. */
 const PAIRED_CLASSES = 12;
 
 export function classSwaps(draft: Draft, manifest: Manifest): ClassSwap[] {
@@ -99,19 +99,19 @@ function reordered({ values, width }: Predictions, order: readonly number[]): Pr
 
 // Codes: categories numbered as other encoders and people do, and inverted booleans.
 
-/** The code of each category, in their order. */
+/** The codes of the categories, in category order. */
 type Codes = readonly number[];
 
-/** Levels of a column up to which every two of them are exchanged. */
+/** Maximum number of levels for which all pairs are exchanged. */
 const PAIRED_LEVELS = 8;
-/** Levels of a column from which only the numberings that people make by mistake are tried: each costs the time of an encoder. */
+/** Number of levels from which only common numbering mistakes are tried, because each takes the time of an encoding. */
 const MANY_LEVELS = 5_000;
-/** How the words of such an exchange end. */
+/** The last word in the description of such an exchange. */
 const EXCHANGED = 'exchanged';
-/** Levels whose codes are spelled out in a message. */
+/** Maximum number of levels whose codes are listed in a message. */
 const SPELLED_LEVELS = 12;
 
-/** All columns at once, and column by column. */
+/** Swaps of all columns together, and of single columns. */
 export function codeSwaps(draft: Draft): [Swap[], Swap[]] {
   const coded = draft.columns.filter((c) => c.spec.kind === 'category' && c.spec.codes !== undefined);
   const maps = new Map(coded.map((c) => [c.spec.name, mapsOf(draft, c)]));
@@ -155,7 +155,7 @@ function wholeSwap(
   };
 }
 
-/** A missing value with a code of its own keeps it, unless it was the code of a category. */
+/** A missing value keeps its own code, unless that was the code of a category. */
 function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
   return withColumns(manifest, (spec) => (spec.name === name ? recoded(spec, codes) : spec));
 }
@@ -170,13 +170,13 @@ function flagSwap({ spec, input }: DraftColumn): Swap {
     words: `true and false of ${spec.name} the other way round`,
     given: `false as ${JSON.stringify(no)} and true as ${JSON.stringify(yes)}`,
     mend: `--encoding {"booleans": {${JSON.stringify(spec.name)}: ${JSON.stringify([yes, no])}}}`,
-    // 0 and 1 are what everybody takes.
+    // 0 and 1 are the common encoding, so they count as declared.
     declared: true,
     apply: (m) => withColumns(m, (s): ColumnSpec => (s.name === spec.name ? { ...s, false_as: yes, true_as: no } : s)),
   };
 }
 
-/** In words → the codes. Levels that share a code (10 and 10.0) go together. */
+/** Description → codes. Levels that share a code (10 and 10.0) stay together. */
 function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<string, Codes> {
   const { values, codes: known } = categoriesOf(spec)!;
   const given = known!;
@@ -230,12 +230,12 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
   );
 }
 
-// Order: columns of a matrix exchanged in pairs, or all arranged as training code commonly does.
+// Order: exchanges of two columns of a matrix, and complete orders that training code commonly uses.
 
-/** Pairs that are tried at most: neighbours first, then columns of one kind. */
+/** Maximum number of pairs to try: neighbours first, then columns of the same kind. */
 const MOST_PAIRS = 400;
 
-/** Whole orders, and single exchanges. */
+/** Complete orders, and exchanges of two columns. */
 export function orderSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swap[]] {
   const matrices = draft.inputs.filter((i) => (i.columns?.length ?? 0) > 1);
   const declared = encoding.order !== undefined || encoding.inputs !== undefined;
@@ -255,7 +255,7 @@ export function orderSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swap[
   return [orders, exchanges];
 }
 
-/** The manifest with other names at the places of its matrices. */
+/** Renames columns in the matrices of a manifest. */
 function renamed(manifest: Manifest, to: (name: string) => string): Manifest {
   return {
     ...manifest,
@@ -301,7 +301,7 @@ function wholeOrders({ table, columns }: Draft, { name, columns: given }: InputS
   });
 }
 
-/** Neighbours, then columns of one kind, closest first. */
+/** Pairs of neighbours, then pairs of columns of the same kind, closest first. */
 function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, string][] {
   const names = given!;
   const kindOf = new Map(columns.map((c) => [c.spec.name, c.spec.kind]));
@@ -317,10 +317,10 @@ function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, st
 
 // Missing values: other replacements, for one column and for all columns of a kind.
 
-/** In words → what missing becomes. */
+/** Description → encoding of missing values. */
 type Choices = ReadonlyMap<string, MissingChoice>;
 
-/** All columns at once, and column by column. Columns without a missing value in the table have no witness. */
+/** Swaps of all columns together, and of single columns. Columns without a missing value in the table cannot be tested. */
 export function missingSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swap[]] {
   const asked = draft.columns.filter((c) => missingIn(c.profile) > 0 && c.spec.missing?.as !== 'error');
   const choices = new Map(asked.map((c) => [c.spec.name, choicesOf(draft, c)]));
@@ -388,7 +388,7 @@ function choicesOf(draft: Draft, column: DraftColumn): Choices {
   return all;
 }
 
-/** What reaches the model, for comparison. */
+/** A key for the value that the model receives. */
 function choiceKey({ as, value }: MissingChoice, codes: Readonly<Record<string, number>> = {}): string {
   if (as === undefined || as === 'nan') return 'nan';
   return String(
@@ -400,13 +400,13 @@ function choiceKey({ as, value }: MissingChoice, codes: Readonly<Record<string, 
   );
 }
 
-/** Words the model knows, and one it does not. */
+/** Categories of the model, plus an unknown one. */
 function wordsFor({ known, choices }: DraftColumn): string[] {
   const words = choices.flatMap((c) => (typeof c.value === 'string' ? [c.value] : []));
   return known ? [...new Set([...known.values.slice(0, 12), ''])] : [...new Set(['', ...words.slice(0, 6)])];
 }
 
-/** Values that imputers use, and a code of its own in addition to those of the categories. */
+/** Values that imputers use, and a separate code outside those of the categories. */
 function typicalNumbers({ table }: Draft, { spec, profile }: DraftColumn): [string, number][] {
   if (spec.kind === 'category') {
     const codes = Object.values(spec.codes ?? {});

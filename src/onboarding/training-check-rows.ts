@@ -1,4 +1,4 @@
-// Rows of the training table with their outcomes, as classes of the model, and their scores by the registered model.
+// Rows of the training table with their outcomes as model classes, and their scores by the registered model.
 import type { Manifest } from '../model/package/manifest.ts';
 import { areForeign, assignLabels, isGoodWord, outcomeLabels } from './classes.ts';
 import type { Draft } from './draft.ts';
@@ -6,14 +6,14 @@ import { fitLosses, type PairedGain, pairedGain } from './fit-loss.ts';
 import { SwapScorer } from './swap-scorer.ts';
 import { booleanWord } from './training-table.ts';
 
-/** The most rows that are asked. */
+/** Maximum number of rows used for the check. */
 const WITNESS_ROWS = 20_000;
-/** With fewer rows, or fewer of a class, nothing is proven. */
+/** Minimum number of rows, in total and per class, for a significant result. */
 const FEWEST_ROWS = 100;
 const FEWEST_OF_A_CLASS = 20;
-/** Standard errors by which scores have to be better than a constant to know anything of the outcome. */
+/** Minimum advantage over a constant, in standard errors, for scores to be informative about the outcome. */
 const KNOWS = 2;
-/** Standard errors by which one reading of the labels has to fit better than another. */
+/** Minimum advantage of one interpretation of the labels over another, in standard errors. */
 const SURE = 4;
 
 export interface WitnessRows {
@@ -21,16 +21,16 @@ export interface WitnessRows {
   readonly rows: readonly (readonly string[])[];
   /** binary: 1 for the positive class, else 0. multiclass: index of the class. regression: the value. */
   readonly truth: Float64Array;
-  /** Holds the predictions of the same rows. */
+  /** Contains the predictions for the same rows. */
   readonly scorer: SwapScorer;
 }
 
 interface WitnessFound {
   /** null: the table cannot be used for the check. */
   readonly witness: WitnessRows | null;
-  /** Why it is none. */
+  /** Why the table cannot be used; empty if it can. */
   readonly why: string;
-  /** What the outcome itself says against the registration. */
+  /** Contradictions between the outcome and the registration. */
   readonly contradictions: readonly string[];
 }
 
@@ -58,13 +58,13 @@ export async function findWitness(draft: Draft, manifest: Manifest): Promise<Wit
   return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [text] };
 }
 
-/** Numbers; true and false as 1 and 0. */
+/** The outcomes as numbers (true and false as 1 and 0), or the error as text. */
 function valuesOf(rows: readonly (readonly string[])[], field: number): Float64Array | string {
   const values = Float64Array.from(rows, (row) => Number(booleanWord(row[field]!) ?? row[field]!));
   return values.every(Number.isFinite) ? values : 'the outcome of some rows is no number';
 }
 
-/** Whether each row is of the positive class, or its class; a text: the fault of the outcome. */
+/** For each row whether it is in the positive class, or the index of its class; a text describes an error in the outcome. */
 function classesOf(
   draft: Draft,
   manifest: Manifest,
@@ -97,11 +97,11 @@ function classesOf(
   return truthBy(found.classOf);
 }
 
-/** A few odd cells are not a class: they stay out of the positive one. */
+/** A few unknown cells are not a class of their own; they count as not positive. */
 const withoutForeign = (classOf: ReadonlyMap<string, number>, cells: readonly string[]): ReadonlyMap<string, number> =>
   new Map([...new Set(cells)].map((cell) => [cell, classOf.get(cell) ?? 0]));
 
-/** The user chose the class that is not the good one by its label. */
+/** Whether the user chose a positive class that is not the good one by its label. */
 const turnedOnPurpose = ({ options }: Draft, { positive_class }: Manifest): boolean =>
   options.positiveClass !== undefined && !isGoodWord(String(positive_class)) && String(positive_class) !== '1';
 
@@ -112,7 +112,7 @@ function tells(task: WitnessRows['task'], truth: Float64Array): boolean {
   return [...counts.values()].filter((rows) => rows.length >= FEWEST_OF_A_CLASS).length >= 2;
 }
 
-/** How much better than a constant the scores fit; the wrong way round they know as much. */
+/** The advantage of the scores over a constant; reversed scores are equally informative. */
 function gainOverConstant({ task, truth, scorer: { given } }: WitnessRows): PairedGain {
   const level = fitLosses(task, { values: given.values.map(() => 0.5), width: given.width }, truth);
   const gains = [given.values, ...(task === 'binary' ? [given.values.map((p) => 1 - p)] : [])].map((values) =>

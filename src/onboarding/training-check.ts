@@ -1,4 +1,4 @@
-// The training-data check: rejects a registration that the training table contradicts, and lists what the table cannot decide.
+// The training-data check: rejects a registration that contradicts the training table, and lists what the table cannot decide.
 import { SluiceError } from '../core/errors.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { calibration } from '../outcomes/calibration.ts';
@@ -13,13 +13,13 @@ import { someNames } from './swaps.ts';
 import { findWitness, type WitnessRows } from './training-check-rows.ts';
 import { missingIn, valuesIn } from './training-table.ts';
 
-// The fit of the model to its own training table: discrimination, calibration, and levels with errors beyond chance.
+// The fit of the model to its training table: discrimination, calibration, and levels with errors beyond chance.
 
-/** Levels of a column that are looked at: those with most rows. */
+/** Maximum number of levels per column; the most frequent levels are used. */
 const MOST_LEVELS = 50;
-/** A level with fewer rows is not significant. */
+/** Minimum number of rows of a level. */
 const LEAST_ROWS = 20;
-/** Residuals that are kept, the largest first. */
+/** Number of residuals to report, largest first. */
 const KEPT = 10;
 
 function fitOf(draft: Draft, { task, rows, truth, scorer }: WitnessRows): TrainingFit {
@@ -39,7 +39,7 @@ function summaryOf(task: WitnessRows['task'], given: Predictions, truth: Float64
   const none = { auc: null, logLoss: null, explainedVariance: null, brier: null, calibration: null };
   const n = truth.length;
   if (task === 'regression') {
-    // Points or a score compared with a binary outcome have another scale, and only their order counts.
+    // Points or scores have another scale than a binary outcome, so only their order is compared.
     if (hasTwoValues(truth))
       return { ...none, auc: discrimination(splitBy(truth, (r) => given.values[r]!, Math.max(...new Set(truth)))).auc };
     const mean = truth.reduce((a, b) => a + b, 0) / n;
@@ -78,7 +78,7 @@ function splitBy(truth: Float64Array, score: (r: number) => number, positive: nu
   return { positives: of(true), negatives: of(false) };
 }
 
-/** Outcome − prediction; of several classes, of the place of the class among them. */
+/** Outcome − prediction; with several classes, the difference of class indexes. */
 function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64Array {
   if (width === 1) return truth.map((t, r) => t - values[r]!);
   return truth.map((t, r) => {
@@ -88,7 +88,7 @@ function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64A
   });
 }
 
-/** Residuals by column and level compared with the mean of all: this hides the reweighting of classes in training. */
+/** Residuals by column and level, relative to the mean of all residuals, so that reweighted classes do not show up. */
 function residualsOf(
   { columns, table }: Draft,
   rows: readonly (readonly string[])[],
@@ -116,14 +116,14 @@ function residualsOf(
 
 // Values of the training table that the encoder would accept in another spelling.
 
-/** Share of the rows with an unknown value from which the table cannot be the one the encoder was made with. */
+/** Share of rows with an unknown value above which the encoder was not made from this table. */
 const FOREIGN_SHARE = 0.5;
-/** Share of the unknown rows that another spelling has to explain. */
+/** Minimum share of the unknown rows that another spelling must explain. */
 const EXPLAINED = 0.5;
-/** Rows with a value that only another spelling knows, as a share of all. */
+/** Minimum share of all rows whose value is only known in another spelling. */
 const NOTICED = 0.005;
 
-/** What the table says against the encoding, a text a column. */
+/** Contradictions between the table and the encoding, one text per column. */
 function respelledValues({ columns }: Draft): string[] {
   return columns.flatMap((column) => {
     const found = foreignValues(column);
@@ -152,43 +152,46 @@ function foreignValues({ spec, profile, known }: DraftColumn): string | null {
   return `${plural(rows, 'row')} of ${values.toLocaleString('en')} hold values that the encoding does not know: it is not that of this table`;
 }
 
-/** The digits of a whole number without leading zeros, 1.0 as 1. */
+/** A whole number without leading zeros; 1.0 becomes 1. null: not a whole number. */
 function wholeNumber(value: string): string | null {
   if (!/^\d+(?:\.0)?$/.test(value)) return null;
   return String(BigInt(value.split('.', 1)[0]!));
 }
 
-/** In words → what two spellings of one value have in common; null: it cannot be spelled so. */
+/** Description → a form in which two spellings of a value are equal; null: not applicable. */
 const SPELLINGS: readonly (readonly [string, (value: string) => string | null])[] = [
   ['with other leading zeros', wholeNumber],
   ['in capital or small letters', (v) => v.toLowerCase()],
   ['with or without blanks around', (v) => v.trim().toLowerCase()],
 ];
 
-/** By how much a swap has to fit better to contradict the registration: standard errors, and a share of what the swapped model knows. */
+/**
+ * How much better a swap must fit to contradict the registration: in standard errors, and as a share of the swapped
+ * model's information.
+ */
 const USUAL = { errors: 4, share: 0.01 };
 const RARE = { errors: 6, share: 0.05 };
-/** Standard errors by which the outcome opposes the registration, and a share that needs no such support. */
+/** Standard errors at which the outcome opposes the registration, and a share that needs no such evidence. */
 const NOT_BORNE_OUT = -2;
 const LARGE_SHARE = 0.15;
-/** Below this a gain is of no consequence, however sure it is: nats, or shares of the variance, a row. */
+/** Minimum relevant gain per row, in nats or as a share of the variance. */
 const LEAST_GAIN = 0.0005;
-/** Rows that have to change for standard errors to be trusted. */
+/** Minimum number of changed rows for reliable standard errors. */
 const LEAST_CHANGED = 30;
 /** Standard errors within which two registrations cannot be distinguished. */
 const OPEN = 2;
-/** The same for what the user said: the table has to doubt it. */
+/** The same for values that the user declared, which the table must actually contradict. */
 const OPEN_IF_SAID = 1;
-/** Predictions that differ by less lead to the same decisions. */
+/** Smaller differences between predictions do not change decisions. */
 const DIFFERS = 0.005;
-/** Open questions that are listed one by one. */
+/** Maximum number of open questions to list. */
 const LISTED = 12;
-/** Contradictions that are reported. */
+/** Maximum number of contradictions to report. */
 const TOLD = 4;
 
 /**
- * Holds the registration against the outcome of the training table. Predictions of the training library say more than any
- * outcome can: where they were given and came out, no swap is tried.
+ * Compares the registration with the outcome of the training table. Predictions of the training library are better
+ * evidence than outcomes: if they were reproduced, no swap is tried.
  * @throws SluiceError registration_contradicted
  */
 export async function askTrainingTable(draft: Draft, manifest: Manifest): Promise<WitnessReport> {
@@ -227,8 +230,9 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
 }
 
 /**
- * A model that has not learnt everything may fit better by chance with other codes than in training: a linear model on
- * codes does. Then the registration supports itself, and only a large gain speaks against it.
+ * Whether a swap contradicts the registration. An underfitted model (for example a linear model on codes) may by chance
+ * fit better with codes other than those of the training. The outcome then supports the registration, and only a large
+ * gain contradicts it.
  */
 function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): boolean {
   const bar = swap.rare ? RARE : USUAL;
@@ -242,7 +246,7 @@ function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): bool
   );
 }
 
-/** Of several swaps about one thing the first, which is the best; two that come to the same are one. */
+/** The best swap per subject; swaps with the same effect count once. */
 function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
   const seen = new Set<string | number>();
   return near.filter(({ swap, losses }) => {
@@ -251,7 +255,7 @@ function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
   });
 }
 
-/** Lists open questions of the table, with both candidates and the difference of their predictions; assumptions come first. */
+/** Lists questions that the table leaves open, with both candidates and the difference of their predictions; assumptions come first. */
 function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   const isOpen = ({ swap, gain, largest }: TriedSwap) =>
     gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
@@ -275,7 +279,7 @@ function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   }
 }
 
-/** Columns without a missing value in the table and without a given rule for missing values. */
+/** Reports columns for which the table has no missing value and no rule for missing values exists. */
 function reportUnwitnessed({ columns, options, findings }: Draft): void {
   const encoding = options.encoding ?? NO_ENCODING;
   const names = columns.flatMap(({ spec, profile, known }) => {

@@ -1,4 +1,4 @@
-// Reads the training table once: a profile of every column and a seeded sample of rows.
+// Reads the training table once, producing a profile of every column and a seeded sample of rows.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -6,14 +6,14 @@ import { parse } from 'csv-parse';
 import { SluiceError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 
-/** Distinct values kept per column; with more it is not a category. */
+/** Maximum number of distinct values kept per column; a column with more is not categorical. */
 const MAX_DISTINCT = 5000;
-/** The sample of a table is reproducible. */
+/** Fixed, so that the sample of a table is reproducible. */
 const SAMPLE_SEED = 9_171;
-/** Number of rows of the sample. */
+/** Number of rows in the sample. */
 const SAMPLE_ROWS = 20_000;
 
-/** Words for "no value": the list pandas reads as NaN, and a few more. */
+/** Texts that represent missing values: the list of pandas, and a few more. */
 export const MISSING_WORDS = new Set([
   '', 'NA', 'N/A', 'n/a', 'NaN', 'nan', '-nan', '-NaN', 'NULL', 'null', 'None', 'none', '<NA>', '#N/A', '#NA', '?', '-', '.',
 ]); // biome-ignore format: the list reads better packed
@@ -25,35 +25,35 @@ const BOOLEAN_WORDS = new Map([
   ...FALSE_WORDS.map((w): [string, boolean] => [w, false]),
 ]);
 
-/** The same notation that ColumnReader takes. */
+/** The same notation that ColumnReader accepts. */
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const GROUPED = /^[+-]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3}){1,8}(?:[.,]\d{1,20})?$|^[+-]?\d+,\d+$/;
 
 export interface ColumnProfile {
   readonly name: string;
-  /** Words found that mean "no value", with their counts. */
+  /** Texts for missing values in the column, with their counts. */
   missing: Map<string, number>;
-  /** Cells that are a plain decimal number. */
+  /** Number of cells with a plain decimal number. */
   numbers: number;
   wholeNumbers: number;
-  /** Cells of whole numbers written with a leading zero, such as 007: an id, no number. */
+  /** Number of whole numbers with a leading zero, such as 007, which are ids. */
   leadingZeros: number;
-  /** Cells that look like numbers with separators or spaces: never guessed. */
+  /** Number of cells that look like numbers with separators or spaces; their meaning is never guessed. */
   grouped: number;
   booleans: number;
-  /** Cells that are none of these. */
+  /** Number of all other cells. */
   texts: number;
-  /** true: a text holds invalid UTF-8. */
+  /** Whether any text contains invalid UTF-8. */
   invalidUtf8: boolean;
   min: number;
   max: number;
-  /** Numbers that float32 cannot hold exactly. */
+  /** Number of values that float32 cannot represent exactly. */
   inexact: number;
-  /** Whole numbers among them: two of them can become one. */
+  /** Number of whole numbers among them; two of them can become equal. */
   inexactWhole: number;
-  /** How many distinct values are counted at most. */
+  /** Maximum number of distinct values to count. */
   readonly most: number;
-  /** Value → count of everything but missing words; null: too many. */
+  /** Value → count, except for texts that represent missing values; null: too many values. */
   distinct: Map<string, number> | null;
 }
 
@@ -61,15 +61,15 @@ export interface TrainingTable {
   readonly file: string;
   readonly header: readonly string[];
   readonly rows: number;
-  /** Of the bytes of the file. */
+  /** SHA-256 of the file. */
   readonly sha256: string;
   readonly profiles: ReadonlyMap<string, ColumnProfile>;
-  /** A sample in the order of the file: row number from 0 and its fields. */
+  /** Sampled rows in file order; `row` counts from 0. */
   readonly sample: readonly { row: number; fields: readonly string[] }[];
 }
 
 /**
- * Reads a delimited file with a header row. `coded`: the number of coded categories of a column; that many of its
+ * Reads a delimited file with a header row. `coded`: number of coded categories of a column; at least as many of its
  * values are distinguished.
  * @throws SluiceError input_not_found | training_data_invalid
  */
@@ -108,7 +108,7 @@ export async function readTrainingTable(
         continue;
       }
       for (let j = 0; j < record.length; j++) addCell(profiles[j]!, record[j]!);
-      // Reservoir sampling: every row has the same chance.
+      // Reservoir sampling: every row has the same probability.
       if (sample.length < SAMPLE_ROWS) sample.push({ row: rows, fields: record });
       else {
         const k = Math.floor(random.uniform() * (rows + 1));
@@ -199,14 +199,14 @@ function addCell(p: ColumnProfile, cell: string): void {
   }
 }
 
-/** Cells that carry a value. */
+/** Number of cells with a value. */
 export const valuesIn = (p: ColumnProfile): number => p.numbers + p.grouped + p.booleans + p.texts;
-/** Cells that carry a word for "no value". */
+/** Number of cells with a text that represents a missing value. */
 export const missingIn = (p: ColumnProfile): number => [...p.missing.values()].reduce((a, b) => a + b, 0);
-/** What a boolean word means, or undefined. */
+/** The value of a boolean word; undefined: another word. */
 export const booleanWord = (word: string): boolean | undefined => BOOLEAN_WORDS.get(word);
 
-/** The delimiter that splits the first line into most fields. */
+/** The delimiter that splits the first line into the most fields. */
 async function guessDelimiter(file: string): Promise<string> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {

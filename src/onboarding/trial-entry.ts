@@ -1,4 +1,4 @@
-// The process a package is tried in.
+// The process in which a package is tried.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { endWithParent } from '../core/processes.ts';
 import { openSession } from '../inference/evaluate/session.ts';
@@ -10,7 +10,7 @@ import { describeModel } from './describe.ts';
 import type { TrialAnswer, TrialRequest } from './trial.ts';
 import { type OpenProbe, passSelfTest } from './verify.ts';
 
-/** The model runs in this process, which has the limits of a probe and ends after it. */
+/** Runs the model in this process, which has the limits of a probe and ends afterwards. */
 const openHere: OpenProbe = async (bytes) => {
   const session = await openSession(servable(readChecked(bytes)));
   const { inputs, outputs } = session;

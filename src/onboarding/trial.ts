@@ -1,4 +1,4 @@
-// Tries a package before it is served: loaded, read and scored in a limited process, so that nothing in it delays or ends this one.
+// Tries a package before it is served, in a limited process, so that loading and scoring it can neither delay nor crash this process.
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,20 +10,20 @@ import { namesOf } from '../model/package/package-hash.ts';
 import type { ModelDescription } from './describe.ts';
 
 const MB = 2 ** 20;
-/** CPU seconds of starting Node, reading 1 MiB of YAML and scoring the rows of a self-test. */
+/** CPU seconds for starting Node, reading 1 MiB of YAML and scoring the rows of a self-test. */
 const CPU_SECONDS = 60;
 const CPU_SECONDS_A_MB = 8;
-/** Of the texts of a package, in addition to the model. */
+/** Memory for the text files of a package, in addition to the model. */
 const TEXT_MEMORY = 1024 * MB;
 const HEAP_MB = 2048;
 const PREPARED_FOR_BYTES = 64 * MB;
 
 export type TrialRequest =
   | { type: 'package'; model: ModelPackage }
-  /** `id`: the model that it must be of; null: any. */
+  /** `id`: the required model id; null: any. */
   | { type: 'folder'; folder: string; id: string | null };
 
-/** A package that passed, without the categories in separate files. */
+/** A package that passed the trial, without the categories in separate files. */
 export interface Tried {
   model: ModelPackage;
   description: ModelDescription;
@@ -35,7 +35,7 @@ export type TrialAnswer =
   | { type: 'failed'; code: ErrorCode; message: string };
 
 /**
- * Loads a package and scores its self-test, or an example application.
+ * Loads a package and scores its self-test or an example application.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | cancelled
  */
 export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Promise<void> {
@@ -44,8 +44,8 @@ export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Pro
 }
 
 /**
- * The same of a folder that nothing is known of.
- * @param id the model that the package must be of; null: any
+ * Tries a package in an untrusted folder.
+ * @param id the required model id; null: any
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | bad_request: another id | cancelled
  */
 export async function tryFolder(folder: string, id: string | null, signal?: AbortSignal): Promise<Tried> {

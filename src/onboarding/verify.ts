@@ -1,4 +1,4 @@
-// `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
+// `model verify` and the trial before a version is served: checks that the package is complete, loads, and passes its self-test.
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -19,7 +19,7 @@ import { type ModelPackage, readModelBytes, readPackageFile, scoreOutputs } from
 import { deviationOf, expectedFor, expectedIn } from './expected.ts';
 import { Findings, isInvariant, plural, type Report } from './report-card.ts';
 
-// For any model, proposed or registered, the report card has the origin of the file and the speed of scoring.
+// The report card of any model, proposed or registered, contains the origin of the file and the scoring speed.
 
 const BENCH_ROWS = 512;
 const BENCH_MS = 700;
@@ -33,7 +33,7 @@ export function describeOnnx(model: OnnxModel, bytes: Uint8Array): Report['onnx'
   };
 }
 
-/** Rows a second of one thread, measured for about `ms` milliseconds. */
+/** Rows per second of a single thread, measured for about `ms` milliseconds. */
 export async function measureSpeed(
   probe: Probe,
   manifest: Manifest,
@@ -46,7 +46,7 @@ export async function measureSpeed(
   return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
 }
 
-/** What a package is tried with: a probe, or the model in this process where it is a probe's. */
+/** How to run the model: in a probe, or in this process if it already is one. */
 export type OpenProbe<P = Pick<Probe, 'opened' | 'run' | 'close'>> = (bytes: Uint8Array<ArrayBuffer>) => Promise<P>;
 
 interface Opened<P> {
@@ -66,7 +66,7 @@ export async function passSelfTest(model: ModelPackage, openProbe: OpenProbe): P
   if (selfTest && !selfTest.passed) throw failed(model, selfTest);
 }
 
-/** Everything `model add` checks that needs no training table. Does not throw for a failed self-test: the report says it. */
+/** Runs all checks of `model add` that need no training table. A failed self-test is recorded in the report and not thrown. */
 export async function verifyPackage(model: ModelPackage): Promise<Report> {
   const { manifest } = model;
   const { bytes, probe, encoded, selfTest } = await open(model, (opened) => Probe.open(opened));
@@ -108,14 +108,14 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
   }
 }
 
-/** Warns of columns that letters would name as they are. */
+/** Warns about columns that would appear in letters under their technical names. */
 export function warnUnmapped(manifest: Manifest, findings: Findings): void {
   const unmapped = unmappedReasons(manifest);
   if (unmapped.length === 0) return;
   findings.warn(`${UNMAPPED} ${unmapped.join(', ')}: letters would carry the names of the columns`);
 }
 
-/** How that warning begins. */
+/** The start of that warning. */
 export const UNMAPPED = 'reasons have neither a text nor none for';
 
 async function open<P extends Pick<Probe, 'opened' | 'run' | 'close'>>(

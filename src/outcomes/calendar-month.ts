@@ -1,28 +1,28 @@
-// Months as numbers that fit in two bytes, and what texts say which month it is; all times are UTC.
+// Months as 16-bit numbers, and parsing of months and times; all times are UTC.
 
-/** No month is known. */
+/** The month is unknown. */
 export const NO_MONTH = 0xffff;
 
 const MONTH = /^(\d{4})-(\d\d)$/;
-/** ISO 8601 as programs write it: a date, or a date and a time with or without a zone. */
+/** ISO 8601: a date, or a date and a time with or without a time zone. */
 const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
 const LAST_YEAR = 5000;
 
-/** `2026-03`; NO_MONTH: it is none. */
+/** Parses `2026-03`; NO_MONTH: the text has another form. */
 export function monthOfText(text: string): number {
   const [, year, month] = MONTH.exec(text) ?? [];
   return year === undefined ? NO_MONTH : monthOf(Number(year), Number(month));
 }
 
-/** The month of a time in ISO 8601, of UTC unless it names a zone; NO_MONTH: it is none. */
+/** The month of an ISO 8601 time, in UTC unless it has a time zone; NO_MONTH: the text has another form. */
 export function monthOfTime(text: string): number {
   const [, date, time = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse reads 30 February as 2 March.
   if (date === undefined || !new Date(`${date}T00:00Z`).toJSON()?.startsWith(date)) return NO_MONTH;
   return monthOfMs(Date.parse(`${date}T${time}${zone}`));
 }
 
-/** `ms` since 1970. */
+/** `ms`: milliseconds since 1970. */
 export function monthOfMs(ms: number): number {
   const at = new Date(ms);
   return Number.isNaN(at.getTime()) ? NO_MONTH : monthOf(at.getUTCFullYear(), at.getUTCMonth() + 1);

@@ -1,8 +1,7 @@
-// Whether probabilities are accurate: deciles of the score with predicted and observed shares, and the line through all
-// of them.
+// Accuracy of probabilities: predicted and observed shares by score decile, and the calibration line.
 import { ExactSum, type ScoredOutcomes } from './discrimination.ts';
 
-/** Applications between two deciles of the score. */
+/** Applications between two score deciles. */
 interface CalibrationBin {
   rows: number;
   meanProbability: number;
@@ -11,26 +10,27 @@ interface CalibrationBin {
 }
 
 export interface Calibration {
-  /** From the lowest scores up: `calibration_curve(strategy="quantile", n_bins=10)`. Where many scores are the same there are fewer than ten. */
+  /** In ascending order of score, like `calibration_curve(strategy="quantile", n_bins=10)`. Fewer than ten if many scores are equal. */
   deciles: CalibrationBin[];
-  /** Expected calibration error: mean distance of the two rates over the bins, by their rows. */
+  /** Expected calibration error: mean difference between predicted and observed rate over the bins, weighted by rows. */
   ece: number;
   /**
-   * Logistic regression of the outcome on the log odds of the probability (Cox 1958): 0 and 1 where probabilities are right; a slope
-   * below 1 where they are too far apart. null: one class only, all scores the same, or scores that separate the classes.
+   * Logistic regression of the outcome on the log-odds of the probability (Cox 1958). Correct probabilities have
+   * intercept 0 and slope 1; a slope below 1 means that the probabilities are too extreme. null: only one class, all
+   * scores equal, or scores that separate the classes completely.
    */
   intercept: number | null;
   slope: number | null;
 }
 
 const BINS = 10;
-/** Probabilities of 0 and 1 have no log odds: they count as these. */
+/** Probabilities are clipped to [CLIP, 1 - CLIP], because 0 and 1 have no log-odds. */
 const CLIP = 1e-12;
 const MAX_STEPS = 100;
-/** A step this small, relative to its variable, is the last. */
+/** Relative step size at which the iteration stops. */
 const CONVERGED = 1e-11;
 
-/** null without rows. */
+/** null: no rows. */
 export function calibration(scored: ScoredOutcomes): Calibration | null {
   const rows = scored.positives.length + scored.negatives.length;
   if (rows === 0) return null;
@@ -48,7 +48,7 @@ function calibrationBins(scored: ScoredOutcomes): CalibrationBin[] {
   for (const edge of edges) {
     const sum = new ExactSum();
     const [i0, j0] = [i, j];
-    // A score on an edge belongs to the bin below, as numpy's searchsorted has it.
+    // A score on an edge belongs to the lower bin, as with numpy's searchsorted.
     while (i < positives.length && positives[i]! <= edge) sum.add(positives[i++]!);
     while (j < negatives.length && negatives[j]! <= edge) sum.add(negatives[j++]!);
     const rows = i - i0 + j - j0;
@@ -57,14 +57,14 @@ function calibrationBins(scored: ScoredOutcomes): CalibrationBin[] {
   return bins;
 }
 
-/** The nine deciles inside, interpolated as numpy.percentile does it (method "linear"), operation by operation. */
+/** The nine inner deciles, interpolated exactly as by numpy.percentile (method "linear"). */
 function innerDeciles(scored: ScoredOutcomes): number[] {
   const { positives, negatives } = scored;
   const last = positives.length + negatives.length - 1;
   const edges: number[] = [];
   const [p, n] = [positives.length, negatives.length];
   let [i, j] = [0, 0];
-  /** The score of a rank, from 0; ranks are asked for in ascending order. */
+  /** The score with a rank (from 0); ranks must be requested in ascending order. */
   const scoreAt = (rank: number): number => {
     for (;;) {
       const positive = j === n || (i < p && positives[i]! <= negatives[j]!);
@@ -78,7 +78,7 @@ function innerDeciles(scored: ScoredOutcomes): number[] {
     const below = Math.floor(rank);
     const t = rank - below;
     const a = scoreAt(Math.min(below, last));
-    // One score may be asked for twice in a row: the one above is the one below of the next decile.
+    // Restores the position, because the next decile may need the same scores.
     const [i0, j0] = [i, j];
     const b = scoreAt(Math.min(below + 1, last));
     [i, j] = [i0, j0];
@@ -94,11 +94,11 @@ interface Line {
 
 const NO_LINE: Line = { intercept: null, slope: null };
 
-/** Newton's method on the log likelihood; a step that goes too far is halved. */
+/** Maximises the log-likelihood with Newton's method; steps that go too far are halved. */
 function calibrationLine({ positives, negatives }: ScoredOutcomes): Line {
   const [p, n] = [positives.length, negatives.length];
   if (p === 0 || n === 0) return NO_LINE;
-  // No line is the best one where a score lies between the classes.
+  // If a score separates the classes, the likelihood has no maximum.
   if (negatives[n - 1]! <= positives[0]! || positives[p - 1]! <= negatives[0]!) return NO_LINE;
   const ones = positives.map(logOdds);
   const zeros = negatives.map(logOdds);
@@ -134,7 +134,7 @@ function likelihood(ones: Float64Array, zeros: Float64Array, at: { intercept: nu
   return sums;
 }
 
-/** The log likelihood of a line with its first and second derivatives. */
+/** The log-likelihood of a line with its first and second derivatives. */
 class Likelihood {
   readonly #value = new ExactSum();
   readonly #g0 = new ExactSum();
@@ -147,7 +147,7 @@ class Likelihood {
     return this.#value.value;
   }
 
-  /** `eta`: the log odds that the line gives. */
+  /** `eta`: log-odds according to the line. */
   add(x: number, outcome: 0 | 1, eta: number): void {
     const small = Math.exp(-Math.abs(eta));
     const p = eta >= 0 ? 1 / (1 + small) : small / (1 + small);
@@ -160,10 +160,10 @@ class Likelihood {
     this.#h11 += w * x * x;
   }
 
-  /** Newton's step; null: the second derivatives have no inverse. */
+  /** Newton's step; null: the second derivatives cannot be inverted. */
   step(): { intercept: number; slope: number } | null {
     const determinant = this.#h00 * this.#h11 - this.#h01 * this.#h01;
-    // All scores are equal: the rest is rounding.
+    // All scores are equal; the remainder is rounding error.
     if (!(determinant > this.#h00 * this.#h11 * 1e-13)) return null;
     const [g0, g1] = [this.#g0.value, this.#g1.value];
     return {

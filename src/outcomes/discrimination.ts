@@ -1,6 +1,6 @@
-// How well scores separate outcomes: AUC, KS and Brier score, as scikit-learn computes them.
+// Discrimination of scores: AUC, KS and Brier score, computed as in scikit-learn.
 
-// Sums of millions of numbers with correct last digits: the rounding errors are summed as well (Neumaier).
+// Precise sums of millions of numbers: rounding errors are summed separately (Neumaier).
 
 /** Neumaier's compensated summation (ZAMM 54, 1974). */
 export class ExactSum {
@@ -18,27 +18,30 @@ export class ExactSum {
   }
 }
 
-/** Probabilities of the positive class by what came out, each in ascending order. */
+/** Probabilities of the positive class, separately for positive and negative outcomes, each ascending. */
 export interface ScoredOutcomes {
   readonly positives: Float64Array;
   readonly negatives: Float64Array;
 }
 
 export interface Discrimination {
-  /** `roc_auc_score`: the share of pairs of a positive and a negative that are in order, ties half; null: one class only. */
+  /** `roc_auc_score`: share of pairs of a positive and a negative that are ranked correctly; ties count half. null: only one class. */
   auc: number | null;
-  /** Largest distance between the shares of positives and negatives at or above a score: max(tpr − fpr) of `roc_curve`; null: one class only. */
+  /**
+   * Largest difference between the shares of positives and negatives at or above a score: max(tpr − fpr) of
+   * `roc_curve`. null: only one class.
+   */
   ks: number | null;
 }
 
-/** Exact: pairs are counted in whole numbers, which hold up to 6·10⁷ rows of each class. */
+/** Exact, because pairs are counted in integers; valid up to 6·10⁷ rows per class. */
 export function discrimination({ positives, negatives }: ScoredOutcomes): Discrimination {
   const [p, n] = [positives.length, negatives.length];
   if (p === 0 || n === 0) return { auc: null, ks: null };
-  /** Twice the pairs in order. */
+  /** Twice the number of correctly ranked pairs. */
   let twice = 0;
   let ks = 0;
-  // From the highest score down: i positives and j negatives are above it.
+  // In descending order of score: i positives and j negatives have a higher score.
   for (let i = 0, j = 0; i < p || j < n; ) {
     const a = i < p ? positives[p - 1 - i]! : -Infinity;
     const b = j < n ? negatives[n - 1 - j]! : -Infinity;
@@ -52,7 +55,7 @@ export function discrimination({ positives, negatives }: ScoredOutcomes): Discri
   return { auc: twice / 2 / p / n, ks };
 }
 
-/** Mean square of probability − outcome: `brier_score_loss`. null without rows. */
+/** Mean square of probability − outcome: `brier_score_loss`. null: no rows. */
 export function brierScore({ positives, negatives }: ScoredOutcomes): number | null {
   const rows = positives.length + negatives.length;
   if (rows === 0) return null;

@@ -1,4 +1,4 @@
-// One comparison from end to end: labels are read, predictions looked up among them, and what comes out is added up.
+// Runs a comparison: reads outcomes, matches predictions with them, and computes the report.
 import { SluiceError } from '../core/errors.ts';
 import { OutcomeLedger } from './outcome-ledger.ts';
 import { type OutcomeReport, outcomeReport } from './outcome-report.ts';
@@ -9,15 +9,12 @@ import type { RowSource } from './row-batch.ts';
 export interface MeasureOptions {
   labels: RowSource & Omit<LabelOptions, 'signal' | 'month'>;
   predictions: Omit<PredictionOptions, 'signal' | 'month' | 'recordTimes'> & { readonly sources: readonly RowSource[] };
-  /** The column is looked for in the labels, else in the predictions. */
+  /** The column with the month, searched in the outcomes, then in the predictions. */
   month: LabelOptions['month'];
   signal?: AbortSignal | undefined;
 }
 
-/**
- * @throws SluiceError usage; outcomes_invalid: rows that cannot be used, keys that are there twice, or nothing of the one has a counterpart
- * in the other; whatever reading ends with
- */
+/** @throws SluiceError usage; outcomes_invalid: unusable rows, duplicate keys, or no prediction matches an outcome; any error of reading */
 export async function measureOutcomes({ labels, predictions, month, signal }: MeasureOptions): Promise<OutcomeReport> {
   const ledger = new OutcomeLedger();
   const labelled = await readLabels(ledger, labels, { ...labels, month, signal });

@@ -1,40 +1,39 @@
-// The outcome of each application together with its predictions: memory depends on the labels, not on the number of
-// predictions.
+// Stores the outcome of each application together with its predictions; memory depends on the number of outcomes, not of predictions.
 import { SluiceError } from '../core/errors.ts';
 import { NO_MONTH } from './calendar-month.ts';
 import type { ScoredOutcomes } from './discrimination.ts';
 
-// Keys to numbers: the bytes of each key are stored once and compared in full, so that equal hashes do no harm.
+// Maps keys to numbers. The bytes of each key are stored once and compared completely, so equal hashes are harmless.
 
-/** Bytes of the longest key. */
+/** Maximum length of a key in bytes. */
 const MAX_KEY_BYTES = 4096;
-/** Words of one piece of the store; a key lies in one of them. */
+/** Words per piece of the store; a key does not cross pieces. */
 const PIECE_WORDS = 1 << 16;
-/** Keys there is room for at first. */
+/** Initial capacity in keys. */
 const FIRST_KEYS = 1 << 10;
 
 /**
- * An open-addressed hash table. A key takes 8 bytes, 8 to 16 in the table and its UTF-8 bytes, rounded up to whole words of four with
- * one in front; while the table grows half as much again.
+ * An open-addressed hash table. A key takes 8 bytes, 8 to 16 bytes in the table, and its UTF-8 bytes rounded up to
+ * 4-byte words plus one word. Memory rises by half while the table grows.
  */
 export class KeyTable {
   #count = 0;
-  /** Number of the key + 1 by its hash; 0: free. A power of two of them, at most half in use. */
+  /** Key number + 1 by hash; 0: free. The size is a power of two, and at most half is in use. */
   #slots = new Uint32Array(FIRST_KEYS * 2);
-  /** Per key. */
+  /** Hash by key number. */
   #hashes = new Uint32Array(FIRST_KEYS);
-  /** Per key: its first word, counted through all pieces. */
+  /** Offset of the first word by key number, counted through all pieces. */
   #starts = new Uint32Array(FIRST_KEYS);
   readonly #pieces: Int32Array[] = [];
-  /** The first word that is free. */
+  /** Offset of the first free word. */
   #end = 0;
-  /** The key at hand: its length, then its bytes with zeros behind them. */
+  /** The current key: its length, then its bytes padded with zeros. */
   readonly #words = new Int32Array(2 + MAX_KEY_BYTES / 4);
   readonly #bytes = Buffer.from(this.#words.buffer);
-  /** Keys come from outside: their hash collisions must not be predictable. */
+  /** Random, because keys come from outside and their hash collisions must not be predictable. */
   readonly #seed = crypto.getRandomValues(new Int32Array(1))[0]!;
 
-  /** Number of keys; they are numbered from 0 in the order in which they came. */
+  /** Number of keys; they are numbered from 0 in insertion order. */
   get count(): number {
     return this.#count;
   }
@@ -45,7 +44,7 @@ export class KeyTable {
     return this.#slots[this.#slotOf(this.#hash(words), words)]! - 1;
   }
 
-  /** The number of a key, which is added if new: `count` was its number then. @throws SluiceError limit_exceeded */
+  /** The number of a key; a new key is added and gets the previous `count`. @throws SluiceError limit_exceeded */
   enter(key: string): number {
     const words = this.#load(key);
     const hash = this.#hash(words);
@@ -61,9 +60,9 @@ export class KeyTable {
     return index;
   }
 
-  /** Takes a key in hand; gives its words. */
+  /** Loads the current key and returns its number of words. */
   #load(key: string): number {
-    // A UTF-16 unit takes up to three bytes.
+    // A UTF-16 code unit needs at most three bytes.
     if (key.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(key) > MAX_KEY_BYTES) {
       throw new SluiceError('limit_exceeded', `a key is longer than ${MAX_KEY_BYTES} bytes`, {
         extra: { limit: 'key', value: MAX_KEY_BYTES, unit: 'bytes' },
@@ -76,7 +75,7 @@ export class KeyTable {
     return words;
   }
 
-  /** MurmurHash3 (Austin Appleby, 32 bits) of the key at hand. */
+  /** MurmurHash3 (Austin Appleby, 32 bits) of the current key. */
   #hash(words: number): number {
     let h = this.#seed;
     for (let i = 0; i < words; i++) {
@@ -90,7 +89,7 @@ export class KeyTable {
     return (h ^ (h >>> 16)) >>> 0;
   }
 
-  /** Where the key at hand is, or would be. */
+  /** The slot of the current key, or the free slot for it. */
   #slotOf(hash: number, words: number): number {
     const mask = this.#slots.length - 1;
     for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
@@ -107,7 +106,7 @@ export class KeyTable {
     return true;
   }
 
-  /** Keeps the key at hand; gives its first word. @throws SluiceError limit_exceeded */
+  /** Stores the current key and returns the offset of its first word. @throws SluiceError limit_exceeded */
   #store(words: number): number {
     if ((this.#end % PIECE_WORDS) + words > PIECE_WORDS || this.#end === this.#pieces.length * PIECE_WORDS) {
       this.#end = this.#pieces.length * PIECE_WORDS;
@@ -143,28 +142,28 @@ function larger(array: Uint32Array<ArrayBuffer>): Uint32Array<ArrayBuffer> {
   return grown;
 }
 
-/** An outcome that is not known yet. */
+/** The outcome is not known yet. */
 export const UNKNOWN = 2;
 /** 0 or 1 (the positive class), or UNKNOWN. */
 export type Outcome = 0 | 1 | typeof UNKNOWN;
 
-/** No model, no decision. */
+/** No model or no decision. */
 const NONE = 0xff;
-/** Models and decisions that are distinguished; more indicate a wrong column. */
+/** Maximum number of models and of decisions; more indicate a wrong column. */
 const MAX_NAMES = 0xff;
 const FIRST_LABELS = 1 << 10;
 
 interface PredictionEntry {
   model: string;
   probability: number;
-  /** NO_MONTH: that of the label, if it has one. */
+  /** NO_MONTH: use the month of the outcome, if known. */
   month: number;
   decision: string | null;
-  /** When, ms since 1970: an older one does not take the place of a newer one. 0: not known, the order of the rows counts. */
+  /** Time of the prediction, ms since 1970; a newer prediction replaces an older one. 0: unknown, so the order of the rows decides. */
   time: number;
 }
 
-/** Predictions of one model for each label; a further model for the same application takes a further layer. */
+/** One prediction per outcome. Predictions of a further model for the same application go into a further layer. */
 interface Layer {
   readonly models: Uint8Array;
   readonly probabilities: Float64Array;
@@ -175,19 +174,22 @@ interface Layer {
 }
 
 export interface DecisionCount {
-  /** null: none was predicted. */
+  /** null: no decision was predicted. */
   decision: string | null;
   positives: number;
   negatives: number;
 }
 
-/** Labelled predictions of one model and one month. */
+/** Predictions with a known outcome for a model and month. */
 export interface LedgerMonth extends ScoredOutcomes {
   readonly month: number;
   readonly decisions: readonly DecisionCount[];
 }
 
-/** Labels first, then predictions: 3 bytes per label in addition to its key, and 12 for each model that predicted it, 20 with times. */
+/**
+ * Enter all outcomes before any prediction. Takes 3 bytes per outcome in addition to its key, and 12 bytes per model
+ * that predicted it (20 with times).
+ */
 export class OutcomeLedger {
   readonly #keys = new KeyTable();
   #outcomes = new Uint8Array(FIRST_LABELS);
@@ -197,22 +199,22 @@ export class OutcomeLedger {
   readonly #decisions: string[] = [];
   #known = 0;
 
-  /** Different keys. */
+  /** Number of distinct keys. */
   get labels(): number {
     return this.#keys.count;
   }
 
-  /** Labels whose outcome is known. */
+  /** Number of known outcomes. */
   get known(): number {
     return this.#known;
   }
 
-  /** Names of the models in the order in which they came. */
+  /** Names of the models in order of appearance. */
   get models(): readonly string[] {
     return this.#models;
   }
 
-  /** false: the key was there; the new label takes the place of the old one. */
+  /** Enters an outcome. false: the key exists already, and its outcome is replaced. */
   label(key: string, outcome: Outcome, month: number): boolean {
     const before = this.#keys.count;
     const index = this.#keys.enter(key);
@@ -229,8 +231,8 @@ export class OutcomeLedger {
   }
 
   /**
-   * `repeated`: the model predicted this application before; the newer prediction takes the place of the older one.
-   * @throws SluiceError limit_exceeded: more models or decisions than can be
+   * Enters a prediction. `repeated`: the model has predicted this application before, and the newer prediction is kept.
+   * @throws SluiceError limit_exceeded: too many models or decisions
    */
   predict(
     key: string,
@@ -250,7 +252,7 @@ export class OutcomeLedger {
     return free ? 'matched' : 'repeated';
   }
 
-  /** Takes back what all models predicted of an application; gives how many predictions that were. */
+  /** Removes the predictions of all models for an application; returns their number. */
   forget(key: string): number {
     const index = this.#keys.find(key);
     if (index < 0) return 0;
@@ -259,13 +261,13 @@ export class OutcomeLedger {
     return there.length;
   }
 
-  /** Known labels that some prediction was found for. */
+  /** Number of known outcomes with at least one prediction. */
   matched(): number {
     const [first] = this.#layers;
     return first === undefined ? 0 : first.models.reduce((n, model) => (model === NONE ? n : n + 1), 0);
   }
 
-  /** Predictions of a model with a known outcome, by month in order; NO_MONTH is the last. */
+  /** Predictions of a model with a known outcome, by month in ascending order; NO_MONTH comes last. */
   months(model: string): LedgerMonth[] {
     const wanted = this.#models.indexOf(model);
     const months = new Map<number, MonthCounts>();
@@ -290,7 +292,7 @@ export class OutcomeLedger {
     }
   }
 
-  /** The layer that has the model's prediction of a label, else the first in which there is room. */
+  /** The layer with the model's prediction for an application, else the first layer with a free entry. */
   #layerOf(index: number, model: number): { layer: Layer; free: boolean } {
     for (const layer of this.#layers) {
       const there = layer.models[index]!;
@@ -310,12 +312,12 @@ export class OutcomeLedger {
   }
 }
 
-/** Of one month: first counted, then filled. */
+/** Counts of a month: rows are counted first, then probabilities are filled in. */
 class MonthCounts implements ScoredOutcomes {
   positives = new Float64Array(0);
   negatives = new Float64Array(0);
   #put: [negatives: number, positives: number] = [0, 0];
-  /** Negatives and positives of each decision; the last pair is of those without one. */
+  /** Pairs of negatives and positives by decision; the last pair is for predictions without a decision. */
   readonly #byDecision: Float64Array;
 
   constructor(decisions: number) {
@@ -341,7 +343,7 @@ class MonthCounts implements ScoredOutcomes {
     return { positives: this.positives.sort(), negatives: this.negatives.sort() };
   }
 
-  /** By name, so that the order of the inputs does not matter; those without one are the last. */
+  /** Sorted by name, so that the order of the inputs is irrelevant; predictions without a decision come last. */
   decisions(names: readonly string[]): DecisionCount[] {
     const counts = [...names, null].flatMap((decision, i) => {
       const [negatives, positives] = [this.#byDecision[i * 2]!, this.#byDecision[i * 2 + 1]!];
@@ -351,13 +353,13 @@ class MonthCounts implements ScoredOutcomes {
   }
 }
 
-/** Of decisions; null is the last. */
+/** Compares decisions by name; null comes last. */
 export function byName({ decision: a }: DecisionCount, { decision: b }: DecisionCount): number {
   if (a === null || b === null) return Number(a === null) - Number(b === null);
   return a < b ? -1 : Number(a > b);
 }
 
-/** The place of a name in its list, which it joins if it is new. */
+/** The index of a name in its list; a new name is appended. */
 function numberOf(names: string[], name: string, what: string): number {
   const at = names.indexOf(name);
   if (at >= 0) return at;

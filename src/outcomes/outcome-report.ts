@@ -1,5 +1,4 @@
-// What the ledger adds up to: for each model and month how well its scores ordered applications, whether its probabilities came true, and
-// what became of each decision.
+// Builds the report of a ledger: for each model and month the discrimination and calibration of its scores, and the outcomes by decision.
 
 import { monthText } from './calendar-month.ts';
 import { type Calibration, calibration } from './calibration.ts';
@@ -8,22 +7,22 @@ import { byName, type DecisionCount, type LedgerMonth, type OutcomeLedger } from
 import type { PredictionCounts } from './read-predictions.ts';
 
 interface DecisionOutcome {
-  /** null: none was predicted. */
+  /** null: no decision was predicted. */
   decision: string | null;
   rows: number;
-  /** Of the other class than the positive one. */
+  /** Rows that are not in the positive class. */
   bad: number;
   badRatio: number;
 }
 
 export interface OutcomeGroup extends Discrimination {
   model: string;
-  /** `2026-03`; null: of all months, or none is known. */
+  /** `2026-03`; null: all months together, or no month is known. */
   month: string | null;
   rows: number;
   positives: number;
   negatives: number;
-  /** 2 · AUC − 1. */
+  /** Gini coefficient: 2 · AUC − 1. */
   gini: number | null;
   brier: number | null;
   calibration: Calibration | null;
@@ -33,24 +32,24 @@ export interface OutcomeGroup extends Discrimination {
 export interface OutcomeReport {
   labels: {
     rows: number;
-    /** Different keys. */
+    /** Distinct keys. */
     keys: number;
-    /** Keys whose outcome is not known yet. */
+    /** Keys without a known outcome yet. */
     unknown: number;
-    /** Keys with a known outcome that some prediction was found for. */
+    /** Keys with a known outcome and at least one prediction. */
     matched: number;
     repeated: number;
   };
   predictions: PredictionCounts & { sources: number };
-  /** By model, then by month. */
+  /** Sorted by model, then by month. */
   groups: OutcomeGroup[];
-  /** Over all months, of each model that has several. */
+  /** Results over all months, for each model with several months. */
   totals: OutcomeGroup[];
 }
 
 type ReportCounts = Pick<OutcomeReport, 'predictions'> & { labels: { rows: number; repeated: number } };
 
-/** Sorts the scores of one model after the other: at most 16 bytes per prediction in addition to the ledger. */
+/** Sorts the scores of one model at a time, which takes at most 16 bytes per prediction in addition to the ledger. */
 export function outcomeReport(ledger: OutcomeLedger, { labels, predictions }: ReportCounts): OutcomeReport {
   const groups: OutcomeGroup[] = [];
   const totals: OutcomeGroup[] = [];

@@ -1,26 +1,26 @@
-// Enters labels into a ledger: key, outcome and, where they say it, the month.
+// Reads outcomes into a ledger: key, outcome and, if present, month.
 import { SluiceError } from '../core/errors.ts';
 import { plainField } from '../formats/delimited/delimited-formatter.ts';
 import { monthOfText, monthOfTime, NO_MONTH } from './calendar-month.ts';
 import { type Outcome, type OutcomeLedger, UNKNOWN } from './outcome-ledger.ts';
 import { RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';
 
-/** The column that says in which month an application belongs. */
+/** The column with the month of an application. */
 export interface MonthColumn {
   readonly column: string;
   /** `month`: 2026-03. `time`: ISO 8601. */
   readonly kind: 'month' | 'time';
 }
 
-/** What happens to a key that is there twice. */
+/** How to handle duplicate keys. */
 export type OnDuplicate = 'refuse' | 'last';
 
 export interface LabelOptions {
-  /** Column of the keys; null: the keys of the records. */
+  /** Column with the keys; null: use the keys of the records. */
   readonly key: string | null;
-  /** Column of the outcomes. */
+  /** Column with the outcomes. */
   readonly outcome: string;
-  /** Words for the positive class and for the other. */
+  /** Texts for the positive class and for the other class. */
   readonly positive: readonly string[];
   readonly negative: readonly string[];
   readonly month: MonthColumn | null;
@@ -30,13 +30,13 @@ export interface LabelOptions {
 
 interface LabelCounts {
   rows: number;
-  /** Rows whose key was there before. */
+  /** Rows with a key that occurred before. */
   repeated: number;
-  /** Whether the labels say the month. */
+  /** Whether the input has months. */
   months: boolean;
 }
 
-/** The month a text says; NO_MONTH: it says none. */
+/** The month in a text; NO_MONTH: none. */
 export const monthIn = (text: string, { kind }: MonthColumn): number =>
   kind === 'month' ? monthOfText(text) : monthOfTime(text);
 
@@ -45,8 +45,8 @@ const OUTCOME = 1;
 const MONTH = 2;
 
 /**
- * @throws SluiceError outcomes_invalid, with the rows and columns at fault and never a value: an outcome that is neither, a row without a
- * key, a month that is none, keys that are there twice; whatever reading ends with
+ * @throws SluiceError outcomes_invalid, with rows and columns but never values: unknown outcomes, missing keys, invalid
+ * months, duplicate keys; any error of reading
  */
 export async function readLabels(
   ledger: OutcomeLedger,
@@ -92,10 +92,10 @@ export async function readLabels(
   return counts;
 }
 
-/** What a cell is that says no month. */
+/** Descriptions of invalid cells in the month column. */
 export const MONTH_WORDS = { month: 'not a month such as 2026-03', time: 'not a time in ISO 8601' } as const;
 
-/** The outcome a word means; no word: it is not known yet. @throws SluiceError usage: a word means both */
+/** The outcome by text; the empty text means that it is not known yet. @throws SluiceError usage: a text is listed for both outcomes */
 function outcomesByWord({ positive, negative }: LabelOptions): ReadonlyMap<string, Outcome> {
   const both = positive.filter((word) => negative.includes(word));
   if (both.length > 0)

@@ -1,4 +1,4 @@
-// Enters predictions into a ledger that has the labels: each is looked up by its key, and kept if its outcome is known.
+// Reads predictions into a ledger with outcomes; a prediction is kept if the outcome for its key is known.
 import { newColumns } from '../core/batch.ts';
 import { SluiceError } from '../core/errors.ts';
 import { plainField } from '../formats/delimited/delimited-formatter.ts';
@@ -9,17 +9,17 @@ import { MONTH_WORDS, type MonthColumn, monthIn, type OnDuplicate } from './read
 import { type RowBatch, type RowFault, RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';
 
 export interface PredictionOptions {
-  /** Column of the keys; null: the keys of the records. */
+  /** Column with the keys; null: use the keys of the records. */
   readonly key: string | null;
   /** Column with the probability of the positive class. */
   readonly probability: string;
-  /** Model that made all predictions: `id:version`. null: they say it. */
+  /** Model of all predictions: `id:version`. null: the input names it. */
   readonly model: string | null;
-  /** Column that names the model; null: the fields and headers that Sluice writes. */
+  /** Column with the model; null: use the fields and headers that Sluice writes. */
   readonly modelColumn: string | null;
-  /** The column of the month if the labels have none; null: they do, or no input does. */
+  /** Column with the month, used if the outcomes have none. null: the outcomes have it, or no input has. */
   readonly month: MonthColumn | null;
-  /** The time of a record says the month. */
+  /** Whether the timestamp of a record determines the month. */
   readonly recordTimes: boolean;
   readonly onDuplicate: OnDuplicate;
   readonly signal?: AbortSignal | undefined;
@@ -28,30 +28,30 @@ export interface PredictionOptions {
 /** rows = matched + repeated + withdrawn + unlabelled + withoutProbability + withoutKey */
 export interface PredictionCounts {
   rows: number;
-  /** Predictions with a known outcome, each application once a model. */
+  /** Predictions with a known outcome; one per application and model. */
   matched: number;
   /** Further predictions of an application by the same model. */
   repeated: number;
-  /** Predictions that a later record without a value took back. */
+  /** Predictions withdrawn by a later record without a value. */
   withdrawn: number;
-  /** No label has this key, or its outcome is still unknown. */
+  /** Predictions without an outcome, or with an outcome that is still unknown. */
   unlabelled: number;
   /** Rejected applications and tombstones. */
   withoutProbability: number;
   withoutKey: number;
 }
 
-/** Names of models and versions, joined. */
+/** Pattern of `id:version`. */
 const MODEL = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}:[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 export const isModelName = (name: string): boolean => MODEL.test(name);
 
-/** Places of the columns that are asked for. */
+/** Indexes of the requested columns. */
 const AT = { key: 0, probability: 1, decision: 2, prediction: 3, id: 4, version: 5, model: 6, month: 7 } as const;
 
 /**
- * Several sources are one set of predictions: call it for each, with the same counts.
- * @throws SluiceError outcomes_invalid, with the rows and columns at fault and never a value; usage: nothing says which model it was
+ * Reads one source. For several sources, call it for each with the same counts.
+ * @throws SluiceError outcomes_invalid, with rows and columns but never values; usage: the model is unknown
  */
 export async function readPredictions(
   ledger: OutcomeLedger,
@@ -95,7 +95,7 @@ const columnsOf = ({ key, probability, modelColumn, month }: PredictionOptions):
   { name: month?.column ?? '' },
 ];
 
-/** @throws SluiceError usage: nothing says which model it was, or which month */
+/** @throws SluiceError usage: the input does not contain the model or the month */
 function refuseUnsuited({ name }: RowSource, batch: RowBatch, options: PredictionOptions): void {
   const { model, modelColumn, month } = options;
   const said =
@@ -115,7 +115,7 @@ type Fault = Omit<RowFault, 'row'>;
 
 const PROBABILITY_RANGE: [number, number] = [0, 1];
 
-/** Rows of one batch. */
+/** Reads the rows of a batch. */
 class PredictionRow {
   readonly #batch: RowBatch;
   readonly #options: PredictionOptions;
@@ -128,7 +128,7 @@ class PredictionRow {
     this.#number = new ColumnReader({ name: options.probability, kind: 'number', range: PROBABILITY_RANGE }, []);
   }
 
-  /** Returns the fault of the row, if any. */
+  /** Enters a row; returns its error, or null. */
   enter(row: number, ledger: OutcomeLedger, counts: PredictionCounts): Fault | null {
     const { key: keyColumn, probability: column } = this.#options;
     const text = this.#text(AT.probability, row);
@@ -157,7 +157,7 @@ class PredictionRow {
     return null;
   }
 
-  /** A person deleted from the applications is deleted here, whether or not the topic was compacted meanwhile. */
+  /** Deletes the predictions of a person deleted from the applications, even if the topic is not compacted yet. */
   #withdraw(row: number, ledger: OutcomeLedger, counts: PredictionCounts): void {
     const key = this.#options.key === null ? this.#batch.records!.keys[row] : null;
     if (key === null || key === undefined) return;
@@ -177,7 +177,7 @@ class PredictionRow {
     return this.#batch.records?.models[row] ?? `${this.#text(AT.id, row)}:${this.#text(AT.version, row)}`;
   }
 
-  /** null: the column that should say it does not. */
+  /** null: the month is missing or invalid. */
   #month(row: number): number | null {
     const { month, recordTimes } = this.#options;
     const { records } = this.#batch;

@@ -1,15 +1,15 @@
-// Rows of any table, file or topic as texts of named columns, and named members of JSON objects as such texts.
+// Rows of a table, file or topic as texts of named columns; members of JSON objects become such texts.
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { membersOf } from '../core/exact-json.ts';
 
 export interface WantedColumn {
-  /** Empty: none is asked for, its place is kept. */
+  /** Empty: the column is not requested, but keeps its index. */
   name: string;
-  /** A header without it is refused; of JSON each row is asked. */
+  /** Reject a header without this column; for JSON, each row is checked. */
   required?: true;
-  /** A JSON object with neither this member nor `error` is rejected: it is not a prediction. */
+  /** Reject a JSON object with neither this member nor `error`, because it is not a prediction. */
   orError?: true;
-  /** Numbers of JSON as they are written: `1.50` is another key than `1.5`. */
+  /** Keep the text of JSON numbers, because `1.50` and `1.5` are different keys. */
   asWritten?: true;
 }
 
@@ -17,45 +17,45 @@ export interface RowFault {
   /** Row of the batch, from 0. */
   readonly row: number;
   readonly code: ErrorCode;
-  /** One of the columns asked for; null: the row as a whole. */
+  /** The requested column that is invalid; null: the whole row. */
   readonly column: string | null;
-  /** Never holds a value of the row. */
+  /** Message; never contains input values. */
   readonly message: string;
 }
 
 export interface RowBatch {
   readonly rows: number;
-  /** Which row of its input (from 1) a row of the batch is; of a topic: its offset. */
+  /** Row number in the input (from 1) of a row in the batch; for a topic, its offset. */
   placeOf(row: number): number;
-  /** Per column asked for: the text of each row; null: it has none. */
+  /** For each requested column, the text of each row; null: none. */
   readonly texts: readonly (readonly (string | null)[])[];
-  /** Per column asked for: whether the input has it, as its header or its first record says. */
+  /** For each requested column, whether the header or the first record contains it. */
   readonly has: readonly boolean[];
-  /** Rows that could not be read, in order; their texts mean nothing. */
+  /** Unreadable rows in order; their texts are undefined. */
   readonly faults: readonly RowFault[];
-  /** The metadata of topic records. */
+  /** Metadata of topic records. */
   readonly records?: {
     readonly keys: readonly (string | null)[];
-    /** Of the application, ms since 1970. */
+    /** Time of the application, ms since 1970. */
     readonly times: readonly number[];
-    /** From the headers; null: they do not say. */
+    /** Model from the headers; null: none. */
     readonly models: readonly (string | null)[];
-    /** The record has no value: its key was deleted. */
+    /** Whether the record has no value, because its key was deleted. */
     readonly gone: readonly boolean[];
   };
 }
 
 /** A file or a topic. */
 export interface RowSource {
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
   rows(columns: readonly WantedColumn[], signal: AbortSignal | undefined): AsyncIterable<RowBatch>;
 }
 
-/** Faults reported with their rows. */
+/** Maximum number of reported errors. */
 const TOLD = 20;
 
-/** Unusable rows of an input: counted, and the first of them reported. */
+/** Counts the invalid rows of an input and collects the first errors. */
 export class RowFaults {
   #count = 0;
   readonly #told: ErrorDetail[] = [];
@@ -64,13 +64,13 @@ export class RowFaults {
     return this.#count;
   }
 
-  /** `row`: of the input, from 1. */
+  /** `row`: row number in the input, from 1. */
   add(row: number, { code, column, message }: Omit<RowFault, 'row'>): void {
     this.#count++;
     if (this.#told.length < TOLD) this.#told.push({ code, message, row, ...(column === null ? {} : { column }) });
   }
 
-  /** @throws SluiceError outcomes_invalid, if there were any */
+  /** @throws SluiceError outcomes_invalid: there were invalid rows */
   refuse(name: string): void {
     if (this.#count === 0) return;
     const rows = this.#count === 1 ? 'one row' : `${this.#count} rows`;
@@ -80,7 +80,7 @@ export class RowFaults {
 
 type Fault = Omit<RowFault, 'row'>;
 
-/** Of several classes, tables have a column for each where JSON has an object of them. */
+/** Prefix of columns for class probabilities; JSON has an object instead. */
 const OF_CLASS = 'probability.';
 const TAGS = new Set(['boolean_value', 'long_value', 'double_value', 'string_value']);
 
@@ -94,7 +94,7 @@ export class ObjectColumns {
     this.#columns = columns;
   }
 
-  /** Whether the first object had each column. */
+  /** For each column, whether the first object had it. */
   get has(): readonly boolean[] {
     return this.#has ?? this.#columns.map(() => false);
   }
@@ -103,7 +103,7 @@ export class ObjectColumns {
     return this.#columns.map(() => new Array<string | null>(rows).fill(null));
   }
 
-  /** Reads an object into row `row`; `otherwise`: members for objects that lack them. null: nothing is wrong with it. */
+  /** Reads an object into row `row`. `otherwise`: values for missing members. null: the row is valid. */
   read(
     json: string,
     texts: readonly (string | null)[][],
@@ -132,7 +132,7 @@ export class ObjectColumns {
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
       const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name, value) : String(value);
-      // Two texts with halves of surrogate pairs would be the same bytes.
+      // Different texts with unpaired surrogates could have the same UTF-8 bytes.
       if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'contains half a surrogate pair');
       texts[c]![row] = text;
     }
@@ -140,7 +140,7 @@ export class ObjectColumns {
   }
 }
 
-/** Whether the object is a prediction: it has the member, if only as null, or says why it has not. */
+/** Whether the object is a prediction: it has the member (which may be null) or an error. */
 const hasMember = (object: Record<string, unknown>, name: string, otherwise: Record<string, unknown>): boolean =>
   Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || otherwise[name] !== undefined;
 
@@ -152,7 +152,7 @@ function memberOf(object: Record<string, unknown>, name: string): unknown {
     : memberWithin(object.passthrough, name);
 }
 
-/** Protobuf has values of any type in a message with a field for each of them. */
+/** In Protobuf, a value of any type is a message with one field per type. */
 function bare(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const members = Object.entries(value);
@@ -160,22 +160,22 @@ function bare(value: unknown): unknown {
   return members.length === 1 && TAGS.has(members[0]![0]) ? members[0]![1] : value;
 }
 
-/** In values with a schema, columns passed through are in a map of their own. */
+/** In values with a schema, passthrough columns are in a separate map. */
 function memberWithin(map: unknown, name: string): unknown {
   if (typeof map !== 'object' || map === null || !Object.hasOwn(map, name)) return undefined;
   return (map as Record<string, unknown>)[name];
 }
 
-/** The number as it is written, found where `memberOf` finds it: JSON.parse would lose digits beyond 2^53. */
+/** The text of a number, found where `memberOf` finds it; JSON.parse would lose digits beyond 2^53. */
 function writtenIn(json: string, name: string, value: number): string {
   const own = tokenOf(json.trim(), name);
   const within = own === undefined ? tokenOf(json.trim(), 'passthrough') : undefined;
   const token = own ?? (within === undefined ? undefined : tokenOf(within, name));
-  // Protobuf has one member more around it.
+  // Protobuf wraps it in another member.
   const bareToken = token?.startsWith('{') ? membersOf(token)[0]?.token : token;
   return bareToken ?? String(value);
 }
 
-/** The last member of that name, which is the one that JSON.parse takes. */
+/** The last member of that name, which JSON.parse uses too. */
 const tokenOf = (json: string, name: string): string | undefined =>
   json.startsWith('{') ? membersOf(json).findLast(({ key }) => key === name)?.token : undefined;

@@ -1,4 +1,4 @@
-// Reads named columns of a file: delimited text through the decoders that applications come through, JSON record by record.
+// Reads named columns of a file: delimited text with the decoders for applications, JSON record by record.
 import { isUtf8 } from 'node:buffer';
 import { type ColumnBatch, newBatch } from '../core/batch.ts';
 import { type Block, RECORD_OK, recordsOf } from '../core/block.ts';
@@ -15,17 +15,17 @@ import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { ObjectColumns, type RowBatch, type RowFault, type WantedColumn } from './row-batch.ts';
 
-// The JSON response of a prediction request: an object around an array of predictions.
+// The JSON response of a prediction request: an object that contains an array of predictions.
 
-/** Bytes in which the array has to begin. */
+/** The array must begin within this many bytes. */
 const HEAD_BYTES = 64 * 1024;
-/** Bytes behind the array: it holds three numbers. */
+/** Maximum number of bytes after the array, which contain three numbers. */
 const TAIL_BYTES = 1024;
 const OPEN_OBJECT = 123;
 const OPEN_ARRAY = 91;
 const CLOSE_ARRAY = 93;
 
-/** The members of an answer but its predictions. */
+/** The members of a response other than its predictions. */
 interface AnswerEnvelope {
   modelId?: unknown;
   modelVersion?: unknown;
@@ -33,12 +33,12 @@ interface AnswerEnvelope {
 }
 
 /**
- * The bytes of the array in a JSON response; other JSON passes unchanged. `envelope` is filled while the bytes are
- * read: with the model before the first of them, with the summary after the last.
- * @throws SluiceError truncated_input: the response has no end
+ * Extracts the array from a JSON response; other JSON passes unchanged. `envelope` receives the model before the first
+ * bytes are returned, and the summary after the last.
+ * @throws SluiceError truncated_input: the response is incomplete
  */
 async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnvelope): AsyncGenerator<Uint8Array> {
-  /** The first bytes, until their format is known. */
+  /** The first bytes; null once it is known whether they belong to a response. */
   let head: Buffer | null = Buffer.alloc(0);
   let isAnswer = false;
   let held: Buffer = Buffer.alloc(0);
@@ -66,7 +66,7 @@ async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnve
   else yield held.subarray(0, endOf(name, held, envelope));
 }
 
-/** Start of the array; 0: it has no envelope; null: not enough bytes to decide. */
+/** Start of the array; 0: not a response; null: more bytes are needed to decide. */
 function beginOf(head: Buffer, envelope: AnswerEnvelope): number | null {
   const first = head.findIndex((c) => c > 32 && c !== 0xef && c !== 0xbb && c !== 0xbf);
   if (first < 0) return null;
@@ -80,7 +80,7 @@ function beginOf(head: Buffer, envelope: AnswerEnvelope): number | null {
   return begin;
 }
 
-/** One past the end of the array. */
+/** Offset after the end of the array. */
 function endOf(name: string, tail: Buffer, envelope: AnswerEnvelope): number {
   const end = tail.lastIndexOf(CLOSE_ARRAY) + 1;
   const rest = tail.toString('utf8', end).trim();
@@ -99,7 +99,7 @@ function parsed(text: string): AnswerEnvelope | null {
   }
 }
 
-/** A file that can be opened, whatever its format and compression. */
+/** A file of any format and compression. */
 interface TableFile {
   readonly name: string;
   open(): Promise<OpenTable>;
@@ -112,15 +112,16 @@ interface OpenTable {
 }
 
 const SLAB_BYTES = 1024 * 1024;
-/** Bytes of one record and levels of its JSON. */
+/** Maximum bytes per record and maximum nesting of its JSON. */
 const MAX_RECORD_BYTES = 16 * 1024 * 1024;
 const MAX_DEPTH = 64;
-/** Rows decoded at once. */
+/** Rows decoded at a time. */
 const BATCH_ROWS = 2048;
 
 /**
- * All rows of a file, in order.
- * @throws SluiceError input_*, truncated_input, malformed_json; empty_input: no header; outcomes_invalid: the header lacks a column
+ * All rows of a file in order.
+ * @throws SluiceError input_*, truncated_input, malformed_json; empty_input: no header; outcomes_invalid: the header
+ * lacks a column
  */
 export async function* tableRows(
   file: TableFile,
@@ -157,7 +158,7 @@ interface BlockReader {
   readonly chunks: Chunks;
   readonly onHeader?: (header: { bytes: Buffer; fault: number }) => void;
   read(block: Block, from: number, to: number): RowBatch;
-  /** At the end of the input. */
+  /** Called at the end of the input. */
   end?(): void;
 }
 

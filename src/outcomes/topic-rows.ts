@@ -1,5 +1,4 @@
-// Reads a topic from its beginning to its current end, without a group: nothing is committed, and members are not
-// affected.
+// Reads a topic from the beginning to its current end. Without a consumer group, it neither commits offsets nor affects members.
 import { isUtf8 } from 'node:buffer';
 import { kafkaClient } from '../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../connectors/kafka/client/connection.ts';
@@ -11,14 +10,14 @@ import { ObjectColumns, type RowBatch, type RowFault, type WantedColumn } from '
 interface TopicTable {
   readonly topic: string;
   readonly connection: KafkaConnection;
-  /** JSON of a value, or why there is none. */
+  /** Decodes a value to JSON, or returns the reason why it cannot be decoded. */
   readonly decode: (value: Buffer) => Promise<{ json: Buffer } | { fault: string }>;
   /** Called repeatedly while an open transaction delays later records. */
   readonly onWait?: (partition: number, ms: number) => void;
 }
 
 /**
- * Partition by partition, in order; a record without a value is a row without texts.
+ * Reads partition by partition, in order. A record without a value becomes a row without texts.
  * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | schema_registry_unavailable
  */
 export async function* topicRows(
@@ -74,7 +73,7 @@ async function batchOf(
   };
 }
 
-/** A prediction that could not have the time of its application has it in a header. */
+/** A header contains the time of the application if the record's timestamp could not be set to it. */
 const timeOf = ({ headers, timestamp }: IncomingRecord): number =>
   Number(headerText(headers, TIME_HEADER) ?? timestamp);
 

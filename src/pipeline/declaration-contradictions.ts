@@ -1,13 +1,13 @@
-// Contradictions within the declarations of an input, whether from a pipeline, flags or a program.
+// Finds contradictions within the declarations of an input, whether from a pipeline, flags or a program.
 import { isEndless, isQuery } from '../connectors/connectors.ts';
 import type { FileFormat } from '../core/file-format.ts';
 import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
 import type { Source } from './pipeline-schema.ts';
 
-/** All but a query, which can say everything itself. */
+/** All sources except queries, where SQL can express the same. */
 type Declaring = Extract<Source, { trim?: unknown }>;
 
-/** A key of the source, and its fault. */
+/** A key of the source, and the error. */
 interface Contradiction {
   key: string;
   message: string;
@@ -15,7 +15,7 @@ interface Contradiction {
 
 type Say = (key: string, message: string) => void;
 
-/** `format`: of the input; null: unknown yet. `passthrough`: the copied columns. */
+/** `format`: format of the input; null: not known yet. `passthrough`: the columns to echo. */
 export function declaredContradictions(
   source: Source,
   format: FileFormat | null,
@@ -35,7 +35,7 @@ export function declaredContradictions(
   return found;
 }
 
-/** What only a stream of bytes declares. */
+/** Declarations that only a byte stream supports. */
 type DeclaringBytes = Extract<Declaring, { header?: unknown }>;
 
 function judgeBytes({ header, columns, encoding }: DeclaringBytes, format: FileFormat | null, say: Say): void {

@@ -1,5 +1,5 @@
-// Contradictions that the schema of a pipeline cannot express: keys that exclude or need each other. What only one connector knows is in
-// its own folder.
+// Finds contradictions that the schema of a pipeline cannot express: keys that exclude or require each other. Rules of a single connector
+// are in its folder.
 
 import type { YamlDocument } from '../config/yaml.ts';
 import type { YamlProblem } from '../config/yaml-problem.ts';
@@ -11,7 +11,7 @@ import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
 import { declaredContradictions } from './declaration-contradictions.ts';
 import type { Pipeline } from './pipeline-schema.ts';
 
-/** Every contradiction, each at the key that has to change. */
+/** All contradictions, each at the key that must be changed. */
 export async function contradictions(pipeline: Pipeline, document: YamlDocument): Promise<YamlProblem[]> {
   const problems: YamlProblem[] = [];
   const say: Say = (path, message) => {
@@ -53,7 +53,7 @@ function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: S
   }
 }
 
-/** Declarations about an input, and its trailer. */
+/** Checks declarations of an input, and its trailer. */
 function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
   const format = ends.source.formatOf?.(source) ?? null;
   for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {

@@ -1,4 +1,4 @@
-// Reads a pipeline by its schema and reports all faults at once. Loads the schema library: for faulty files only.
+// Reads a pipeline by its schema and reports all errors together. Loads the schema library, so it is used only for invalid files.
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { withoutDefaults } from '../config/schema.ts';
@@ -9,8 +9,8 @@ import { endSchemas } from '../connectors/connectors.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 
 /**
- * The text of a pipeline by the schema that its types select; for an end of unknown type, only the valid types are
- * reported. `features`: options of run features.
+ * Parses a pipeline with the schema selected by its types. For a source or sink of unknown type, only the valid types
+ * are reported. `features`: options of run features.
  */
 export function parseBySchema(
   file: string,
@@ -24,11 +24,11 @@ export function parseBySchema(
   const schema = pipelineSchema(
     byType(sources, source),
     byType(sinks, sink),
-    // Which dead letters are allowed is said by their own types only.
+    // Whether dead letters are allowed depends only on their own type.
     byType(deadLetters, dead_letter),
     features,
   );
-  // Defaults are not faults of the file: optional keys may be absent while the file is checked.
+  // The file is checked without defaults, because optional keys may be absent.
   const judged = checkYaml(read, withoutDefaults(schema));
   if (!judged.ok) return judged;
   return { ok: true, value: Value.Default(schema, structuredClone(judged.value)) as PipelineFile };

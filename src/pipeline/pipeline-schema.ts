@@ -1,4 +1,4 @@
-// The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
+// The schema of pipelines/*.yaml; its keys depend on the types of source, sink and dead letters.
 import type { Static, TSchema } from 'typebox';
 import { choice, closed, section, whole } from '../config/options/describe-option.ts';
 import { GateSchema } from '../config/options/gate-limits.ts';
@@ -26,7 +26,7 @@ export const ScoreSchema = section(
   'how applications are scored',
 );
 
-/** The keys of every pipeline, around the schemas of its ends. `features`: options of run features. */
+/** The keys of every pipeline, including the schemas of source, sink and dead letters. `features`: options of run features. */
 export function pipelineSchema<A extends TSchema, B extends TSchema, C extends TSchema>(
   source: A,
   sink: B,
@@ -89,13 +89,13 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
   );
 }
 
-/** Only the type of an end: the known part of a pipeline before the schemas of its ends are selected. */
+/** A schema that checks only the type, before the schemas of source and sink are selected. */
 export const typeOnly = (types: Readonly<Record<string, TSchema>>) =>
   Type.Object({ type: Type.Enum(Object.keys(types)) }, { additionalProperties: true });
 
 type Ends<T extends Readonly<Record<string, TSchema>>> = Static<T[keyof T]>;
 export type Source = Ends<AllSchemas['sources']>;
-/** A source that a run reads from beginning to end. */
+/** A source with an end, which a run reads completely. */
 export type FiniteSource = Exclude<Source, KafkaSource | UploadSource>;
 type Sink = Ends<AllSchemas['sinks']>;
 export type DeadLetter = Ends<AllSchemas['deadLetters']>;
@@ -106,7 +106,7 @@ type Common = Static<
   >
 >;
 
-/** A pipeline as its file says it, with the defaults that do not depend on other keys. */
+/** A pipeline as written in its file, with the defaults that do not depend on other keys. */
 export interface PipelineFile extends Omit<Common, 'source' | 'sink' | 'dead_letter'> {
   source: Source;
   sink: Sink;
@@ -114,7 +114,7 @@ export interface PipelineFile extends Omit<Common, 'source' | 'sink' | 'dead_let
 }
 
 export interface Pipeline extends PipelineFile {
-  /** Path of the file it was read from. */
+  /** Path of the pipeline file. */
   file: string;
   on_invalid: 'dead_letter' | 'report' | 'fail';
   delivery: 'exactly_once' | 'at_least_once';

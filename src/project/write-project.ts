@@ -1,5 +1,4 @@
-// Writes the files of `sluice init`: the templates next to this file, filled in, with the bundled model and the alert
-// rules.
+// Writes the files of `sluice init`: the templates next to this file with values filled in, the bundled model and the alert rules.
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,23 +6,23 @@ import { fileURLToPath } from 'node:url';
 import { SluiceError } from '../core/errors.ts';
 
 const TEMPLATES = fileURLToPath(new URL('templates/', import.meta.url));
-/** In a package, next to the templates, where the build put them; in a checkout, where `npm run docs` writes them. */
+/** Location in a package, where the build puts them next to the templates; and in a checkout, where `npm run docs` writes them. */
 const RULES = ['templates/monitoring/rules.yaml', '../../k8s/monitoring/rules.yaml'];
-/** Folders that are there from the beginning, empty. */
+/** Folders that are created empty. */
 const EMPTY = ['incoming', 'scored', 'metrics'];
-/** Named otherwise among the templates, because npm would take it for its own. */
+/** Templates with another name than the file, because npm would interpret `.gitignore` itself. */
 const RENAMED: Readonly<Record<string, string>> = { gitignore: '.gitignore' };
 
 interface ProjectOptions {
-  /** Absolute. */
+  /** Absolute path. */
   folder: string;
-  /** A folder registry whose models are copied. */
+  /** A folder registry from which models are copied. */
   models: string;
   modelIds: readonly string[];
   certificate: { cert: string; key: string };
-  /** The words that start this program, for units. */
+  /** Command line that starts this program, for systemd units. */
   program: readonly string[];
-  /** Whose services the units are. */
+  /** User of the systemd units. */
   user: string;
 }
 
@@ -34,9 +33,10 @@ interface ProjectFile {
 }
 
 /**
- * Writes a project into a folder, which may hold other files. Nothing is overwritten, and where one file cannot be written none stays.
+ * Writes a project into a folder, which may contain other files. Existing files are never overwritten; if one file
+ * cannot be written, all are removed.
  * @returns the names of the files
- * @throws SluiceError usage: one of them is there | output_unwritable
+ * @throws SluiceError usage: one of the files exists | output_unwritable
  */
 export async function writeProject(options: ProjectOptions): Promise<string[]> {
   const files = await filesOf(options);
@@ -96,7 +96,10 @@ async function filesBelow(folder: string): Promise<string[]> {
     .sort();
 }
 
-/** Words of a unit file are quoted, and `%` and `$` mean something in them (systemd.syntax(7), systemd.service(5)). */
+/**
+ * Fills in a systemd unit. Words are quoted; `%` and `$` are escaped, because they have a meaning in units
+ * (systemd.syntax(7), systemd.service(5)).
+ */
 function filledUnit(
   text: string,
   { folder, program, user }: Pick<ProjectOptions, 'folder' | 'program' | 'user'>,

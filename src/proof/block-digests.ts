@@ -1,17 +1,17 @@
-// SHA-256 digests of a file and of its blocks, and finding the blocks that changed.
+// Computes SHA-256 digests of a file and of its blocks, and finds changed blocks.
 import { createHash, type Hash, hash } from 'node:crypto';
 
-/** Where a block ends in a file, and the SHA-256 of its bytes. */
+/** End of a block in a file, and the SHA-256 of its bytes. */
 export interface Mark {
-  /** Bytes from the beginning of the file, uncompressed. */
+  /** Offset of the end in the uncompressed file. */
   end: number;
   sha256: string;
 }
 
-/** Compares the marks of two runs. */
+/** Whether two marks are equal. */
 export const isSameMark = (a: Mark | null, b: Mark | null): boolean => a?.end === b?.end && a?.sha256 === b?.sha256;
 
-/** Length and hash of a file. */
+/** Length in bytes and SHA-256 of a file. */
 export interface Digest {
   bytes: number;
   sha256: string;
@@ -27,12 +27,12 @@ export class FileDigest {
     this.#bytes += bytes.length;
   }
 
-  /** Of all bytes so far. */
+  /** Digest of all bytes so far. */
   get digest(): Digest {
     return { bytes: this.#bytes, sha256: this.#hash.copy().digest('hex') };
   }
 
-  /** Returns a function that restores the present state; it can be called again. */
+  /** Returns a function that restores the current state; it can be called repeatedly. */
   save(): () => void {
     const [saved, bytes] = [this.#hash.copy(), this.#bytes];
     return () => {
@@ -44,11 +44,11 @@ export class FileDigest {
 
 /** Digests of the blocks of a file. */
 export class BlockDigests {
-  /** Of the block that has not ended; null: it has no bytes. */
+  /** Hash of the current block; null: it has no bytes. */
   #hash: Hash | null = null;
   #bytes = 0;
 
-  /** Bytes of the file so far. */
+  /** Number of bytes so far. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -60,7 +60,7 @@ export class BlockDigests {
     this.#bytes += bytes.length;
   }
 
-  /** Ends the block; null: it has no bytes. */
+  /** Ends the block; returns null if it has no bytes. */
   mark(): Mark | null {
     if (this.#hash === null) return null;
     const sha256 = this.#hash.digest('hex');
@@ -68,7 +68,7 @@ export class BlockDigests {
     return { end: this.#bytes, sha256 };
   }
 
-  /** Ends the block with these bytes. */
+  /** Ends the block after adding these bytes. */
   markWith(bytes: Uint8Array): Mark | null {
     if (this.#hash !== null || bytes.length === 0) {
       this.add(bytes);
@@ -78,7 +78,7 @@ export class BlockDigests {
     return { end: this.#bytes, sha256: hash('sha256', bytes, 'hex') };
   }
 
-  /** Reads the blocks that an interrupted run wrote, from the beginning of a file. Returns false where they changed. */
+  /** Reads the blocks of an interrupted run from the beginning of a file. Returns false if they changed. */
   async readAgain(chunks: AsyncIterable<Uint8Array>, marks: readonly Mark[]): Promise<boolean> {
     let block = 0;
     for await (const chunk of chunks) {
@@ -96,7 +96,7 @@ export class BlockDigests {
     return block === marks.length;
   }
 
-  /** Returns a function that discards everything added since; only at the end of a block. */
+  /** Returns a function that discards everything added since. Call it only at the end of a block. */
   save(): () => void {
     const bytes = this.#bytes;
     return () => {
@@ -106,7 +106,7 @@ export class BlockDigests {
   }
 }
 
-/** Digests of a file whose content is stored as it is: of the whole and of its blocks. */
+/** Digests of a file whose content is stored uncompressed: of the whole file and of its blocks. */
 export class ContentDigests extends BlockDigests {
   readonly #file = new FileDigest();
 
@@ -117,7 +117,7 @@ export class ContentDigests extends BlockDigests {
 
   override markWith(bytes: Uint8Array): Mark | null {
     this.#file.add(bytes);
-    // `add` of this class would count the bytes twice.
+    // This class's `add` would count the bytes twice.
     super.add(bytes);
     return this.mark();
   }
@@ -135,32 +135,32 @@ export class ContentDigests extends BlockDigests {
   }
 }
 
-/** A block as a manifest lists it. The blocks of a file cover all its bytes, in order. */
+/** A block in a manifest. The blocks of a file cover all its bytes, in order. */
 export interface BlockRange {
-  /** Bytes from the beginning of the content. */
+  /** Offset of the end in the content. */
   end: number;
-  /** Rows of the input that the block belongs to; 0: bytes around the rows, such as a footer. */
+  /** Number of input rows in the block; 0: bytes outside the rows, such as a footer. */
   rows: number;
-  /** Of the bytes of the block; null: they belong to another output of the run. */
+  /** SHA-256 of the bytes of the block; null: they belong to another output of the run. */
   sha256: string | null;
 }
 
 /** Consecutive blocks whose bytes changed. */
 export interface ChangedBlocks {
-  /** Bytes of the content as it was written, `to` exclusive. */
+  /** Byte range in the original content; `to` is exclusive. */
   from: number;
   to: number;
-  /** Rows, from 1; `last` < `first`: none. */
+  /** Rows, from 1. `last` < `first`: none. */
   first: number;
   last: number;
-  /** By how many bytes the content before and behind them has moved. */
+  /** Number of bytes by which the content before and after the blocks has moved. */
   movedBefore: number;
   movedBehind: number;
 }
 
 export interface Located {
   changed: ChangedBlocks[];
-  /** Why the content could not be read to its end; null: it could. */
+  /** Error because of which the content could not be read completely; null: it could. */
   unreadable: unknown;
 }
 
@@ -183,8 +183,8 @@ function placesOf(blocks: readonly BlockRange[]): BlockPlace[] {
 }
 
 /**
- * Compares content with its blocks, in constant memory. Where the content is longer or shorter than it was, it is read a second time: blocks
- * behind the change are found at the place to which they moved.
+ * Compares content with its blocks in constant memory. If its length changed, the content is read a second time to find
+ * blocks after the change at their new positions.
  */
 export async function locateChanges(
   open: () => AsyncIterable<Uint8Array>,
@@ -198,20 +198,20 @@ export async function locateChanges(
   if (moved !== 0) {
     const shifted = await wholeBlocks(open(), places, moved);
     for (const [i, isWhole] of shifted.whole.entries()) if (isWhole) whole[i] ??= moved;
-    // A block that repeats can be found at both places: behind the first change only the second one counts.
+    // A repeated block can match at both positions; after the first change only the new position is valid.
     const change = whole.findIndex((at) => at !== 0);
     if (change >= 0) for (let i = change; i < whole.length; i++) if (shifted.whole[i]) whole[i] = moved;
   }
   return { changed: changesOf(places, whole, moved), unreadable: inPlace.unreadable };
 }
 
-/** `whole`: by how many bytes each block has moved; null: it changed. */
+/** `whole`: number of bytes by which each block has moved; null: the block changed. */
 function changesOf(places: readonly BlockPlace[], whole: readonly (number | null)[], moved: number): ChangedBlocks[] {
   const changed: ChangedBlocks[] = [];
   let before = 0;
   for (let i = 0; i <= places.length; i++) {
     const at = i < places.length ? whole[i]! : moved;
-    // Bytes between two whole blocks, or behind the last one.
+    // Inserted bytes between two unchanged blocks, or after the last one.
     if (at !== null && at !== before) {
       const { from, first } = places[i] ?? { from: places.at(-1)?.to ?? 0, first: 1 };
       changed.push({ from, to: from, first, last: first - 1, movedBefore: before, movedBehind: at });
@@ -231,7 +231,7 @@ function changesOf(places: readonly BlockPlace[], whole: readonly (number | null
   return changed;
 }
 
-/** Which blocks have their digest `moved` bytes behind their place. */
+/** Finds the blocks whose digest matches at an offset of `moved` bytes. */
 async function wholeBlocks(
   chunks: AsyncIterable<Uint8Array>,
   places: readonly BlockPlace[],
@@ -249,7 +249,7 @@ async function wholeBlocks(
           at = Math.min(chunk.length, from - bytes);
           continue;
         }
-        // A block that would start before the content does not exist.
+        // A block that would start before the content cannot match.
         const n = Math.min(chunk.length - at, Math.max(0, to - here));
         sha256.update(chunk.subarray(at, at + n));
         at += n;

@@ -1,4 +1,4 @@
-// JSON with the same bytes for the same value (RFC 8785): hashes and signatures must not depend on the writer.
+// Canonical JSON (RFC 8785): equal values have equal bytes, so that hashes and signatures do not depend on the writer.
 
 export type JsonValue =
   | string
@@ -8,9 +8,9 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue | undefined };
 
-/** Keys are sorted by their UTF-16 code units, without space between tokens; undefined members are omitted. @throws RangeError */
+/** Keys are sorted by UTF-16 code units, without whitespace between tokens; undefined members are omitted. @throws RangeError */
 export function canonicalJson(value: JsonValue): string {
-  // A manifest is mostly arrays of numbers: where no keys have to be sorted, the serializer of the runtime writes the same.
+  // A manifest consists mostly of number arrays. Without keys to sort, the native serializer produces the same text faster.
   if (!holdsKeys(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   const entries = Object.entries(value as Record<string, JsonValue | undefined>).filter(([, v]) => v !== undefined);

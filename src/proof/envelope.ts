@@ -1,4 +1,4 @@
-// The DSSE envelope around a statement: signed with Ed25519 or P-256 if there is a key, and sealed against accidents in any case.
+// The DSSE envelope of a statement: signed with Ed25519 or P-256 if there is a key, and always protected against accidental changes.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -12,7 +12,7 @@ interface Signature {
 interface Envelope {
   payload: string;
   payloadType: string;
-  /** Of the envelope without this member, as canonical JSON: it finds accidents, also where nothing is signed. */
+  /** SHA-256 of the envelope without this member, as canonical JSON; detects accidental changes even without a signature. */
   sha256: string;
   signatures: Signature[];
 }
@@ -23,7 +23,7 @@ export const keyIdOf = (key: KeyObject): string =>
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
     .digest('hex');
 
-/** @throws SluiceError usage: no key, or none of Ed25519 or P-256 */
+/** Reads a key. @throws SluiceError usage: not a key, or neither Ed25519 nor P-256 */
 export function readKey(pem: string, kind: 'private' | 'public', file: string): KeyObject {
   let key: KeyObject;
   try {
@@ -38,7 +38,7 @@ export function readKey(pem: string, kind: 'private' | 'public', file: string): 
 
 const algorithmOf = (key: KeyObject): string | null => (key.asymmetricKeyType === 'ed25519' ? null : 'sha256');
 
-/** The text of an envelope; `key` null: it is not signed. */
+/** Creates the text of an envelope; `key` null: no signature. */
 export function seal(statement: JsonValue, key: KeyObject | null): string {
   const payload = Buffer.from(canonicalJson(statement));
   const signatures: Signature[] = [];
@@ -57,13 +57,13 @@ const checksum = (body: Omit<Envelope, 'sha256'>): string =>
 
 export interface Opened {
   statement: JsonValue;
-  /** Key ids of the signatures; with `key`: the one that was checked. */
+  /** Key ids of the signatures; if a key was supplied, only the verified one. */
   signedBy: string[];
 }
 
 /**
- * Reads an envelope and checks that not a byte of it was changed; with a key also who signed it.
- * @throws SluiceError manifest_invalid: it is damaged, or not signed by that key
+ * Reads an envelope and checks that it is unchanged; with a key, also verifies its signature.
+ * @throws SluiceError manifest_invalid: it is damaged, or not signed with that key
  */
 export function unseal(text: string, key: KeyObject | null): Opened {
   let envelope: Envelope;
@@ -78,7 +78,7 @@ export function unseal(text: string, key: KeyObject | null): Opened {
     throw damaged('it is not a manifest of Sluice', cause);
   }
   const payload = Buffer.from(envelope.payload, 'base64');
-  // A manifest with the same meaning in another form was changed as well.
+  // A manifest with equivalent content in another form was changed too.
   if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
     throw damaged('its payload is not in canonical form');
   }

@@ -11,11 +11,10 @@ const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash('sha256', Buffe
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 
-/** The root over these leaves, 32 bytes; of none it is the hash of nothing. */
+/** The Merkle root of the leaves, 32 bytes; without leaves, the hash of the empty input. */
 export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
   if (leaves.length === 0) return sha256();
-  // Pairs from the left, and an entry without a partner moves up unchanged: the same as splitting at the largest power
-  // of two.
+  // Pairs nodes from the left; a node without a partner moves up unchanged. This equals splitting at the largest power of two.
   let level = leaves.map((leaf) => sha256(LEAF, leaf));
   while (level.length > 1) {
     const next: Buffer[] = [];
@@ -28,29 +27,29 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
 }
 
 const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
-/** Described in docs/proof.md. */
+/** The predicate type; docs/proof.md describes it. */
 const PREDICATE_TYPE = 'urn:sluice:scored-file:v2';
-/** Of earlier releases: its blocks have sums over lines, which this release does not compute. */
+/** The predicate type of earlier releases. Its blocks have digests over lines, which this release does not compute. */
 const EARLIER_TYPE = 'urn:sluice:scored-file:v1';
 
-/** A file of a run, as it is stored. */
+/** A file of a run as stored. */
 export interface ProvenFile {
-  /** Without its folder. */
+  /** File name without its folder. */
   name: string;
   stored: Digest;
 }
 
-/** The marks of one block of a run. */
+/** The marks of a block of a run. */
 export interface ProvenBlock {
   rows: number;
-  /** null: the blocks of the file are not those of the run (row groups, record batches). */
+  /** null: the file has other blocks than the run (row groups, record batches). */
   input: Mark | null;
   output: Mark | null;
-  /** null: no row of the block was rejected, or there is no rejects file. */
+  /** null: all rows of the block were accepted, or the run has no rejects file. */
   list: Mark | null;
 }
 
-/** The files that have blocks, in the order of a manifest. */
+/** The files with blocks, in manifest order. */
 const PROVEN_FILES = ['input', 'output', 'list'] as const;
 export type ProvenName = (typeof PROVEN_FILES)[number];
 export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
@@ -58,7 +57,7 @@ export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
 export interface Predicate {
   model: { ref: string; package_sha256: string; files: readonly { name: string; sha256: string }[] };
   made_by: { sluice: string; node: string; onnxruntime: string; evaluator: string };
-  /** The options that change the output, in the words of a pipeline file. */
+  /** Options that affect the output, as keys of a pipeline file. */
   options: { readonly [key: string]: JsonValue | undefined };
   input: ProvenFile;
   output: ProvenFile;
@@ -72,13 +71,13 @@ export interface Predicate {
   };
   /** null: a manifest of an earlier release, whose blocks cannot be compared. */
   blocks: ProvenBlocks | null;
-  /** SHA-256 of the manifest that was replaced; null: there was none. */
+  /** SHA-256 of the replaced manifest; null: none. */
   previous: string | null;
-  /** When the run finished, ISO 8601 in UTC; signed manifests only, because without a signature anybody could write it. */
+  /** End of the run, ISO 8601 in UTC. Only in signed manifests, because without a signature everyone could forge it. */
   finished?: string;
 }
 
-/** A block as a manifest has it. */
+/** A block as written in a manifest. */
 type BlockEntry = [file: ProvenName, end: number, rows: number, sha256: string | null];
 
 const entriesOf = (blocks: ProvenBlocks): BlockEntry[] =>
@@ -97,7 +96,7 @@ function blocksOf(entries: readonly BlockEntry[]): ProvenBlocks {
 
 type Files = Pick<Predicate, 'input' | 'output' | 'list'>;
 
-/** The root over the canonical JSON of the SHA-256 of input, output and rejects file as stored, and of each block. */
+/** The Merkle root over the SHA-256 of input, output and rejects file as stored, and over all blocks, each as canonical JSON. */
 const rootOf = (files: Files, entries: readonly JsonValue[]): string => {
   const stored = PROVEN_FILES.map((file) => files[file]?.stored.sha256 ?? null);
   return merkleRoot([stored, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
@@ -124,7 +123,7 @@ interface Written extends Omit<Predicate, 'blocks'> {
   blocks: { count: number; merkle_root: string; entries: readonly JsonValue[] };
 }
 
-/** Reads a statement and checks that it does not contradict itself. @throws SluiceError manifest_invalid */
+/** Reads a statement and checks its consistency. @throws SluiceError manifest_invalid */
 export function predicateOf(statement: JsonValue): Predicate {
   const { _type, predicateType, predicate } = statement as unknown as {
     _type: string;
@@ -146,7 +145,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   }
   const blocks = predicateType === PREDICATE_TYPE ? blocksOf(entries as unknown as BlockEntry[]) : null;
   if (blocks) checkRows(blocks, rows);
-  // They are searched for next to the output.
+  // The files are looked up next to the output, so names must not contain paths.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
   if (!names.every(isPlainName)) throw invalid('a name in it is a path');
   if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is invalid');
@@ -162,7 +161,7 @@ function checkRows(blocks: ProvenBlocks, { read, skipped }: Predicate['rows']): 
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** The time of a run for its manifest, if that is signed. */
+/** The end time for a manifest, if it is signed. */
 export const finishedNow = (key: unknown): Pick<Predicate, 'finished'> =>
   key === null ? {} : { finished: new Date(epochMs()).toISOString() };
 

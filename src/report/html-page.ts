@@ -1,7 +1,7 @@
-// The frame of every HTML page that can be filed, mailed and printed (one file, no scripts, nothing to load), and its charts as inline SVG.
+// The frame of self-contained HTML pages (one file without scripts, which can be filed, mailed and printed), and charts as inline SVG.
 import { styledHead } from '../core/html-policy.ts';
 
-// Each chart has a table with the same figures.
+// Each chart is accompanied by a table with the same numbers.
 
 export const escapeText = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
@@ -11,7 +11,7 @@ const BASE = 190;
 
 export interface Series {
   name: string;
-  /** Of the style: `now`, `training`, `before`. */
+  /** Name of the style: `now`, `training`, `before`. */
   style: string;
   values: readonly number[];
 }
@@ -19,7 +19,7 @@ export interface Series {
 const frame = (label: string, body: string): string =>
   `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeText(label)}">${body}</svg>`;
 
-/** Groups of bars, one a label. Values from 0 on. */
+/** A chart with a group of bars per label. Values must not be negative. */
 export function barChart(label: string, labels: readonly string[], series: readonly Series[]): string {
   const most = Math.max(1e-9, ...series.flatMap(({ values }) => values));
   const step = WIDTH / Math.max(1, labels.length);
@@ -39,7 +39,7 @@ export function barChart(label: string, labels: readonly string[], series: reado
   return frame(label, bars.join('') + names.join(''));
 }
 
-/** A line through points of ascending x; both axes begin at 0. */
+/** A line through points in ascending order of x; both axes start at 0. */
 export function lineChart(label: string, points: readonly (readonly [number, number])[]): string {
   const right = Math.max(1e-9, ...points.map(([x]) => x));
   const top = Math.max(1e-9, ...points.map(([, y]) => y));
@@ -49,14 +49,14 @@ export function lineChart(label: string, points: readonly (readonly [number, num
   return frame(label, `<polyline class="line" points="${places.join(' ')}"/>`);
 }
 
-/** The first row is the head; all cells except the first contain numbers. */
+/** The first row is the header; all cells except the first contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
   const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${escapeText(cell)}</th>` : `<td>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   return `<div class="wide"><table><caption>${escapeText(caption)}</caption><thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
 }
 
-/** `parts`: HTML of the sections; `after`: HTML after them, such as embedded data. */
+/** `parts`: HTML of the sections; `after`: HTML after the sections, such as embedded data. */
 export function htmlPage(title: string, parts: readonly string[], after = ''): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

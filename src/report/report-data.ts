@@ -1,4 +1,4 @@
-// What the report of a run shows, as data: it is embedded in the page, so that the next run can be compared with this one.
+// The data of a run's report, which is embedded in the page to compare the next run with this run.
 import { VERSION } from '../core/version.ts';
 import type { ColumnDigest, DecisionShare, Shares } from '../drift/drift-report.ts';
 import { driftDigest } from '../drift/drift-report.ts';
@@ -9,7 +9,7 @@ import type { RunSpec } from '../runs/spec.ts';
 
 export const REPORT_ID = 'sluice-run-report';
 
-/** Of a run whose outputs were published: what another is compared with. */
+/** Data for comparison with a run whose outputs were published. */
 interface ComparedRun {
   began: string;
   model: string;
@@ -24,10 +24,10 @@ interface ReportedInput {
   scored: number;
   rejected: number;
   rejectedByCode: Record<string, number>;
-  /** The first rejected rows; a column that is none of the model is not named. */
+  /** The first rejected rows. A column is named only if the model has it. */
   rejects: { row: number; code: string; column: string | null }[];
   verdict: 'passed' | 'stopped' | null;
-  /** Head and rows of a table. */
+  /** Header and rows of a table. */
   exceeded: string[][];
 }
 
@@ -40,14 +40,14 @@ export interface ReportData extends ComparedRun {
   workers: number | null;
   seconds: number;
   exitCode: number;
-  /** What ended it; null: it ended well. */
+  /** The error that ended the run; null: success. */
   error: string | null;
   options: [name: string, value: string][];
   inputs: ReportedInput[];
   outputs: string[];
   rejectLists: string[];
   manifests: string[];
-  /** Inner edges of the bins of the score. */
+  /** Inner edges of the score bins. */
   edges: number[];
   training: Shares | null;
   scorePsi: number | null;
@@ -62,7 +62,7 @@ export interface ReportedRun {
   name: string;
   spec: RunSpec;
   findings: RunFindings;
-  /** null: it failed. */
+  /** null: the run failed. */
   result: RunResult | null;
   began: Date;
   seconds: number;
@@ -73,7 +73,7 @@ export interface ReportedRun {
   previous: ComparedRun | null;
 }
 
-/** null: it ended before its model was found. */
+/** null: the run ended before its model was resolved. */
 export function reportData(run: ReportedRun): ReportData | null {
   const { spec, findings, result } = run;
   const { model } = findings;
@@ -122,7 +122,7 @@ export function reportData(run: ReportedRun): ReportData | null {
   };
 }
 
-/** The requested options, without secrets. */
+/** The configured options, without secrets. */
 function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec): [string, string][] {
   const said: Record<string, unknown> = { ...score, on_invalid, allow_empty, deadline, gate };
   return Object.entries(said).flatMap(([name, value]): [string, string][] =>
@@ -130,13 +130,13 @@ function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec):
   );
 }
 
-/** The data as a part of the page. */
+/** The data as an element of the page. */
 export const embedded = (data: ReportData): string =>
   `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
 /**
- * The data that the next run is compared with: the run of this page, or its own comparison data if it published
- * nothing. undefined: the text is not a report of a run.
+ * The data to compare the next run with: the run of this page, or its own comparison data if it published no output.
+ * undefined: the text is not a report.
  */
 export function comparedIn(page: string): ComparedRun | null | undefined {
   const mark = `<script type="application/json" id="${REPORT_ID}">`;

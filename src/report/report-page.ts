@@ -1,9 +1,9 @@
-// The report of a run as one HTML page with nothing to load: it can be filed, mailed and printed. It shows no value of an application.
+// The report of a run as a self-contained HTML page that can be filed, mailed and printed. It contains no application values.
 import { percent, type Shares } from '../drift/drift-report.ts';
 import { barChart, escapeText, htmlPage, htmlTable, lineChart, type Series } from './html-page.ts';
 import { embedded, type ReportData } from './report-data.ts';
 
-/** Inputs, columns and rejected rows that are shown. */
+/** Maximum numbers of inputs and rejected rows shown. */
 const SHOWN = { inputs: 200, rejects: 50 } as const;
 
 const count = (n: number): string => n.toLocaleString('en-US');

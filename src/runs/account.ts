@@ -1,4 +1,4 @@
-// The only place where a run counts the rows it read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
+// Run account: the only place that counts the rows read, scored, rejected and interpreted. Summaries, metrics and progress read it.
 import { epochMs } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
@@ -8,11 +8,13 @@ import type { Metrics } from '../monitor/metrics.ts';
 import { addTo, newCounts } from './accumulator.ts';
 
 /**
- * The account of a run. Work is counted in units: an input file, a request, a micro-batch of a topic. A unit is
+ * The account of a run. Work is counted in units: an input file, a request, or a micro-batch of a topic. A unit is
  *
  * - open: its counts are part of `progress`, and of the metrics once it is `live`;
- * - settled: its output is final (a committed file, a sent answer, a committed transaction): part of `totals`;
- * - dropped: its output is discarded, and it is not counted. Metrics keep what a live unit has already reported.
+ * - settled: its output is final (a published file, a sent answer, a committed transaction), and its counts are part of
+ * `totals`;
+ * - dropped: its output is discarded and its counts are removed. Metrics keep the counts that a live unit has already
+ * reported.
  */
 export class RunAccount {
   readonly #metrics: Metrics | null;
@@ -20,9 +22,9 @@ export class RunAccount {
   readonly #open = new Set<UnitAccount>();
   readonly #pipeline: string;
   readonly #flows = new Map<string, PipelineFlow>();
-  /** How the rows that were reported fall into the bins of the baselines. */
+  /** Distribution of the reported rows over the bins of the baselines. */
   readonly drift = new DriftMonitor();
-  /** Made once for all units: a service has one a request. */
+  /** Shared by all units, because a service creates one unit per request. */
   readonly #events: UnitEvents = {
     measure: (tally, model) => this.#measure(tally, model),
     answered: ({ pipeline }) => {
@@ -34,7 +36,7 @@ export class RunAccount {
     },
   };
 
-  /** `metrics`: null where none are served. `pipeline`: what its units belong to where they do not say it. */
+  /** `metrics`: null if metrics are disabled. `pipeline`: the pipeline of units that do not name one. */
   constructor(metrics: Metrics | null = null, pipeline = '') {
     this.#metrics = metrics;
     this.#pipeline = pipeline;
@@ -44,7 +46,7 @@ export class RunAccount {
     metrics?.measureDrift(this.drift);
   }
 
-  /** How the work of a pipeline flows; default: that of the units that do not say theirs. */
+  /** Flow of a pipeline: time spent in source, workers and sink. Default: the pipeline of this account. */
   flow(pipeline = this.#pipeline): Flow {
     return this.#flowOf(pipeline).flow;
   }
@@ -72,8 +74,8 @@ export class RunAccount {
   }
 
   /**
-   * `live`: results are reported to the metrics at once; default: when the unit is settled. `sent`: the client reads written bytes at
-   * once, so that rows are answered before the unit is settled; default: if it is live.
+   * `live`: report results to the metrics immediately (default: when the unit is settled). `sent`: the client reads
+   * written bytes immediately, so rows count as answered before the unit is settled (default: same as `live`).
    */
   unit({ live = false, sent, pipeline = this.#pipeline, hear }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
     const options = { live, sent: sent ?? live, pipeline, flow: this.flow(pipeline), ...(hear ? { hear } : {}) };
@@ -101,10 +103,10 @@ export class RunAccount {
   }
 }
 
-/** The flow of one pipeline, and how much of it the metrics have. */
+/** The flow of one pipeline, with the part that was already added to the metrics. */
 class PipelineFlow {
   readonly flow = new Flow();
-  /** When the last row was answered, ms since 1970; 0: none was. */
+  /** When the last row was answered, ms since 1970. 0: no row was answered. */
   answered = 0;
   readonly #told = { source: 0, workers: 0, sink: 0 };
 
@@ -123,7 +125,7 @@ class PipelineFlow {
 
 interface UnitEvents {
   measure(tally: Tally, model: string): void;
-  /** Rows of it were answered for good. */
+  /** The rows of the unit were delivered. */
   answered(unit: UnitAccount): void;
   close(unit: UnitAccount, settled: boolean): void;
 }
@@ -133,11 +135,11 @@ interface UnitOptions {
   sent: boolean;
   pipeline: string;
   flow: Flow;
-  /** Receives every result as it is counted, whether the unit is later settled or dropped. */
+  /** Called with every block result when it is counted, whether the unit is later settled or dropped. */
   hear?: (tally: Tally) => void;
 }
 
-/** One unit of a run. `settle` or `drop` ends it; whichever comes first counts. */
+/** One unit of a run. The first call of `settle` or `drop` ends it; later calls have no effect. */
 export class UnitAccount implements Account {
   readonly counts = newCounts();
   readonly pipeline: string;
@@ -147,7 +149,7 @@ export class UnitAccount implements Account {
   readonly #hear: UnitOptions['hear'];
   #live: boolean;
   #ended = false;
-  /** Parts not yet reported to the metrics. */
+  /** Block results not yet reported to the metrics. */
   #held: [Tally, string][] = [];
 
   constructor({ live, sent, pipeline, flow, hear }: UnitOptions, events: UnitEvents) {
@@ -170,7 +172,7 @@ export class UnitAccount implements Account {
     if (this.#sent) this.#events.answered(this);
   }
 
-  /** Turns `n` scored rows into rejected ones, because their answers are too large for the sink. Before the unit is live. */
+  /** Turns `n` scored rows into rejected ones because their answers are too large for the sink. Call it before the unit is live. */
   reject(n: number, code: ErrorCode): void {
     for (const [tally] of this.#held) {
       const moved = Math.min(n, tally.scored);
@@ -184,7 +186,10 @@ export class UnitAccount implements Account {
     }
   }
 
-  /** Takes `n` rows that were rejected because of `column` out: they are tried again, and count when that is settled. Before the unit is live. */
+  /**
+   * Removes `n` rows that were rejected because of `column`. They will be retried and counted by a later unit. Call it
+   * before the unit is live.
+   */
   postpone(n: number, code: ErrorCode, column: string | null = null): void {
     if (column !== null) this.#postponeOf(column, n, code);
     for (const [tally] of this.#held) {
@@ -212,7 +217,7 @@ export class UnitAccount implements Account {
     }
   }
 
-  /** Reports parts to the metrics at once from now on. */
+  /** Reports block results to the metrics immediately from now on. */
   live(): void {
     if (this.#live || this.#ended) return;
     this.#live = true;
@@ -235,7 +240,7 @@ export class UnitAccount implements Account {
   }
 }
 
-/** A copy of the counts alone, so that the bytes of the result can be freed. */
+/** A copy of the counts without the bytes of the block result, so that the bytes can be freed. */
 function tallyOnly(tally: Tally): Tally {
   const { workMs, drift, rejectedByColumn } = tally;
   const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };

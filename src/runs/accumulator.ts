@@ -1,4 +1,4 @@
-// What a run learns about its rows: counts, rejections by column, drift. Checkpoints save it, shards merge it, the gate and the report read it.
+// Accumulator of a run: counts, rejections by column, drift. Checkpoints save it, shards merge it, the gate and the report read it.
 import type { ErrorCode } from '../core/errors.ts';
 import { type DriftCounts, DriftSum } from '../drift/drift-counts.ts';
 import type { DriftPlan } from '../drift/drift-plan.ts';
@@ -6,11 +6,11 @@ import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
 import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
-/** Adds up parts of a run. Its saved state is plain data that another process can add to its own. */
+/** Adds up the block results of a run. Its saved state is plain data that another process can add to its own. */
 export interface Accumulator<Saved> {
   add(part: Tally): void;
   save(): Saved;
-  /** Adds a saved state: after `restore(a)` and `restore(b)`, `save()` gives a + b. */
+  /** Adds a saved state: after `restore(a)` and `restore(b)`, `save()` returns a + b. */
   restore(saved: Saved): void;
 }
 
@@ -24,7 +24,7 @@ export const newCounts = (): RunCounts => ({
   details: [],
 });
 
-/** Of the details only the first MAX_DETAILS are kept. */
+/** Keeps at most MAX_DETAILS details. */
 export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
   counts.rows += more.rows;
   counts.scored += more.scored;
@@ -38,10 +38,10 @@ export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
   if (room > 0) counts.details.push(...more.details.slice(0, room));
 }
 
-/** Saved state of a TallyAccumulator: a line of a checkpoint journal and the description of a shard part contain it. */
+/** Saved state of a TallyAccumulator, used in checkpoint journals and descriptions of shard results. */
 export interface SavedTally extends RunCounts {
   rejectedByColumn: readonly ColumnRejects[];
-  /** null: the model has no baseline. `numbers`: pairs of a place in the sketches and its count, by place. */
+  /** null: the model has no baseline. `numbers`: pairs of an index in the sketches and its count, sorted by index. */
   drift: { cells: readonly number[]; numbers: readonly number[] } | null;
 }
 
@@ -52,7 +52,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
   #counts = newCounts();
   readonly #byColumn = new Map<string, Partial<Record<ErrorCode, number>>>();
   #cells: Float64Array | null = null;
-  /** By place; grows to the largest place seen. */
+  /** Counts by index in the sketches; grows to the largest index seen. */
   #numbers = new Float64Array(0);
 
   add(part: Readonly<RunCounts> & Pick<Tally, 'rejectedByColumn'> & { drift: DriftCounts | null }): void {
@@ -82,7 +82,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
     };
   }
 
-  /** Saves the state and starts again from zero. */
+  /** Returns the state and resets all counts to zero. */
   take(): SavedTally {
     const saved = this.save();
     this.#counts = newCounts();
@@ -96,7 +96,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
     return this.#byColumn;
   }
 
-  /** The distribution of the rows in the bins of a plan; without rows where none was measured. */
+  /** The distribution of the rows over the bins of a plan; empty if no drift was measured. */
   driftOf(plan: DriftPlan): DriftSum {
     const sum = new DriftSum(plan);
     if (this.#cells) sum.add({ cells: this.#cells, numbers: this.#numberPairs() });
@@ -114,7 +114,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
   #addDrift({ cells, numbers }: DriftCounts): void {
     this.#cells ??= new Float64Array(cells.length);
     const sums = this.#cells;
-    // Measured by another package under the same name.
+    // Measured by another package with the same name.
     if (sums.length !== cells.length) return;
     for (let i = 0; i < cells.length; i++) sums[i]! += cells[i]!;
     let largest = -1;
@@ -130,8 +130,8 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
 }
 
 /**
- * A saved state as a part of this process. Its scoring time belongs to another process and is not counted again.
- * `manifest`: of the model that scored it; null: its drift is dropped.
+ * Converts a saved state to a block result of this process. Scoring time is dropped, because the other process has
+ * counted it. `manifest`: of the model that scored the rows; null drops the drift.
  */
 export function tallyOfSaved(
   saved: Omit<SavedTally, 'details'> & Partial<Pick<SavedTally, 'details'>>,

@@ -1,4 +1,4 @@
-// Open inputs and outputs, and the stages of their chains that need no name: taps and compression.
+// Open inputs and outputs, and the stages of their chains that every format shares: taps and compression.
 
 import type { Compression } from '../core/file-format.ts';
 import type { InputFormat, RunOutput } from '../engine/stream-spec.ts';
@@ -7,44 +7,47 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { PiecePlace } from '../io/source/block-cutter.ts';
 import type { ByteSource, Chunks } from '../io/source/byte-source.ts';
 
-/** Receives bytes as they are stored, in order. */
+/** Receives the raw bytes in order. */
 export type StoredBytes = (bytes: Uint8Array) => void;
 
 export interface OpenSource {
   chunks: Chunks;
   input: InputFormat;
-  /** Size of the input as stored, bytes; null where unknown. */
+  /** Size of the raw input in bytes; null if unknown. */
   totalBytes: number | null;
   bytesRead(): number;
-  /** Where it lies in a longer input whose first piece it is not. */
+  /** Position of this piece in a longer input; absent for the first piece. */
   place?: PiecePlace;
-  /** Of Parquet: where its row groups end in `chunks`, which are its bytes as they are stored. */
+  /** For Parquet: the ends of its row groups within `chunks`, which are raw bytes. */
   groups?: { ends: readonly GroupEnd[]; chunks: Chunks };
-  /** Whether it can be opened and read again. */
+  /** Whether the input can be opened and read again. */
   repeatable: boolean;
-  /** As in `ByteSource`, where `chunks` are the bytes as they are stored. */
+  /** Like `ByteSource.again`, for raw bytes. */
   again?: ByteSource['again'];
-  /** Compares the input with the control totals at its end; `rows`: applications. @throws SluiceError control_total_mismatch */
+  /**
+   * Compares the input with the control totals after the last row. `rows`: number of applications. @throws SluiceError
+   * control_total_mismatch
+   */
   checkTotals?: (rows: number) => void;
   /** Idempotent. */
   close(): Promise<void>;
 }
 
 export interface OpenSink extends ByteSink {
-  /** The format in which predictions are written to it. */
+  /** The format of the predictions in this sink. */
   readonly output: RunOutput;
-  /** Uncompressed bytes written to it. */
+  /** Uncompressed bytes written to this sink. */
   readonly plainBytes?: number;
 }
 
-/** The bytes inside. zlib is loaded for those who need it. */
+/** Decompresses chunks. Loads zlib only if needed. */
 export async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
   if (compression === 'none') return chunks;
   const { decompressed } = await import('../io/source/decompressed.ts');
   return decompressed(chunks, compression);
 }
 
-/** The same sink, with the format it takes. `before`: bytes that were written to it earlier. */
+/** Adds the output format to a sink. `before`: bytes that were written to it earlier. */
 export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 0): OpenSink {
   let plain = before;
   return {
@@ -67,7 +70,7 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
   };
 }
 
-/** The same sink; `stored` receives the bytes written to it. */
+/** Adds a tap to a sink; `stored` receives the bytes written to the sink. */
 export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
   return {
     ...sink,
@@ -81,7 +84,7 @@ export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
   };
 }
 
-/** The same sink, for bytes that it packs. */
+/** Wraps a sink so that it compresses the bytes written to it. */
 export async function packedSink(bytes: ByteSink, compression: Compression): Promise<ByteSink> {
   if (compression === 'none') return bytes;
   const { compressedSink } = await import('../io/sink/compressed-sink.ts');

@@ -6,7 +6,7 @@ import type { UnitAccount } from './account.ts';
 import type { RunResult } from './context.ts';
 import type { StepObservers } from './plugin.ts';
 
-/** An input all of which was scored; its files are written and not yet visible. */
+/** An input whose rows were all scored. Its files are written but not yet visible. */
 interface ScoredStep {
   observers: StepObservers;
   counts: Readonly<RunCounts>;
@@ -34,7 +34,7 @@ export class CommitGroup {
     this.#steps.push(step);
   }
 
-  /** Gives all files their names at once; their rows count from then on. @throws SluiceError output_* | model_invalid */
+  /** Publishes all files at once; their rows are counted from then on. @throws SluiceError output_* | model_invalid */
   async publish(result: RunResult): Promise<void> {
     try {
       for (const { observers, counts } of this.#steps) await observers.sidecars(counts);

@@ -1,4 +1,4 @@
-// Completes a pipeline that flags describe. Does not load YAML, so that commands start sooner.
+// Completes a pipeline described by flags. Does not load YAML, so that commands start faster.
 import type { TSchema } from 'typebox';
 import { fillDefaults, Type } from '../config/schema.ts';
 import { connectorOf, endSchemas } from '../connectors/connectors.ts';
@@ -19,7 +19,7 @@ type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   gate?: NonNullable<PipelineFile['gate']>;
 };
 
-/** A pipeline that is in no file: `said` with the defaults of the schema. */
+/** Completes a pipeline that was not read from a file with the defaults of the schema. */
 export function pipelineOf(said: PipelineSaid): Pipeline {
   const value = structuredClone(said) as unknown as Mapping;
   fillPipeline(value);
@@ -28,14 +28,14 @@ export function pipelineOf(said: PipelineSaid): Pipeline {
 
 const ENDS = endSchemas();
 
-/** The schemas of each end by its type. */
+/** The schemas of source, sink and dead letters, by type. */
 export const END_SCHEMAS: Readonly<Record<'source' | 'sink' | 'dead_letter', Readonly<Record<string, TSchema>>>> = {
   source: ENDS.sources,
   sink: ENDS.sinks,
   dead_letter: ENDS.deadLetters,
 };
 
-/** The options of run features as keys of pipelines: those without a default may be missing. */
+/** The options of run features as keys of a pipeline. Options without a default are optional. */
 export const FEATURE_KEYS: Readonly<Record<string, TSchema>> = Object.fromEntries(
   Object.entries<RunOption>(RUN_OPTIONS).map(([name, { schema }]) => [
     name,
@@ -43,7 +43,7 @@ export const FEATURE_KEYS: Readonly<Record<string, TSchema>> = Object.fromEntrie
   ]),
 );
 
-/** The keys that do not depend on the types of source, sink and dead letters. */
+/** The schema of the keys that do not depend on the types of source, sink and dead letters. */
 export const KEYS_OF_ALL_PIPELINES = pipelineSchema(
   typeOnly(ENDS.sources),
   typeOnly(ENDS.sinks),
@@ -60,7 +60,7 @@ export function fillPipeline(pipeline: Record<string, unknown>): void {
   fillDefaults(pipeline, KEYS_OF_ALL_PIPELINES);
 }
 
-/** The defaults that depend on other keys. */
+/** Adds the defaults that depend on other keys. */
 export function withDependentDefaults(file: string, value: PipelineFile): Pipeline {
   const { reads } = connectorOf(value.source).capabilities;
   const { transact } = connectorOf(value.sink).capabilities;

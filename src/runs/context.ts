@@ -1,4 +1,4 @@
-// The context and the result of every kind of run.
+// Context and result of every kind of run.
 import type { ExplainedProgress } from '../core/explained-work.ts';
 import type { Log } from '../core/log.ts';
 import type { Tracer } from '../core/tracing.ts';
@@ -12,17 +12,17 @@ import type { RunFindings } from './gate.ts';
 import type { RunFile } from './same-files.ts';
 
 export interface RunContext {
-  /** Of the pipeline: its file without the ending; a label of metrics. */
+  /** Pipeline name: its file name without the extension; used as a label of metrics. */
   name: string;
   registry: Registry;
-  /** Models of a long-running run, which follows moved aliases. Created on first use. */
+  /** Models of a long-running run. The host follows moved aliases. Created on first use. */
   host: () => Promise<ModelHost>;
   account: RunAccount;
-  /** null where none are served. */
+  /** null: metrics are disabled. */
   metrics: Metrics | null;
-  /** Files that the door itself writes at the end: none of the run's may be one of them. */
+  /** Files that the entry point writes at the end; no file of the run may have the same path. */
   beside: readonly RunFile[];
-  /** Findings about finite inputs; absent: only a gate needs them. */
+  /** Findings about finite inputs. Absent: only a gate needs findings. */
   findings?: RunFindings;
   /** Log for operators. */
   log: Log;
@@ -30,7 +30,7 @@ export interface RunContext {
   tracer: Tracer | null;
 }
 
-/** Model and evaluator of a run. */
+/** Model and evaluator that scored a run. */
 interface ScoredBy {
   model: ModelPackage;
   packageSha256: string;
@@ -41,17 +41,17 @@ interface ScoredBy {
 export interface RunProgress {
   counts: Readonly<RunCounts>;
   bytesRead: number;
-  /** null where unknown. */
+  /** null: unknown. */
   totalBytes: number | null;
-  /** Records not yet committed; null for inputs that end. */
+  /** Number of records not yet committed; null for finite inputs. */
   lag: number | null;
-  /** Progress of the effects; absent or null: none are requested, or it is unknown yet. */
+  /** Progress of the effects. Absent or null: effects were not requested, or their progress is not known yet. */
   explained?: ExplainedProgress | null;
 }
 
 export interface RunningPipeline {
   progress(): RunProgress;
-  /** Whether it makes progress; a run without it does from start to end. */
+  /** Whether the run makes progress. Absent: the run is ready from start to end. */
   ready?(): boolean;
   /** Resolves when the run is complete, rejects with the error that ended it. */
   readonly done: Promise<RunResult>;
@@ -60,20 +60,20 @@ export interface RunningPipeline {
 }
 
 export interface RunResult {
-  /** null for a run whose model may change. */
+  /** null: the model can change during the run. */
   by: ScoredBy | null;
   bytesRead: number;
   bytesWritten: number;
-  /** Rows whose answers a run that was interrupted had written already. */
+  /** Rows whose predictions an interrupted run had already written. */
   resumedRows: number;
-  /** Inputs of a pattern that were scored before, and stay as they are. */
+  /** Inputs of a pattern that an earlier run scored; their outputs stay unchanged. */
   inputsDoneBefore: number;
-  /** Paths of outputs and reject lists that are final now. */
+  /** Paths of the published outputs and rejects files. */
   outputs: string[];
   rejectLists: string[];
 }
 
-/** The result of a run at its start. */
+/** The result of a run before its first row. */
 export const newResult = (): RunResult => ({
   by: null,
   bytesRead: 0,

@@ -1,4 +1,4 @@
-// Control totals: the sender's row counts and sums, compared with the input before its output is published.
+// Control totals: row counts and checksums from the sender, compared with the input before its output is published.
 import { createHash } from 'node:crypto';
 import type { FileSource } from '../connectors/file/file-options.ts';
 import { storedBytes, storedSize } from '../connectors/stored-bytes.ts';
@@ -7,15 +7,15 @@ import { splitHeader } from '../formats/delimited/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { seenChunks, WithoutLastLine } from '../io/source/byte-taps.ts';
 
-/** The keys of a source with control totals. */
+/** The keys of a source that configure control totals. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;
 
-/** A control file is a line or two. */
+/** Maximum size; a control file has one or two lines. */
 const MOST_BYTES = 64 * 1024;
 const WHOLE = /^\d{1,15}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
-/** null: none configured. */
+/** null: no control totals are configured. */
 export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): TotalsSpec | null {
   if (!expect && !control && done_file === undefined && !trailer) return null;
   return {
@@ -29,13 +29,13 @@ export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): T
 const mismatch = (message: string, cause?: unknown): SluiceError =>
   new SluiceError('control_total_mismatch', message, { cause });
 
-/** A total and its origin. */
+/** A control total and where it came from. */
 interface Said<T> {
   value: T;
   by: string;
 }
 
-/** The totals of one input, and its running counts. */
+/** The control totals of one input, and the counts to compare with them. */
 export class ControlTotals {
   readonly #rows: Said<number>[] = [];
   readonly #sha256: Said<string>[] = [];
@@ -55,7 +55,7 @@ export class ControlTotals {
   }
 
   /**
-   * Reads the sidecar files of the input `name`.
+   * Reads the control files next to the input `name`.
    * @throws SluiceError control_total_mismatch: a file is missing or has no totals
    */
   static async open(spec: TotalsSpec, name: string, delimiter: string): Promise<ControlTotals> {
@@ -88,24 +88,27 @@ export class ControlTotals {
     }
   }
 
-  /** The stored bytes, digested if requested. */
+  /** Passes the raw bytes through and hashes them if a checksum is configured. */
   stored(chunks: Chunks): Chunks {
     if (this.#sha256.length === 0) return chunks;
     return seenChunks(chunks, (bytes) => this.#hash.update(bytes));
   }
 
-  /** The same for a file that is not read from its beginning to its end. */
+  /** Hashes a file that is not read sequentially. */
   async digestFile(file: string): Promise<void> {
     if (this.#sha256.length === 0) return;
     for await (const chunk of storedBytes(file)) this.#hash.update(chunk);
   }
 
-  /** The text, without its trailer if it has one. */
+  /** The text without its trailer line, if the input has one. */
   text(chunks: Chunks): Chunks {
     return this.#trailer ? this.#lastLine.rest(chunks) : chunks;
   }
 
-  /** Compares, when all was read. `rows`: applications that were. @throws SluiceError control_total_mismatch */
+  /**
+   * Compares the input with its control totals after the last byte was read. `rows`: number of applications read.
+   * @throws SluiceError control_total_mismatch
+   */
   check(rows: number): void {
     this.#digest ??= this.#hash.digest('hex');
     const said = this.#trailer ? [...this.#rows, this.#trailerRows(this.#trailer)] : this.#rows;
@@ -147,7 +150,7 @@ async function controlText(file: string): Promise<string> {
   }
 }
 
-/** `rows=12;sha256=…`, a pair a line, or what sha256sum writes. Keys in any case. */
+/** Parses `rows=12;sha256=…`, one pair per line, or the output of sha256sum. Keys are case-insensitive. */
 function pairsOf(text: string): Map<string, string> {
   const pairs = new Map<string, string>();
   for (const part of text.split(/[\r\n;]/)) {

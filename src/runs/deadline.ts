@@ -8,7 +8,7 @@ import { clock } from '../monitor/progress.ts';
 import type { RunContext, RunProgress } from './context.ts';
 import type { RunSpec } from './spec.ts';
 
-/** Before that nothing is foreseen: the first seconds go into starting workers. */
+/** No estimate before this time, because the first seconds are spent starting workers. */
 const EARLIEST_MS = 10_000;
 
 /** @throws SluiceError usage */
@@ -25,7 +25,7 @@ interface DeadlineWatchOptions {
   log: Log;
 }
 
-/** Call `look` during the run; it logs only when the estimate changes its verdict. */
+/** Compares the estimated end with the deadline. Call `look` during the run; it logs only when the verdict changes. */
 export class DeadlineWatch {
   readonly #options: DeadlineWatchOptions;
   #late = false;
@@ -34,12 +34,12 @@ export class DeadlineWatch {
     this.#options = options;
   }
 
-  /** Seconds from the end that is foreseen to the deadline; below 0: it will be late. */
+  /** Seconds between the estimated end and the deadline; negative if the run will be late. */
   look({ bytesRead, totalBytes }: Pick<RunProgress, 'bytesRead' | 'totalBytes'>, now = epochMs()): number {
     const { deadline, began, log } = this.#options;
     const spent = now - began;
     const part = totalBytes === null || totalBytes === 0 ? 0 : Math.min(1, bytesRead / totalBytes);
-    // As long as nothing can be foreseen it could end at once.
+    // Without an estimate, the run is assumed to end now.
     const left = part === 0 || spent < EARLIEST_MS ? 0 : (spent / part) * (1 - part);
     const slack = (deadline - now - left) / 1000;
     const by = named(clock(Math.abs(slack)));
@@ -63,7 +63,7 @@ export class DeadlineWatch {
     return slack;
   }
 
-  /** The same at the end of the run. */
+  /** Seconds between the actual end and the deadline; logs a warning if the run was late. */
   end(now = epochMs()): number {
     const { deadline, log } = this.#options;
     const slack = (deadline - now) / 1000;
@@ -76,7 +76,8 @@ export class DeadlineWatch {
 const EVERY_MS = 5_000;
 
 /**
- * Watches a run that has a deadline. `end` ends that and gives the seconds from now to the deadline; null where there is none.
+ * Watches the deadline of a run. `end` stops watching and returns the seconds left until the deadline, or null if the
+ * run has no deadline.
  * @throws SluiceError usage
  */
 export function followDeadline(
@@ -92,7 +93,7 @@ export function followDeadline(
   const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });
   const look = (): void => {
     const { bytesRead, totalBytes, explained } = progress() ?? { bytesRead: 0, totalBytes: null, explained: null };
-    // Bytes read are a poor measure if effects take most of the time.
+    // Computing effects can take most of the time; then bytes read are a poor measure of progress.
     const done = explained ? { bytesRead: explained.share, totalBytes: 1 } : { bytesRead, totalBytes };
     metrics?.runSlack.set({ pipeline: name }, watch.look(done));
   };

@@ -1,4 +1,4 @@
-// Inputs and outputs of a run by name: which there are, and in which format each is.
+// Resolves the inputs and outputs of a run to names and formats.
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -21,25 +21,25 @@ export interface Endpoint {
   name: string;
   format: FileFormat;
   compression: Compression;
-  /** Of csv and tsv. */
+  /** Delimiter of csv and tsv. */
   delimiter: string;
-  /** The rows of this source instead of bytes; `name` is its name in messages. */
+  /** Query whose rows are read instead of bytes; `name` is used in messages. */
   query?: End;
-  /** Declaration of an input. Default: none. */
+  /** Declaration of the input's format. Default: none. */
   declared?: InputDeclaration;
-  /** Only this piece of the file; default: all of it. */
+  /** Read only this piece of the file. Default: the whole file. */
   planned?: PlannedInput;
-  /** Control totals of an input. Default: none. */
+  /** Control totals to check the input against. Default: none. */
   totals?: TotalsSpec;
-  /** Of Parquet and Arrow: most bytes of the text of a row. Default: 64 MiB, for files that Sluice wrote itself. */
+  /** For Parquet and Arrow: maximum length of a row as text, in bytes. Default: 64 MiB, which suits files that Sluice wrote. */
   recordBytes?: number | undefined;
-  /** Of Parquet and Arrow: only this row, from 1. Default: all. */
+  /** For Parquet and Arrow: read only this row (from 1). Default: all rows. */
   onlyRow?: number;
 }
 
 /**
- * The inputs of a source: one, or those that match a pattern, sorted by name. `choose`: the inputs among the matching
- * names; default: all but sidecar files.
+ * The inputs of a source: a single input, or all that match a pattern, sorted by name. `choose` selects among the
+ * matching names; by default it excludes sidecar files.
  * @throws SluiceError input_not_found | usage: an unknown file extension
  */
 export async function inputsOf(
@@ -56,14 +56,14 @@ export async function inputsOf(
   return names.map((name) => endpoint(name, source as FormatSpec, 'csv'));
 }
 
-/** Whether the inputs of a source are those that match a pattern. */
+/** Whether the source is a pattern, whose matches are the inputs. */
 export const isSeveral = (source: End, inputs: readonly Endpoint[]): boolean => {
   const connector = connectorOf(source);
   return connector.isPattern?.(source) === true && inputs[0]!.name !== connector.nameOf(source);
 };
 
 /**
- * The output that belongs to an input; null: the sink takes all of them under one name.
+ * The output for an input. null: the sink writes all inputs to one output.
  * @throws SluiceError usage: an unknown file extension
  */
 export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'>): Endpoint | null {
@@ -71,7 +71,7 @@ export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'
   return output ? endpoint(outputName(output.path, input), sink as FormatSpec, output.otherwise) : null;
 }
 
-/** A path in which `{name}` is replaced by the name of the input, without folder and endings. */
+/** Replaces `{name}` in a path by the name of the input without its folder and extensions. */
 export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
   pattern.replaceAll(
     '{name}',
@@ -85,7 +85,8 @@ interface FormatSpec extends DeclaringSource, TotalsSpec {
 }
 
 /**
- * The spec takes precedence over the name; a name without any extension (a pipe, a device) has the format `otherwise`.
+ * Resolves the format of a file. The spec takes precedence over the name. A name without an extension (a pipe, a
+ * device) has the format `otherwise`.
  * @throws SluiceError usage: an unknown extension, and no format is configured
  */
 export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {

@@ -28,14 +28,17 @@ import {
 import { ControlTotals } from './control-totals.ts';
 import { type Endpoint, inputFormatOf } from './endpoint-specs.ts';
 
-/** What observes an input while it is read. */
+/** Observers of an input. */
 interface SourceTaps {
   stored?: StoredBytes | undefined;
-  /** Of Arrow. */
+  /** Called with the rows of each table; Arrow only. */
   rows?: TableRowsBytes | undefined;
 }
 
-/** Opens an input. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
+/**
+ * Opens an input. @throws SluiceError input_not_found | input_changed: it differs from the plan; while reading:
+ * input_unreadable | input_changed | truncated_input
+ */
 export async function openSource(from: Endpoint, readBytes?: number, taps: SourceTaps = {}): Promise<OpenSource> {
   const { format, compression, planned, declared } = from;
   const encoding = declared?.encoding ?? null;
@@ -78,7 +81,7 @@ export async function openQuerySource(
   query: End,
   run: { manifest: Manifest; passthrough: readonly string[] | '*' },
 ): Promise<OpenSource> {
-  // Another time they are another snapshot, and as whole as the first.
+  // Executing the query again reads another snapshot, which is as complete as the first.
   return { ...(await connectorOf(query).openRows!(query, run)), totalBytes: null, repeatable: true };
 }
 
@@ -88,21 +91,21 @@ async function openTransport({ name, planned }: Endpoint, readBytes?: number): P
   return openStored(name, readBytes);
 }
 
-/** null: there are none. @throws SluiceError control_total_mismatch | usage */
+/** Opens the control totals of an input; null if none are configured. @throws SluiceError control_total_mismatch | usage */
 async function openTotals({ totals: spec, name, format, delimiter, planned }: Endpoint): Promise<ControlTotals | null> {
   if (!spec) return null;
   if (planned) throw new SluiceError('usage', 'control totals apply to whole files, not to shards');
   if (spec.trailer && !isDelimited(format))
     throw new SluiceError('usage', 'trailer: is supported for csv and tsv only');
   const totals = await ControlTotals.open(spec, name, delimiter);
-  // It is not read from beginning to end.
+  // Parquet is not read sequentially, so its checksum needs a separate pass.
   if (format === 'parquet') await totals.digestFile(name);
   return totals;
 }
 
 const MOST_WRITTEN_ROW_BYTES = 64 * 1024 * 1024;
 
-/** null: the format is text. */
+/** null: a text format. */
 async function openTable(
   { name, format, compression, declared, planned, onlyRow, recordBytes = MOST_WRITTEN_ROW_BYTES }: Endpoint,
   stored: ByteSource,
@@ -129,19 +132,22 @@ interface SinkOptions {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
   interpretation: InterpretationSpec | null;
-  /** The set that a file is published with. */
+  /** The commit set that publishes the file. */
   set: CommitSet;
-  /** For a resumed run: bytes of the earlier output, stored and uncompressed. */
+  /** For a resumed run: length of the earlier output in bytes, raw and uncompressed. */
   from?: { output: number; written: number } | null;
-  /** Receives the stored bytes of the predictions. */
+  /** Receives the raw bytes of the predictions. */
   stored?: StoredBytes | undefined;
-  /** Of Parquet and Arrow. */
+  /** For Parquet and Arrow. */
   onRows?: TableRowsBytes | undefined;
-  /** For a resumed run: receives the stored bytes of the earlier output. */
+  /** For a resumed run: receives the raw bytes of the earlier output. */
   goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }
 
-/** Opens an output. `commit` completes a file, which is published with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
+/**
+ * Opens an output. `commit` completes the file; its commit set publishes it. @throws SluiceError output_unwritable |
+ * output_exists_as_folder | usage
+ */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
   const { title, table } = formatEntry(format);
@@ -149,7 +155,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   if (table && passthrough === '*') {
     throw new SluiceError('usage', `${title} needs a list of columns: list the columns to pass through`);
   }
-  // The reference path goes through text, whose reader knows nothing of how workers make columns.
+  // The reference path converts rows to text lines, because its reader does not use columns made by workers.
   const lines = decoderOverride() === 'reference';
   const compressed = (bytes: ByteSink) => packedSink(bytes, compression);
   const writer = await table?.();

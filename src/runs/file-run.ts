@@ -1,4 +1,4 @@
-// A run whose input is files or standard input: one input after the other into its output, counted by one account.
+// Scores files or standard input: reads each input in turn and writes its output, with one account for all.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { OpenSource } from './byte-ends.ts';
@@ -11,7 +11,10 @@ import { runStep } from './run-step.ts';
 import { type RunStep, sizeOfInputs } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
-/** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
+/**
+ * @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with the
+ * error that ends the run
+ */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
   const run = new FileRun(await planFileRun(spec, context));
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
@@ -26,7 +29,7 @@ class FileRun {
   readonly #ends: RunEnds;
   readonly #stop = new AbortController();
   #source: OpenSource | null = null;
-  /** Bytes of the inputs that ended. */
+  /** Bytes read from finished inputs. */
   #readBefore = 0;
 
   constructor({ run, openers, scorer, totalBytes }: FileRunPlan) {
@@ -83,7 +86,7 @@ class FileRun {
           if (!canContinueAfter(e)) break;
         }
       }
-      // The inputs that were scored are published, however the others ended.
+      // Publishes the scored inputs even if other inputs failed.
       if (shared && !shared.isEmpty) {
         await rejects.end(shared.set);
         await shared.publish(result);

@@ -1,4 +1,4 @@
-// The gate: limits on how far an input may be from the training, judged when all of it is scored and nothing of it is visible.
+// The gate: compares an input's drift and rejects with configured limits, after all rows were scored and before the output is visible.
 
 import type { GateLimits } from '../config/options/gate-limits.ts';
 import { STDIO } from '../connectors/stdio/stdio-connector.ts';
@@ -20,10 +20,10 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import { type RejectsByColumn, TallyAccumulator } from './accumulator.ts';
 import type { RunSpec } from './spec.ts';
 
-/** Limits for single columns. */
+/** Limits that can be set for single columns. */
 const OF_COLUMNS = ['max_missing', 'max_unseen', 'max_out_of_range', 'max_psi'] as const;
 type ColumnLimit = (typeof OF_COLUMNS)[number];
-/** The code of a row that is rejected for a limit. */
+/** The error code of rows that count towards a limit. */
 const REJECTED_WITH: Partial<Record<ColumnLimit, ErrorCode>> = {
   max_missing: 'missing_value',
   max_unseen: 'unseen_category',
@@ -38,31 +38,31 @@ const WHAT: Record<keyof GateLimits, string> = {
   max_out_of_range: 'out of range',
   max_psi: 'PSI',
 };
-/** Limits that a message names. */
+/** Maximum number of limits that a message lists. */
 const TOLD = 20;
 
-/** A limit that an input does not keep. */
+/** A limit that an input exceeds. */
 interface ExceededLimit {
   limit: keyof GateLimits;
-  /** null: of the input as a whole, or of the score. */
+  /** null: the limit concerns the whole input or the score. */
   column: string | null;
-  /** Share, PSI, or rows. */
+  /** Share, PSI, or number of rows. */
   found: number;
   allowed: number;
-  /** The same of the training data; null: unavailable. */
+  /** The same measure of the training data; null: unavailable. */
   training: number | null;
 }
 
 export interface GateVerdict {
   verdict: 'passed' | 'stopped';
   limits: GateLimits;
-  /** The worst first. */
+  /** Sorted by excess, largest first. */
   exceeded: ExceededLimit[];
-  /** PSI was limited, and the input has too few rows for one. */
+  /** A PSI limit was configured, but the input has too few rows to compute PSI. */
   tooFewRows: boolean;
 }
 
-/** Messages about parts that the gate needs and the package lacks. */
+/** Messages about data that the gate needs but the package lacks. */
 export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
   const plan = DriftPlan.of(manifest);
   const said = (Object.keys(limits) as (keyof GateLimits)[]).filter(
@@ -98,7 +98,7 @@ function refuseGate(limits: GateLimits, manifest: Manifest): void {
   if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
 }
 
-/** A gate is of no use where rows are seen before it has judged: null is a topic. @throws SluiceError usage */
+/** Rejects outputs whose rows are visible before the gate has judged them. null: a topic. @throws SluiceError usage */
 export async function refuseVisible(outputs: readonly (string | null)[]): Promise<void> {
   for (const name of outputs) {
     if (name !== null && name !== STDIO && (name === '/dev/null' || (await isRevocable(name)))) continue;
@@ -106,7 +106,7 @@ export async function refuseVisible(outputs: readonly (string | null)[]): Promis
   }
 }
 
-/** `report`: null where nothing is measured. */
+/** Compares an input with the limits. `report`: null if no drift was measured. */
 export function judgeGate(
   limits: GateLimits,
   counts: Readonly<RunCounts>,
@@ -133,7 +133,7 @@ export function judgeGate(
   };
 }
 
-/** How many times the limit it is. */
+/** The measured value divided by its limit. */
 const excess = ({ limit, found, allowed }: ExceededLimit): number =>
   limit === 'min_rows' ? Infinity : found / Math.max(allowed, 1e-4);
 
@@ -160,7 +160,7 @@ function limitOf(limit: GateLimits[ColumnLimit], column: string): number | null 
   return limit['*'] ?? null;
 }
 
-/** A share of the rows that were scored and of those rejected for that very reason; null: not measured. */
+/** Share among the scored rows and the rows rejected for this limit's reason. null: not measured. */
 function foundIn(
   { psi, now, outOfRange }: ColumnDrift,
   key: ColumnLimit,
@@ -180,7 +180,7 @@ function trainingOf({ training }: ColumnDrift, key: ColumnLimit): number | null 
   return { max_missing: training.missing, max_unseen: training.unseen, max_out_of_range: 0 }[key];
 }
 
-/** A number of the gate for people. */
+/** Formats a number of the gate for people. */
 function gateNumber(n: number | null, limit: keyof GateLimits): string {
   if (n === null) return '';
   if (limit === 'max_psi' || limit === 'max_score_psi') return n.toFixed(2);
@@ -188,7 +188,7 @@ function gateNumber(n: number | null, limit: keyof GateLimits): string {
   return percent(n);
 }
 
-/** The exceeded limits as rows of a table, with its head. */
+/** The exceeded limits as table rows, with a header row. */
 export function exceededTable(exceeded: readonly ExceededLimit[]): string[][] {
   const head = ['column', 'what', 'found', 'limit', 'training'];
   return [
@@ -215,13 +215,13 @@ export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict)
   );
 }
 
-/** A line for people. */
+/** Summary line of a passed gate. */
 export function gateWords({ limits, tooFewRows }: GateVerdict): string {
   const few = tooFewRows ? `; PSI was not checked: fewer than ${FEWEST_ROWS.toLocaleString('en-US')} rows` : '';
   return `gate passed: ${Object.keys(limits).join(', ')}${few}`;
 }
 
-/** An input all of which was scored, whether it was published or stopped. */
+/** An input whose rows were all scored, whether it was then published or stopped by the gate. */
 export interface InputFinding {
   input: string;
   counts: Readonly<RunCounts>;
@@ -229,7 +229,7 @@ export interface InputFinding {
   gate: GateVerdict | null;
 }
 
-/** Inputs whose rejected rows are kept for a report. */
+/** Maximum number of inputs whose rejected rows are kept for a report. */
 const KEPT_DETAILS = 20;
 
 /** Findings of a run about its inputs: `open` once, then `begin` and `judge` for each input. */
@@ -239,7 +239,7 @@ export class RunFindings {
   #limits: RunSpec['gate'];
   #model: ModelPackage | null = null;
   #plan: DriftPlan | null = null;
-  /** All judged inputs. */
+  /** Accumulated over all judged inputs. */
   readonly #all = new TallyAccumulator();
   /** The current input. */
   #current = new TallyAccumulator();
@@ -272,12 +272,12 @@ export class RunFindings {
     return this.#model;
   }
 
-  /** An input starts, or is scored again. */
+  /** Starts an input, or starts it again when it is scored again. */
   begin(): void {
     this.#current = new TallyAccumulator();
   }
 
-  /** All of an input is scored. @throws SluiceError gate_stopped */
+  /** Judges an input after its last row. @throws SluiceError gate_stopped */
   judge(input: string, counts: Readonly<RunCounts>): void {
     if (!this.wanted) return;
     const report = this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
@@ -288,7 +288,7 @@ export class RunFindings {
     if (gate) refuseStopped(input, gate);
   }
 
-  /** Of all inputs together; null: nothing is measured. */
+  /** Drift of all inputs together; null: no drift is measured. */
   report(): DriftReport | null {
     return this.#plan && driftReport(this.#plan, this.#all.driftOf(this.#plan));
   }

@@ -1,7 +1,7 @@
-// Failed inputs of a run: whether the next input is tried, and the error at the end.
+// Handles failed inputs of a run: decides whether to try the next input, and builds the error of the run.
 import { type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 
-/** Failures specific to one input's files; they say nothing about the next input. */
+/** Errors of one input's files that do not predict the result of the next input. */
 const OF_ITS_FILES = new Set<ErrorCode>([
   'input_not_found',
   'input_unreadable',
@@ -10,11 +10,11 @@ const OF_ITS_FILES = new Set<ErrorCode>([
   'output_exists_as_folder',
 ]);
 
-/** Whether the next input may go well where one ended like this; anything else ends the run. */
+/** Whether the next input should be tried after this error. Any other error ends the run. */
 export const canContinueAfter = ({ code, entry }: SluiceError): boolean =>
   entry.fault === 'input' || OF_ITS_FILES.has(code);
 
-/** Without the error itself: V8 keeps every object that is on its stack, with the pages of a table and all they hold. */
+/** A failed input without its error object: V8 would keep every object on the error's stack, including the pages of a table. */
 export interface InputFailure {
   input: string;
   code: ErrorCode;
@@ -27,14 +27,14 @@ export const inputFailure = (input: string, error: SluiceError): InputFailure =>
   text: toldError(error),
 });
 
-/** Every input that failed, by name, and what became of the others. */
+/** The error of a run with failed inputs: lists each of them and how many inputs were not tried. */
 export function failureOf(
   failures: readonly InputFailure[],
   { inputs, tried }: { inputs: number; tried: number },
 ): SluiceError {
   const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
-  // Stopped by the gate is only who was stopped by nothing else.
+  // The run's code is gate_stopped only if no input failed with another error.
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
   return new SluiceError(
     code,

@@ -1,4 +1,4 @@
-// Scores inputs one after the other through one pool of workers, starting before the evaluators have been compared where that is safe.
+// Scores inputs one after the other through one worker pool. Scoring starts before the evaluators were compared, if that is safe.
 import { availableParallelism } from 'node:os';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -15,17 +15,17 @@ import type { RejectsPart } from './rejects-file.ts';
 import { type OneRun, runOnce } from './run-once.ts';
 import type { Scoring } from './spec.ts';
 
-/** What rows of a batch have in common is explained once: more rows a micro-batch than are best without effects. */
+/** Micro-batch size with effects, in rows. Effects are computed once for rows with values in common, so larger batches pay off. */
 const EXPLAINED_BATCH_ROWS = 4096;
 
-/** Default number of workers: one for each core. */
+/** Default number of workers: one per core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
 
 export interface InputScorerOptions {
   model: ModelPackage;
   engine?: EnginePolicy | undefined;
   workers?: number | undefined;
-  /** Rows a micro-batch of a worker (default: more with effects), bytes a block: they never change a bit of the output. */
+  /** Rows per micro-batch (default: more with effects) and bytes per block. Neither changes the output. */
   batchRows?: number | undefined;
   blockBytes?: number | undefined;
   pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
@@ -34,51 +34,55 @@ export interface InputScorerOptions {
   onWork?: (ms: number) => void;
 }
 
-/** Both ends of one attempt. */
+/** Source and sink of one attempt. */
 interface OpenEnds {
   source: OpenSource;
   sink: OpenSink;
-  /** As in `OneRun`; includes blocks written ahead of the verdict. */
+  /** As in `OneRun`; also called for blocks written before the verdict. */
   onBlock?: OneRun['onBlock'];
   onPart?: OneRun['onPart'];
   goesOn?: OneRun['goesOn'];
-  /** The evaluator is confirmed: its output is valid. A resumed run is notified before it continues; an error ends it. */
+  /**
+   * Called when the evaluator is confirmed, so the output is valid. A resumed run calls it before resuming. An error
+   * from it ends the run.
+   */
   onVerdict?: (evaluator: string) => void;
   onConsumed?: OneRun['onConsumed'];
 }
 
 interface InputRun {
-  /** Opens both ends; called again when the input has to be scored again. */
+  /** Opens source and sink; called again if the input has to be scored again. */
   open(): Promise<OpenEnds>;
   rejects?: RejectsPart;
   scoring: Scoring;
-  /** A new unit of the account. */
+  /** Creates a unit of the account. */
   unit(): UnitAccount;
   /** As in `OneRun`. */
   publish?: OneRun['publish'];
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** Flush incomplete blocks when no byte arrived for this long, ms; for inputs that can stall. */
+  /** Flushes an incomplete block when no byte has arrived for this many ms; for inputs that can stall. */
   idleMs?: number;
   signal?: AbortSignal;
 }
 
 interface AskedPool {
-  /** Of the verdict. */
+  /** Scores before the verdict. */
   ahead: boolean;
   few: boolean;
-  /** With effects or reasons. */
+  /** With effects or reason codes. */
   explains: boolean;
 }
 
 /**
- * States of its pool: not started → ahead (workers use our evaluator while it is compared with ONNX Runtime) → confirmed, or
- * rejected: output scored ahead is discarded, and a new pool scores again. An input runs ahead only if it can be read again and
- * its output is invisible until it is published; any other waits for the confirmation.
+ * States of the pool: not started → ahead (workers use our evaluator while it is compared with ONNX Runtime) →
+ * confirmed or rejected. On rejection, output scored ahead is discarded and a new pool scores the input again. An input
+ * runs ahead only if it can be read again and its output stays invisible until it is published. Other inputs wait for
+ * the verdict.
  */
 export class InputScorer {
   readonly #options: InputScorerOptions;
   #pool: WorkerPool | null = null;
-  /** The input under way, and when it began, in ms of the monotonic clock. */
+  /** The current input, and its start in ms of the monotonic clock. */
   #current: { source: OpenSource; began: number } | null = null;
 
   constructor(options: InputScorerOptions) {
@@ -89,17 +93,17 @@ export class InputScorer {
     return this.#options.workers ?? defaultWorkers();
   }
 
-  /** Workers that take blocks now. */
+  /** Number of workers that accept blocks. */
   get ready(): number {
     return this.#pool?.ready ?? 0;
   }
 
-  /** Name of the evaluator that serves; empty before the first input. */
+  /** Name of the evaluator in use; empty before the first input. */
   get evaluator(): string {
     return this.#pool?.evaluator ?? '';
   }
 
-  /** @throws SluiceError whatever ends the run of this input */
+  /** @throws SluiceError any error that ends the scoring of this input */
   async score(run: InputRun): Promise<Readonly<RunCounts>> {
     const ends = await run.open();
     const revocable = ends.sink.revocable && ((await run.rejects?.revocable()) ?? true);
@@ -114,7 +118,7 @@ export class InputScorer {
     await pool?.close();
   }
 
-  /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
+  /** null: the input was scored ahead, the verdict rejected the evaluator, and the output was discarded. */
   async #attempt(
     run: InputRun,
     { source, sink, onBlock, onPart, goesOn, onVerdict, onConsumed }: OpenEnds,
@@ -172,7 +176,7 @@ export class InputScorer {
     } catch (error) {
       await sink.abort();
       account.drop();
-      // An error of a refuted attempt does not count, unless the user ended the run.
+      // After a rejected verdict the error of the attempt is irrelevant, unless the user cancelled the run.
       if (!ahead || run.signal?.aborted || (await this.#pool?.confirmed) !== false) throw error;
       await this.close();
       return null;
@@ -181,7 +185,7 @@ export class InputScorer {
     }
   }
 
-  /** Estimated time for the rest of the input by its speed so far, ms. */
+  /** Estimated ms for the rest of the input at its average speed so far. */
   #leftMs(): number {
     const { source, began } = this.#current ?? {};
     if (!source?.totalBytes) return Infinity;
@@ -189,7 +193,7 @@ export class InputScorer {
     return part === 0 ? Infinity : ((monotonicMs() - began!) * (1 - part)) / part;
   }
 
-  /** The pool: started `ahead` of the verdict, or confirmed. */
+  /** The pool, started before the verdict if `ahead`, else confirmed. */
   async #started(asked: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !asked.ahead && !(await this.#pool.confirmed)) await this.close();
     this.#pool ??= await this.#start(asked, signal);

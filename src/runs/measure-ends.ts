@@ -1,4 +1,4 @@
-// Metrics of source and sink: expiry of certificates, free space for the output.
+// Metrics of source and sink: certificate expiry, free disk space for the output.
 import path from 'node:path';
 import { measureCertificates, watchDisks } from '../monitor/host-limits.ts';
 import type { Metrics } from '../monitor/metrics.ts';
@@ -23,7 +23,10 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
   );
 }
 
-/** Returns a function that ends it. For a name with `{partition}`, the folder before it is measured. */
+/**
+ * Measures the free space of the output's folder; with `{partition}` in the path, of the parent folder. Returns a
+ * function that stops measuring.
+ */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
   if (sink.type !== 'file' || isObject(sink.path)) return () => {};
   const [fixed = ''] = sink.path.split('{');

@@ -1,4 +1,4 @@
-// Opens the source and the sink of a step. A sink of records is opened once for all steps.
+// Opens source and sink of a step. A sink of records is opened once for all steps.
 import { createHash } from 'node:crypto';
 import { connectorOf } from '../connectors/connectors.ts';
 import type { PredictionSink } from '../connectors/contract/connector.ts';
@@ -13,10 +13,10 @@ import type { Checkpoint } from './plugins/interrupted-run.ts';
 import type { RunStep } from './same-files.ts';
 import { type FileRunSpec, fileScoringOf } from './spec.ts';
 
-/** Where an output is written and who observes its bytes. */
+/** Where an output is written, and the observers of its bytes. */
 interface OutputTarget {
   set: CommitSet;
-  /** The checkpoint that the output is appended to. */
+  /** The checkpoint from which the output is appended; null: the output is new. */
   from: Checkpoint | null;
   taps: Taps;
 }
@@ -25,7 +25,7 @@ export class RunEnds {
   readonly #spec: FileRunSpec;
   readonly #context: RunContext;
   readonly #model: ModelPackage;
-  /** Of records. */
+  /** The sink of records that all steps share. */
   #shared: PredictionSink | null = null;
 
   constructor(spec: FileRunSpec, context: RunContext, model: ModelPackage) {
@@ -60,7 +60,7 @@ export class RunEnds {
     }
   }
 
-  /** A sink that does not take a stream of bytes. */
+  /** Opens a sink of records instead of a byte stream. */
   async #openWhole(opened: OpenSource): Promise<{ source: OpenSource; sink: OpenSink }> {
     if (this.#shared) return { source: opened, sink: this.#shared };
     const spec = this.#spec;

@@ -1,4 +1,4 @@
-// Plans a run of files: finds its inputs and outputs, rejects what cannot work before a byte is read, and opens the plugins.
+// Plans a run of files: finds inputs and outputs, rejects invalid combinations before a byte is read, and opens the plugins.
 
 import { named, words } from '../core/log.ts';
 import { warnUnlocked } from '../engine/host-events.ts';
@@ -15,10 +15,10 @@ import { type FileRunSpec, interpretationOf } from './spec.ts';
 
 export interface FileRunPlan {
   run: PlannedRun;
-  /** Of the plugins that this run uses, in the order of their hooks. */
+  /** The plugins of this run, in the order of their hooks. */
   openers: readonly OpenStep[];
   scorer: InputScorer;
-  /** Of several inputs, as stored; null where unknown. */
+  /** Total raw size of several inputs in bytes; null if unknown. */
   totalBytes: number | null;
 }
 
@@ -69,7 +69,7 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
   return { run, openers, scorer, totalBytes };
 }
 
-/** The values that a spec has of some options of features. */
+/** The configured values of the selected feature options. */
 function optionsIn(spec: FileRunSpec, some: (option: RunOption) => boolean): Record<string, unknown> {
   const values = spec as unknown as Readonly<Record<string, unknown>>;
   const names = Object.entries<RunOption>(RUN_OPTIONS).flatMap(([name, option]) => (some(option) ? [name] : []));

@@ -1,4 +1,4 @@
-// The lifecycle of a run as its features see it. A feature is a plugin; runs/plugins/plugin-list.ts lists them in the order in which hooks run.
+// The lifecycle of a run as its features observe it. Each feature is a plugin; runs/plugins/plugin-list.ts lists them in hook order.
 import type { KeyObject } from 'node:crypto';
 import type { Static, TSchema } from 'typebox';
 import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
@@ -15,33 +15,33 @@ import type { RejectsList, RejectsPart } from './rejects-file.ts';
 import type { RunStep } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
-/** An option of a run feature: a flag of `sluice score` and a key of pipelines, by its name in snake_case. */
+/** An option of a run feature: a flag of `sluice score` and a key of pipelines, both named after its snake_case name. */
 export interface RunOption {
   schema: TSchema;
-  /** Word for the value in the help. */
+  /** Placeholder of the value in the help. */
   value?: string;
   complete?: 'file' | 'folder';
-  /** Why `score --plan` refuses the flag. */
+  /** Why `score --plan` rejects the flag. */
   notForShards?: string;
-  /** A run with another value is another run: it neither continues nor skips what that run wrote. */
+  /** Runs with different values of this option count as different: they neither resume nor skip each other's outputs. */
   distinguishes?: true;
 }
 
 type Options = Readonly<Record<string, RunOption>>;
-/** Values of options: those with a default are always present. */
+/** Values of options; an option with a default is always present. */
 export type ValuesOf<O extends Options> = {
   readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? K : never]: Static<O[K]['schema']>;
 } & {
   readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? never : K]?: Static<O[K]['schema']>;
 };
 
-/** A feature of runs: its options, and its plugin, which is loaded when a run of files starts. */
+/** A run feature: its options, and its plugin, which is loaded when a run of files starts. */
 export interface RunFeature {
   readonly options: Options;
   readonly load: () => Promise<RunPlugin>;
 }
 
-/** The compiler compares the options with those that the plugin takes. */
+/** Lets the compiler check the options against the option types of the plugin. */
 export const feature = <const O extends Options>(options: O, load: () => Promise<RunPlugin<ValuesOf<O>>>) => ({
   options,
   load: load as () => Promise<RunPlugin>,
@@ -51,103 +51,106 @@ type Intersection<U> = (U extends unknown ? (of: U) => void : never) extends (of
 /** All options of a list of features. */
 export type OptionsOf<F extends readonly RunFeature[]> = Intersection<F[number]['options']>;
 
-/** A run that is about to start: its model is resolved, and nothing has been read or written. */
+/** A run about to start: its model is resolved, but nothing has been read or written. */
 export interface PlannedRun<V = unknown> {
   readonly spec: FileRunSpec;
   /** Values of the options of all features. */
   readonly options: V;
-  /** Those that distinguish this run from others. */
+  /** Values of the options that distinguish this run from others. */
   readonly distinguishing: Readonly<Record<string, unknown>>;
   readonly context: RunContext;
   readonly model: ModelPackage;
   readonly steps: readonly RunStep[];
-  /** The source is a pattern, or a shard has several pieces. */
+  /** Whether the source is a pattern, or a shard has several pieces. */
   readonly several: boolean;
   readonly rejects: RejectsList;
-  /** Signs what the run proves; null: nothing is signed. Read once, because it may be a pipe. */
+  /** Key that signs manifests; null: no signing. Read only once, because the file may be a pipe. */
   readonly signKey: KeyObject | null;
-  /** Published with the end of the run; plugins add what they know. */
+  /** Result reported at the end of the run; plugins add their fields. */
   readonly result: RunResult;
-  /** Name of the evaluator that scores; empty before the first input. */
+  /** Name of the evaluator in use; empty before the first input. */
   readonly evaluator: () => string;
 }
 
 /**
- * A feature of runs. `plan` may reject the run before any byte is read; null: this run does not use the feature. The state of a run
- * lives in the closure of the returned function.
+ * A plugin of runs. `plan` may reject the run before any byte is read; null: the run does not use the feature. The
+ * closure of the returned function holds the state of the run.
  */
 export interface RunPlugin<V = unknown> {
   plan(run: PlannedRun<V>): OpenStep | null | Promise<OpenStep | null>;
 }
 
-/** An input is about to be scored. 'skip': its output stays as it is, and no later plugin sees the step. */
+/** Called before an input is scored. 'skip': the existing output stays unchanged, and later plugins do not see the step. */
 export type OpenStep = (start: StepStart) => StepObserver | 'skip' | null | Promise<StepObserver | 'skip' | null>;
 
 interface StepStart extends RunStep {
   /** Files that are published together with the output. */
   readonly set: CommitSet;
-  /** The interrupted run that this step continues, once an earlier plugin has found one. */
+  /** The interrupted run that this step resumes; null until an earlier plugin has found one. */
   readonly resume: Interrupted | null;
 }
 
-/** Both ends of one attempt to score the step. */
+/** Source, sink and rejects file of one attempt to score the step. */
 export interface Attempt {
   readonly source: OpenSource;
   readonly sink: OpenSink;
   readonly rejects: RejectsPart;
-  /** The block proof of the step; null without one. */
+  /** The block proof of the step; null: no observer provides one. */
   readonly proof: BlockProof | null;
 }
 
-/** Marks of every block read and written. A checkpoint stores them, and a resumed run compares what it reads again. */
+/** Digests of every block read and written. Checkpoints store them, and a resumed run compares them with the blocks that it reads again. */
 export interface BlockProof {
   /** Blocks written since the last call. */
   takeNew(): readonly ProvenBlock[];
-  /** The marks identify the input: its blocks are digested while it is read. */
+  /** Whether blocks are digested while the input is read, so that their digests identify the input. */
   readonly isText: boolean;
-  /** Everything that the interrupted run had read was read again and is the same. */
+  /** Whether all input that the interrupted run had read was read again and is unchanged. */
   readonly reached: boolean;
 }
 
 /**
- * What a plugin sees of one step. Hooks run in the order of the plugins; an error ends the step. `begin` starts an attempt: a step is
- * attempted again when the comparison with ONNX Runtime rejects the evaluator, and everything observed before is then discarded.
+ * A plugin's observer of one step. Hooks run in plugin order; an error ends the step. `begin` starts an attempt. A step
+ * is attempted again when the verdict rejects the evaluator; everything observed before is then discarded.
  */
 export interface StepObserver {
-  /** Implemented by checkpoints only. */
+  /** Implemented only by checkpoints. */
   readonly resume?: Interrupted | null;
-  /** At most one observer of a step has it. */
+  /** Implemented by at most one observer of a step. */
   readonly proof?: BlockProof;
-  /** Receives every part that is scored, and the saved parts of the interrupted run. Read again after `begin`. */
+  /** Receives every block result, and the saved results of the interrupted run. The property is read again after `begin`. */
   readonly state?: Accumulator<SavedTally>;
   begin?(): void;
-  /** Raw bytes of the input and of the output, as stored. */
+  /** Receives the raw bytes of the input and of the output. */
   onSourceBytes?: StoredBytes | undefined;
   onStored?: StoredBytes | undefined;
-  /** Bytes of an Arrow input, and of a Parquet or Arrow output, with the rows in them. */
+  /** Receives the bytes of an Arrow input, and of a Parquet or Arrow output, with the number of their rows. */
   onInputRows?: TableRowsBytes | undefined;
   onOutputRows?: TableRowsBytes | undefined;
-  /** Reads what the interrupted run wrote, before the sink appends to it. */
+  /** Reads the output of the interrupted run before the sink appends to it. */
   verifyWritten?(stored: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Wraps the ends after they were opened. */
+  /** Wraps source or sink after they were opened. */
   tapSource?(attempt: Attempt): OpenSource;
   tapSink?(attempt: Attempt): OpenSink;
-  /** Text of the input, in the order in which it is cut into blocks. Not of tables. */
+  /** Receives the text of the input in block order. Not called for tables. */
   onConsumed?: CutOptions['onConsumed'] | undefined;
   onPart?(part: Tally): void;
-  /** A block was written; afterwards the sink ended it. */
+  /** A block was written; called before the sink ends the block. */
   onBlock?(block: WrittenBlock): void;
-  /** `stored`: bytes of the output after which a resumed run can append; null: it cannot. */
+  /**
+   * Called after the sink has ended the block. `stored`: length of the output from which a resumed run can append;
+   * null: it cannot resume here.
+   */
   onBlockEnd?(block: WrittenBlock, stored: number | null, attempt: Attempt): void;
-  /** The evaluator is confirmed: what it wrote is valid. */
+  /** The evaluator is confirmed, so the output written so far is valid. */
   onVerdict?(evaluator: string): void;
-  /** All rows were scored. Throwing prevents publication. */
+  /** All rows were scored. Throwing an error prevents publication. */
   beforeCommit?(counts: Readonly<RunCounts>, attempt: Attempt): void | Promise<void>;
-  /** The output is complete; sidecar files are added to the set. */
+  /** The output is complete; observers may add sidecar files to the set. */
   scored?(counts: Readonly<RunCounts>, attempt: Attempt): Promise<void>;
-  /** The set is about to be published, with all other steps of its group. */
+  /** Called before the set is published together with all other steps of its group. */
   sidecars?(counts: Readonly<RunCounts>): Promise<void>;
-  /** The files have their names. Never throws. */
+  /** The files were published. Never throws. */
   published?(): Promise<void>;
   /** Never throws. */
   failed?(error: unknown): Promise<void>;
@@ -155,7 +158,7 @@ export interface StepObserver {
 
 type Hook<K extends keyof StepObserver> = NonNullable<StepObserver[K]>;
 
-/** The hooks of one name, in order. */
+/** The implemented hooks with this name, in observer order. */
 function hooks<K extends keyof StepObserver>(observers: readonly StepObserver[], name: K): Hook<K>[] {
   return observers.flatMap((observer) => {
     const hook = observer[name];
@@ -164,7 +167,7 @@ function hooks<K extends keyof StepObserver>(observers: readonly StepObserver[],
   });
 }
 
-/** One function that calls all; undefined without any, so that the engine does no work for them. */
+/** One function that calls all functions. undefined if there are none, so that the engine skips the call. */
 function fanOut<A extends unknown[]>(all: readonly ((...args: A) => void)[]): ((...args: A) => void) | undefined {
   if (all.length < 2) return all[0];
   return (...args) => {
@@ -172,7 +175,7 @@ function fanOut<A extends unknown[]>(all: readonly ((...args: A) => void)[]): ((
   };
 }
 
-/** All observers of a step, as the runner calls them. */
+/** All observers of a step, combined for the code that runs it. */
 export class StepObservers {
   readonly list: readonly StepObserver[];
 
@@ -188,19 +191,19 @@ export class StepObservers {
     for (const observer of this.list) observer.begin?.();
   }
 
-  /** What openers of both ends need; after `begin`. */
+  /** Taps for opening source and sink. Call it after `begin`. */
   get taps(): Taps {
     return {
       onSourceBytes: fanOut(hooks(this.list, 'onSourceBytes')),
       onStored: fanOut(hooks(this.list, 'onStored')),
       onInputRows: fanOut(hooks(this.list, 'onInputRows')),
       onOutputRows: fanOut(hooks(this.list, 'onOutputRows')),
-      // A stream is read once: only the observer with the block proof verifies it.
+      // A stream can be read only once, so only the observer with the block proof verifies it.
       verifyWritten: hooks(this.list, 'verifyWritten')[0],
     };
   }
 
-  /** Both ends with everything that observes them. */
+  /** Wraps source and sink with all observers. */
   attempt(ends: { source: OpenSource; sink: OpenSink; rejects: RejectsPart }): ObservedAttempt {
     let attempt: Attempt = { ...ends, proof: this.list.find(({ proof }) => proof)?.proof ?? null };
     for (const observer of this.list) {
@@ -223,7 +226,7 @@ export class StepObservers {
     };
   }
 
-  /** Where members of a compressed file end must not depend on whether anything observes the blocks. */
+  /** Ends a block of the sink even without observers, so that observers do not change where members of a compressed file end. */
   #blocks(attempt: Attempt): Pick<ObservedAttempt, 'onBlock'> {
     const { sink } = attempt;
     const [written, ended] = [hooks(this.list, 'onBlock'), hooks(this.list, 'onBlockEnd')];

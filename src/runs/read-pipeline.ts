@@ -1,4 +1,4 @@
-// Reads pipelines/*.yaml. The schema library is loaded only to explain a file that is not in order.
+// Reads pipelines/*.yaml. The schema library is loaded only to explain an invalid file.
 import { readFile } from 'node:fs/promises';
 import { fits, withoutDefaults } from '../config/schema.ts';
 import { readYaml, type YamlDocument } from '../config/yaml.ts';
@@ -15,7 +15,7 @@ import {
   withDependentDefaults,
 } from './complete-pipeline.ts';
 
-/** Parses and checks the text of a pipeline; every fault at once, each with its place. */
+/** Parses and checks the text of a pipeline. Reports all errors together, each with its position. */
 export async function parsePipeline(file: string, content: string): Promise<Validated<Pipeline>> {
   const read = readYaml(file, content);
   if (!read.ok) return read;
@@ -26,7 +26,7 @@ export async function parsePipeline(file: string, content: string): Promise<Vali
   return parsed.ok ? complete(file, parsed.value, read) : parsed;
 }
 
-/** Reads a pipeline file. @throws SluiceError usage with every fault as file:line:column */
+/** Reads a pipeline file. @throws SluiceError usage: lists every error as file:line:column */
 export async function readPipeline(file: string): Promise<Pipeline> {
   let content: string;
   try {
@@ -41,28 +41,28 @@ export async function readPipeline(file: string): Promise<Pipeline> {
 
 type Mapping = Record<string, unknown>;
 
-/** The document as a pipeline with its defaults, or null where the schema has something to say. */
+/** The document as a pipeline with defaults; null if it violates the schema. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
   if (!fits(withoutDefaults(KEYS_OF_ALL_PIPELINES), value)) return null;
   const pipeline = structuredClone(value) as Mapping;
   for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
     const part = pipeline[end] as Mapping | undefined;
     if (part === undefined) continue;
-    // The keys of all pipelines include a type that is known.
+    // KEYS_OF_ALL_PIPELINES has checked that the type is known.
     if (!fits(withoutDefaults(schemas[part.type as string]!), part)) return null;
   }
   fillPipeline(pipeline);
   return pipeline as unknown as PipelineFile;
 }
 
-/** Adds the defaults that depend on other keys, and looks for contradictions. */
+/** Adds the defaults that depend on other keys, and checks for contradictions. */
 async function complete(file: string, value: PipelineFile, document: YamlDocument): Promise<Validated<Pipeline>> {
   const pipeline = withDependentDefaults(file, value);
   const problems = [...(await contradictions(pipeline, document)), ...misplacedFeatures(pipeline, document)];
   return problems.length > 0 ? { ok: false, problems } : { ok: true, value: pipeline };
 }
 
-/** Features observe runs of files. An option with a default is present in every pipeline. */
+/** Rejects options of features that need a run of files. Options with a default are present in every pipeline and are not checked. */
 function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlProblem[] {
   const { reads } = connectorOf(pipeline.source).capabilities;
   if (reads === 'bytes' || reads === 'rows') return [];

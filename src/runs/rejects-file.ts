@@ -12,21 +12,21 @@ import { type Endpoint, outputName } from './endpoint-specs.ts';
 import { changedMeanwhile } from './plugins/checkpoint-journal.ts';
 import type { RunSpec } from './spec.ts';
 
-/** Digests of a rejects file, from its header on. */
+/** Digests of a rejects file, including its header. */
 export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
 
-/** The part of a list that belongs to one input. */
+/** The rows of one input in the rejects file. */
 export interface RejectsPart {
-  /** Takes lines of the list, without its header and without the input they are of. */
+  /** Writes lines without the header and without the input's name. */
   write(lines: string): Promise<void>;
   /** Whether written rows can be discarded. */
   revocable(): Promise<boolean>;
-  /** The part is whole: it becomes final with the set it is in. */
+  /** Keeps the rows; they are published with their commit set. */
   keep(): Promise<void>;
   drop(): Promise<void>;
-  /** Bytes of the list so far; null: there is none yet. */
+  /** Length of the rejects file so far, in bytes; null: no file yet. */
   bytes(): number | null;
-  /** Rows written so far survive a power failure once this resolves. @throws SluiceError output_* */
+  /** Flushes the rows written so far, so that they survive a power failure. @throws SluiceError output_* */
   sync(): Promise<void>;
 }
 
@@ -40,20 +40,20 @@ const NOTHING: RejectsPart = {
 };
 
 interface RejectsSpec {
-  /** null for no list. */
+  /** null: no rejects file. */
   path: string | null;
   /** The source is a pattern. */
   several: boolean;
-  /** Without a rejected row, no file is written, and one of an earlier run is removed. Otherwise an empty file is written. */
+  /** If no row is rejected, writes no file and removes the file of an earlier run; otherwise an empty file would be written. */
   onlyIfAny: boolean;
-  /** Passthrough columns, which say whose a rejected row is. */
+  /** Passthrough columns, which identify the applicant of a rejected row. */
   columns: readonly string[];
 }
 
 export class RejectsList {
   readonly #spec: RejectsSpec;
   readonly #header: Buffer;
-  /** A list of all inputs, once it is open. */
+  /** The rejects file shared by all inputs, once it is open. */
   #shared: ByteSink | null = null;
   readonly #digests = new Map<string, ContentDigests>();
 
@@ -62,12 +62,12 @@ export class RejectsList {
     this.#header = Buffer.from(rejectsHeader(spec.columns));
   }
 
-  /** Whether each input has a list of its own. */
+  /** Whether each input has its own rejects file. */
   get each(): boolean {
     return this.#spec.path?.includes('{name}') ?? false;
   }
 
-  /** Whether one list is that of several inputs: then their outputs become final with it, all at once. */
+  /** Whether several inputs share one rejects file. Their outputs are then published together with it. */
   get ofAll(): boolean {
     return this.#spec.path !== null && this.#spec.several && !this.each;
   }
@@ -78,8 +78,8 @@ export class RejectsList {
   }
 
   /**
-   * `set`: publishes the part. `earlier`: the length and blocks of the file of the run that is resumed.
-   * @throws SluiceError output_* | checkpoint_mismatch: its list is not what that run left
+   * `set`: publishes the rows. `earlier`: length and blocks of the rejects file of the run to resume.
+   * @throws SluiceError output_* | checkpoint_mismatch: the file changed since the interrupted run
    */
   async part(
     input: Pick<Endpoint, 'name'>,
@@ -98,7 +98,7 @@ export class RejectsList {
     return this.#own(file, input, { set, before: this.#seen(file, before) });
   }
 
-  /** Starts to digest the rejects file of an input, which may be that of all inputs; null: there is none. */
+  /** Starts to digest the rejects file of an input, which inputs may share. null: no rejects file. */
   digestsOf(input: Pick<Endpoint, 'name'>): ListDigests | null {
     const file = this.pathFor(input);
     if (file === null) return null;
@@ -109,7 +109,7 @@ export class RejectsList {
     return made;
   }
 
-  /** A list of all inputs is whole. @throws SluiceError output_* */
+  /** Completes a rejects file shared by all inputs. @throws SluiceError output_* */
   async end(set: CommitSet): Promise<void> {
     if (!this.ofAll) return;
     if (this.#shared === null && this.#spec.onlyIfAny) return set.remove(this.#spec.path!);
@@ -188,7 +188,7 @@ export class RejectsList {
   }
 }
 
-/** The name of the input in front of each line; a field in quotes may hold line ends. */
+/** Prefixes each record with the name of the input. A quoted field may contain line ends. */
 function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
   const prefix = `${neutralField(name === STDIO ? 'stdin' : name, ',')},`;
   let quotes = 0;
@@ -202,7 +202,7 @@ function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
   return out;
 }
 
-/** The rejects file of a run. */
+/** Creates the rejects file of a run. */
 export function rejectsOf(
   { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
   several: boolean,

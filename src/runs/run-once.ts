@@ -1,4 +1,4 @@
-// One source, one scoring, one sink, one account: how every door runs an input.
+// Scores one source into one sink with one account; every entry point runs its inputs through it.
 import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
@@ -18,9 +18,9 @@ export interface OneRun {
   source: {
     chunks: Chunks;
     input: InputFormat;
-    /** The whole input, where it is in memory already. */
+    /** The whole input, if it is already in memory. */
     whole?: Uint8Array | null;
-    /** Flush incomplete blocks when no byte arrived for this long, ms. */
+    /** Flushes an incomplete block when no byte has arrived for this many ms. */
     idleMs?: number;
     /** As in `ScoreChunksOptions`. */
     place?: PiecePlace;
@@ -29,15 +29,15 @@ export interface OneRun {
   sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
   rejects?: RejectsPart;
   account: UnitAccount;
-  /** Checks the counts before anything becomes final; an error it throws ends the run. */
+  /** Checks the counts before anything is published. An error from it ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** Publishes all outputs at once; `later`: the caller does, and settles the account then. */
+  /** Publishes all outputs at once. `later`: the caller publishes them and settles the account. */
   publish?: (() => Promise<void>) | 'later';
-  /** Called after a part was written; an error it throws ends the run. */
+  /** Called after a block result was written. An error from it ends the run. */
   onPart?: (part: ScoredPart) => void;
-  /** Called after all of a block was written, in order; an error it throws ends the run. */
+  /** Called in order after each complete block was written. An error from it ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
-  /** An earlier process wrote the first blocks. */
+  /** State for resuming after the blocks that an earlier process wrote. */
   goesOn?: GoesOn;
   /** As in `ScoreChunksOptions`. */
   only?: ScoreChunksOptions['only'];
@@ -45,20 +45,20 @@ export interface OneRun {
   blockBytes?: number;
   /** As in `ScoreChunksOptions`. */
   owner?: string;
-  /** The only stream of the process. */
+  /** Whether this is the only stream of the process. */
   alone?: boolean;
   signal?: AbortSignal;
 }
 
 /**
- * Scores the source into the sink. In the end either all is final (output and list of rejected rows together, then the account) or
- * nothing is.
- * @throws SluiceError what `scoreChunks`, the sink, `beforeCommit` or `publish` throw
+ * Scores the source into the sink. On success, output and rejects file are published together and the account is
+ * settled; on error, none of them.
+ * @throws SluiceError whatever `scoreChunks`, the sink, `beforeCommit` or `publish` throws
  */
 export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
   const { model, pool, source, scoring, sink, rejects, account } = run;
   try {
-    // Properties one by one: spreading objects of changing shapes costs as much as a small request has to spare.
+    // Properties are assigned one by one: spreading objects of varying shapes costs too much for a small request.
     const options: ScoreChunksOptions = {
       model,
       pool,

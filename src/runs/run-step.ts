@@ -1,4 +1,4 @@
-// Scores one input of a run: opens the plugins' observers and both ends, and leaves the files to the commit group.
+// Scores one input of a run: opens the plugins' observers, source and sink, and adds the files to the commit group.
 import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
 import type { OpenSource } from './byte-ends.ts';
@@ -11,12 +11,12 @@ import { fileScoringOf } from './spec.ts';
 
 interface StepRunner {
   run: PlannedRun;
-  /** Of the plugins that this run uses, in their order. */
+  /** The plugins of this run, in order. */
   openers: readonly OpenStep[];
   ends: RunEnds;
   scorer: InputScorer;
   signal: AbortSignal;
-  /** The source of every attempt, for the progress of the run. */
+  /** Called with the source of every attempt, to report progress. */
   onSource: (source: OpenSource) => void;
 }
 
@@ -35,7 +35,7 @@ async function openObservers(openers: readonly OpenStep[], step: RunStep, group:
 
 /**
  * Returns whether the step was scored; false: a plugin skipped it.
- * @throws SluiceError whatever ends the input; the group is then discarded by its owner
+ * @throws SluiceError any error that ends the input; the owner of the group then discards the group
  */
 export async function runStep(runner: StepRunner, step: RunStep, group: CommitGroup): Promise<boolean> {
   const { run, ends, scorer } = runner;

@@ -1,4 +1,4 @@
-// Refuses a run that would write over one of its inputs, or write two things to one file, by whatever names the files go.
+// Rejects runs that would overwrite an input or write two outputs to the same file, even under different names.
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,16 +15,16 @@ import type { FileRunSpec } from './spec.ts';
 /** A file of a run: its name and its role. */
 export interface RunFile {
   name: string;
-  /** In words: `the input`, `the output of in/a.csv`. */
+  /** Description for messages: `the input`, `the output of in/a.csv`. */
   role: string;
 }
 
-/** Most conflicts in a message; a pattern may have thousands. */
+/** Maximum number of conflicts in a message; a pattern may have thousands. */
 const TOLD = 20;
 
 /**
- * Compares all files before the first byte is written: by device and inode where they are there, else by the real folder and the
- * name, in which case does not count where the folder does not count it. Pipes and devices are never the same.
+ * Compares all files before the first byte is written. Existing files are compared by device and inode, other files by
+ * real folder and name. Case is ignored if the folder ignores it. Pipes and devices never conflict.
  * @throws SluiceError usage
  */
 export async function refuseSameFiles(inputs: readonly RunFile[], targets: readonly RunFile[]): Promise<void> {
@@ -49,7 +49,7 @@ export async function refuseSameFiles(inputs: readonly RunFile[], targets: reado
 const overwrites = (file: RunFile, other: RunFile): string =>
   `${file.role} is ${other.role}: ${file.name}${file.name === other.name ? '' : `, the same file as ${other.name}`}`;
 
-/** Identities of a file: two names with a common identity are the same file. */
+/** Identities of a file. Two names that share an identity refer to the same file. */
 async function identities(name: string): Promise<string[]> {
   const target = await behindLinks(name);
   const present = await stat(target).catch(() => null);
@@ -59,7 +59,7 @@ async function identities(name: string): Promise<string[]> {
   return [path.join(folder, (await countsCase(folder)) ? base : base.normalize('NFC').toLowerCase())];
 }
 
-/** Whether `a` and `A` are two names in this folder: whether the folder itself goes by another case. */
+/** Whether the folder is case-sensitive. Tests whether the folder itself can be found with its case swapped. */
 async function countsCase(folder: string): Promise<boolean> {
   const base = path.basename(folder);
   const swapped = base === base.toLowerCase() ? base.toUpperCase() : base.toLowerCase();
@@ -68,13 +68,13 @@ async function countsCase(folder: string): Promise<boolean> {
   return one == null || other == null || one.ino !== other.ino || one.dev !== other.dev;
 }
 
-/** One input and where its predictions go; null: to the topic or the table of the run. */
+/** One input and its output. null: predictions go to the topic or the table of the run. */
 export interface RunStep {
   input: Endpoint;
   output: Endpoint | null;
 }
 
-/** Stored bytes of all inputs. A missing input is an error only when it is opened. */
+/** Raw size of all inputs in bytes. A missing input counts as 0 and is reported when it is opened. */
 export async function sizeOfInputs(inputs: readonly Endpoint[]): Promise<number> {
   const sizes = await Promise.all(inputs.map(({ name, query }) => (query ? null : storedSize(name).catch(() => null))));
   return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
@@ -101,7 +101,7 @@ export function filesWritten(
   const lists = new Map<string, RunFile>();
   for (const { input } of steps) {
     const name = rejects.pathFor(input);
-    // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
+    // Inputs may share one rejects file. If each input needs its own file, two files with the same name are an error.
     if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the rejects file${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
   }
   const manifests = outputs

@@ -1,4 +1,4 @@
-// The spec of a run: one source, one scoring, one sink, whether from a pipeline file, from flags, or from the pipeline of an upload.
+// The spec of a run: one source, scoring options, one sink. It comes from a pipeline file, from flags, or from the pipeline of an upload.
 
 import { connectorOf, isQuery } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -15,51 +15,51 @@ import { declaredContradictions } from '../pipeline/declaration-contradictions.t
 import type { FiniteSource, Pipeline, Source } from '../pipeline/pipeline-schema.ts';
 import type { ShardSpec } from './shards/shard-plan.ts';
 
-/** How applications are scored, for a command, a pipeline, a request and a job alike. */
+/** How to score applications; commands, pipelines, requests and jobs use the same options. */
 export interface Scoring {
-  /** Columns outside the model that are echoed. */
+  /** Columns to echo although the model does not read them. */
   passthrough: readonly string[] | '*';
   /** Effects and reason codes; null: predictions only. */
   interpretation: InterpretationSpec | null;
   limits: StreamLimits;
-  /** The first invalid row ends the run. */
+  /** Whether the first invalid row ends the run. */
   failOnInvalid: boolean;
 }
 
-/** Whether to resume an interrupted identical run. `asked`: by `--resume`; `always`: by a pipeline. */
+/** Whether to resume an interrupted identical run. `asked`: requested by `--resume`; `always`: requested by a pipeline. */
 export type Resume = 'asked' | 'always' | 'restart' | 'no';
 
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
-  /** What to do about a run of the same that was interrupted; default: `no`. */
+  /** Whether to resume an interrupted identical run. Default: `no`. */
   resume?: Resume;
-  /** No rejects file was named: none is written if no row is rejected. */
+  /** Write the rejects file only if a row is rejected; set if no path was configured. */
   list_only_if_any?: true;
-  /** Only this shard of a plan. */
+  /** Score only this shard of a plan. */
   shard?: ShardSpec;
 }
 
-/** Tuning; never changes the output. */
+/** Performance settings; they never change the output. */
 interface Tuning {
-  /** Rows a micro-batch of a worker. */
+  /** Rows per micro-batch of a worker. */
   batchRows?: number;
-  /** Bytes a block. */
+  /** Bytes per block. */
   blockBytes?: number;
-  /** Bytes a read. */
+  /** Bytes per read. */
   readBytes?: number;
 }
 
-/** A run whose input is files, standard input or a query. */
+/** A run that reads files, standard input or a query. */
 export interface FileRunSpec extends RunSpec {
   source: FiniteSource;
 }
 
-/** A run between files: neither end is a topic. */
+/** A run that reads and writes files or standard streams. */
 export interface FilesOnlySpec extends FileRunSpec {
   sink: FileSink | StdioSink;
 }
 
-/** Rejects a pipeline whose ends cannot deliver as it demands. @throws SluiceError kafka_config */
+/** Rejects a pipeline whose source or sink does not support its delivery guarantee. @throws SluiceError kafka_config */
 export async function checkDelivery(pipeline: Pick<Pipeline, 'source' | 'sink' | 'delivery'>): Promise<void> {
   for (const end of [pipeline.source, pipeline.sink]) await connectorOf(end).check?.(pipeline);
 }
@@ -76,7 +76,7 @@ export function interpretationOf({ score }: Pick<Pipeline, 'score'>): Interpreta
   };
 }
 
-/** `echo`: passthrough columns if the spec has none. */
+/** `echo`: passthrough columns if the spec does not configure them. */
 export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: readonly string[] | '*'): Scoring {
   return {
     passthrough: spec.score.passthrough ?? echo,
@@ -86,23 +86,23 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
   };
 }
 
-/** Columns that a sink echoes if the pipeline names none: records carry all of them. */
+/** Columns that a sink echoes by default: all columns for records, otherwise none. */
 export const echoOf = (sink: End): readonly string[] | '*' =>
   connectorOf(sink).capabilities.writes === 'records' ? '*' : [];
 
 export const fileScoringOf = (spec: FileRunSpec): Scoring => scoringOf(spec, echoOf(spec.sink));
 
-/** The keys of a source that declare something. */
+/** The keys of a source that declare its format. */
 export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands' | 'trim' | 'null_values'>> & {
   columns?: UploadSource['columns'];
   encoding?: EncodingName | undefined;
 };
 
-/** The declaration of a source; a query has none, because SQL can express it. */
+/** The declaration of a source. A query has none, because SQL can express the same. */
 export const declaredBy = (source: Source): InputDeclaration | null =>
   isQuery(source) ? null : declarationOf(source as DeclaringSource);
 
-/** null: nothing is declared. */
+/** null: no declaration. */
 export function declarationOf(source: DeclaringSource): InputDeclaration | null {
   const { decimal = 'point', thousands = null, trim = false, null_values: nullValues = [], columns } = source;
   const texts =
@@ -116,7 +116,7 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
   return { columns: columns === undefined ? null : { names, rename, ignore, constants }, texts, encoding };
 }
 
-/** For a pattern, only the name of each file defines its format. @throws SluiceError usage: the declaration does not fit the format */
+/** Rejects declarations that do not fit the format. For a pattern, the format depends on each file's name. @throws SluiceError usage */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && isColumnar(format)) {
     throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is no text`);
@@ -126,7 +126,7 @@ export function refuseUnfit({ encoding, columns }: InputDeclaration, format: Fil
   }
 }
 
-/** @throws SluiceError usage: declarations that contradict themselves */
+/** Rejects contradictory declarations. @throws SluiceError usage */
 export function refuseContradictions(
   source: Source,
   format: FileFormat | null,

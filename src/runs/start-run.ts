@@ -1,4 +1,4 @@
-// Starts a run of any source and sink. Each kind is imported on demand: a run of files must not load the Kafka client.
+// Starts a run of any source and sink. Each kind of run is imported on demand, so that a run of files does not load the Kafka client.
 
 import { setFlagsFromString } from 'node:v8';
 import { connectorOf } from '../connectors/connectors.ts';
@@ -13,12 +13,13 @@ import type { TopicSpec } from './topics/answer-records.ts';
 async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
   const { measureCertificatesOf, watchOutput } = await import('./measure-ends.ts');
   measureCertificatesOf([spec], metrics);
-  // Ends with the process.
+  // Watching ends with the process.
   watchOutput(spec, metrics);
 }
 
 /**
- * A topic waits for a missing model; a model that cannot explain pairs of columns is an error of the pipeline.
+ * Rejects interactions if the model cannot explain column pairs. A missing model is not an error here, because a topic
+ * waits for it.
  * @throws SluiceError interpretation_unavailable
  */
 async function refuseInteractions(spec: RunSpec, { registry }: RunContext): Promise<void> {
@@ -46,10 +47,11 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
 }
 
 /**
- * From now on V8 collects earlier. Its new space does not grow: it would to 100 MB and more while records stream through, although few of
- * them outlive the next collection. And the heap grows by at most 80 % between two whole collections, where V8 would let it have three or
- * four times what lives. In a drain of 40,000 records a second that is a peak of 250 MB instead of 330, for 10,000,000 rows of Arrow 170
- * instead of 250, for no CPU that could be measured. V8 reads the flags whenever it thinks of growing; in its command line they do nothing.
+ * Makes V8 collect garbage earlier. The new space stops growing: it would reach 100 MB and more while records stream
+ * through, although few objects survive a collection. The heap grows by at most 80 % between two full collections,
+ * instead of to three or four times the live data. Peak memory falls from 330 to 250 MB at 40,000 records per second,
+ * and from 250 to 170 MB for 10,000,000 rows of Arrow, without measurable CPU cost. V8 reads these flags whenever it
+ * considers growing; on its command line they have no effect.
  */
 export function tuneGarbageCollector(): void {
   setFlagsFromString('--semi-space-growth-factor=1');

@@ -1,4 +1,4 @@
-// The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
+// The summary of a finished run: a few lines for people, and one object for programs. Both are derived from its account.
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -13,16 +13,16 @@ import { type GateVerdict, gateWords } from './gate.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {
-  /** File of the pipeline, if there is one. */
+  /** File of the pipeline; absent for other runs. */
   pipeline?: string;
   input: string;
   output: string;
-  /** List of the rejected rows; null without one, or without rejected rows. */
+  /** Path of the rejects file; null if there is none or no row was rejected. */
   rejects: string | null;
   model: string;
   modelVersion: string | null;
   modelSha256: string | null;
-  /** Of the whole package. */
+  /** Hash of the whole package. */
   packageSha256: string | null;
   evaluator: string | null;
   workers: number | null;
@@ -30,18 +30,18 @@ export interface Summary {
   scored: number;
   rejected: number;
   skipped: number;
-  /** Of the rows, those whose answers a run that was interrupted had written. */
+  /** Rows whose predictions an interrupted run had written; included in `rows`. */
   resumedRows: number;
-  /** Inputs of a pattern that an earlier run has scored, and that were left as they are. */
+  /** Inputs of a pattern that an earlier run scored; their outputs stay unchanged. */
   inputsDoneBefore: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
   inexact: number;
   bytesRead: number;
   bytesWritten: number;
-  /** How the rows that were scored are distributed against the training, by reference of the model; without those that have no baseline. */
+  /** Drift of the scored rows against the training data, by model reference; models without a baseline are omitted. */
   drift: Record<string, DriftDigest>;
-  /** Verdicts of the gate by input; null: no gate. */
+  /** Verdicts of the gate, by input; null: no gate is configured. */
   gate: GateSummary | null;
   seconds: number;
   rowsPerSecond: number;
@@ -50,7 +50,7 @@ export interface Summary {
 }
 
 export interface GateSummary {
-  /** `stopped`: an input was, and is not published. */
+  /** `stopped`: at least one input was stopped and is not published. */
   verdict: GateVerdict['verdict'];
   limits: GateVerdict['limits'];
   inputs: (Pick<GateVerdict, 'verdict' | 'exceeded' | 'tooFewRows'> & {
@@ -70,7 +70,7 @@ export function gateSummary(limits: RunSpec['gate'], found: readonly InputFindin
   return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
 
-/** `result`: null where the run failed; the counts are then those of the inputs that are done. */
+/** `result`: null if the run failed; the counts then cover the finished inputs. */
 export function summaryOf(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
@@ -113,7 +113,7 @@ export function summaryOf(
   };
 }
 
-/** What this process and its worker processes took. */
+/** CPU time and peak memory of this process and its worker processes. */
 function programUsage(): { cpuSeconds: number; peakBytes: number } {
   const own = process.resourceUsage();
   const workers = workerProcessUsage();
@@ -123,7 +123,7 @@ function programUsage(): { cpuSeconds: number; peakBytes: number } {
   };
 }
 
-/** Lines for standard error. */
+/** Summary lines for standard error. */
 export function summaryText(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
@@ -152,17 +152,17 @@ export function summaryText(
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
   lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
-  // The error of an input is reported as the error of the run.
+  // The verdict of a stopped input is reported by the error of the run.
   const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
   if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));
   return `${lines.join('\n')}\n`;
 }
 
-/** `1,000 rows read = 998 scored + 2 rejected` */
+/** Row counts as an equation: `1,000 rows read = 998 scored + 2 rejected` */
 export const equation = ({ rows, scored, rejected }: Pick<RunCounts, 'rows' | 'scored' | 'rejected'>): string =>
   `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected`;
 
-/** Rows a second. */
+/** Rows per second. */
 export const rate = (rows: number, seconds: number): number => Math.round(rows / Math.max(seconds, 1e-9));
 
 const listOf = (spec: RunSpec, counts: Readonly<RunCounts>): string | null =>

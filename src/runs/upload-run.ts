@@ -1,4 +1,4 @@
-// A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
+// Scores an upload to a pipeline endpoint; its predictions go to a topic or a file, exactly once per upload.
 
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
@@ -28,34 +28,34 @@ interface UploadRun {
   spec: UploadSpec;
   /** Name of the pipeline. */
   name: string;
-  /** Of the upload; unique. */
+  /** Unique id of the upload. */
   id: string;
-  /** Whose it is: uploads of one owner share its turns at the workers. */
+  /** Owner of the upload; uploads of one owner share its turns at the workers. */
   owner: string;
-  /** The spooled upload, a path or an object; it can be read again. */
+  /** Path or object of the spooled upload, which can be read again. */
   file: string;
-  /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not kept. */
+  /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not recorded. */
   sha256: string | null;
-  /** The trace it belongs to (`traceparent`), which records of its predictions carry on; null: none. */
+  /** Trace (`traceparent`) that records of its predictions continue; null: none. */
   trace: string | null;
   hosted: HostedModel;
   /** Limits of an upload. */
   limits: Scoring['limits'];
   account: UnitAccount;
   signal: AbortSignal;
-  /** After a part was written. `bytesRead`: of the upload so far. */
+  /** Called after a block result was written. `bytesRead`: bytes of the upload read so far. */
   onPart: (part: ScoredPart, bytesRead: number) => void;
   beforeCommit: (counts: Readonly<RunCounts>) => void;
 }
 
-/** Where the predictions of an upload go, for people. */
+/** Description of an upload's output for people. */
 export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
   outputEndpoint(sink, { name: id })?.name ?? `topic ${connectorOf(sink).nameOf(sink)}`;
 
 /**
- * Scores an upload into the sink of its pipeline. Repeated after a failure, it ends with the same file, or continues in the
- * topic where it was.
- * @throws SluiceError what ends the run
+ * Scores an upload into the sink of its pipeline. A retry after a failure produces the same file, or resumes in the
+ * topic.
+ * @throws SluiceError any error that ends the run
  */
 export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   const { spec, id, file, hosted } = run;
@@ -110,7 +110,7 @@ async function openUploadSink(
   return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation, set });
 }
 
-/** A continued upload must be the same. @throws SluiceError digest_mismatch */
+/** Checks that the upload did not change before scoring it again. @throws SluiceError digest_mismatch */
 export async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
   if (sha256 === null) return;
   const hash = createHash('sha256');

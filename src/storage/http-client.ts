@@ -1,4 +1,4 @@
-// HTTP calls to registries and object storage: time-outs, retries with jitter, and every failure of the server in one code.
+// HTTP requests to registries and object storage: timeouts, retries with jitter, and a single error code for all server failures.
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import http from 'node:http';
@@ -12,11 +12,11 @@ export interface HttpCall {
   method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   url: URL;
   headers?: Record<string, string>;
-  /** Bytes, or a file that is streamed from the disk. */
+  /** Bytes, or a file that is streamed from disk. */
   body?: Uint8Array | { file: string; bytes: number };
-  /** false: retried only when it certainly was not carried out. Default: true. */
+  /** false: retried only if the server certainly did not process the request. Default: true. */
   repeatable?: boolean;
-  /** A status of 3xx that is an answer, not a redirection. Default: none. */
+  /** A 3xx status that is a regular response and not a redirect. Default: none. */
   accepts?: number;
 }
 
@@ -24,7 +24,7 @@ export interface Reply {
   status: number;
   headers: http.IncomingHttpHeaders;
   text: string;
-  /** Times the call was sent. More than once: an earlier one may have been carried out, its answer lost. */
+  /** How often the request was sent. Above 1, an earlier attempt may have been processed although its response was lost. */
   sent: number;
 }
 
@@ -36,39 +36,39 @@ export interface Download extends Reply {
 export type OutageCode = 'registry_unavailable' | 'storage_unavailable';
 
 interface StreamedReply extends Reply {
-  /** null: it was refused. */
+  /** null: the request was rejected. */
   body: http.IncomingMessage | null;
 }
 
 export interface HttpClientOptions {
-  /** The server's name in messages; never with credentials. */
+  /** The server's name in messages; must not contain credentials. */
   name: string;
-  /** Time limit for the answer to a small call, and for a transfer without progress, ms. */
+  /** Timeout for the response to a small request, and for a transfer without progress, ms. */
   timeoutMs: number;
   /** Retries after the first attempt. */
   retries: number;
-  /** PEM file of the authorities trusted instead of the system's. */
+  /** PEM file with CA certificates that replace those of the system. */
   caFile?: string | undefined;
-  /** Code of errors of the server. Default: registry_unavailable. */
+  /** Code of server errors. Default: registry_unavailable. */
   code?: OutageCode;
-  /** Authorization headers, computed for each attempt. */
+  /** Returns authorization headers; called for each attempt. */
   authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 
-/** Largest response kept in memory. */
+/** Maximum size of a response held in memory. */
 const TEXT_BYTES_MAX = 64 * 1024 * 1024;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 10_000;
-/** Extra time for the server to store a large file after its last byte. */
+/** Timeout factor for storing a large file after its last byte was sent. */
 const UPLOAD_PATIENCE = 6;
 
-/** Errors before the first byte was sent. */
+/** Errors that occur before the first byte is sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** An untrusted certificate is not worth a retry. */
+/** Errors about untrusted certificates, which are not retried. */
 const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
 
-/** An attempt that may be repeated. `unsent`: the server did nothing. */
+/** A failed attempt that may be retried. `unsent`: the server did not process it. */
 class Retry extends Error {
   readonly pauseMs: number | null;
   readonly unsent: boolean;
@@ -84,14 +84,14 @@ export class HttpClient {
   readonly #agent: http.Agent;
   readonly #closing = new AbortController();
 
-  /** @throws SluiceError usage when the file of authorities cannot be read */
+  /** @throws SluiceError usage: the CA file cannot be read */
   constructor(secure: boolean, options: HttpClientOptions) {
     this.#options = options;
     const pool = { keepAlive: true, maxSockets: 16, scheduling: 'lifo' as const };
     this.#agent = secure ? new https.Agent({ ...pool, ...readCa(options.caFile) }) : new http.Agent(pool);
   }
 
-  /** The answer, whatever 2xx or 4xx it is. @throws SluiceError registry_unavailable */
+  /** Sends a request and returns any 2xx or 4xx response. @throws SluiceError registry_unavailable */
   async text(call: HttpCall): Promise<Reply> {
     return this.#tries(call, true, async (response) => {
       const chunks: Buffer[] = [];
@@ -105,7 +105,7 @@ export class HttpClient {
     });
   }
 
-  /** Streams the body of a 2xx answer into a new file and hashes it. Other answers: see their status and text. */
+  /** Streams the body of a 2xx response into a new file and hashes it. For other responses, see status and text. */
   async download(call: HttpCall, file: string): Promise<Download> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { bytes: 0, sha256: '', text: await head(response) };
@@ -123,9 +123,7 @@ export class HttpClient {
     });
   }
 
-  /**
-   * The answer as a stream, whose body may break off. The body of a 4xx answer is read to its end.
-   */
+  /** Returns a response as a stream, which may break off. The body of a 4xx response is read completely. */
   async stream(call: HttpCall): Promise<StreamedReply> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { text: await head(response), body: null };
@@ -202,14 +200,14 @@ export class HttpClient {
     );
     request.on('response', resolve);
     if (upload) {
-      // A refusal may come before the last byte went out: then the answer counts, not the broken pipe.
+      // The server may reject the request before the last byte was sent; then the response matters, not the broken pipe.
       pipeline(createReadStream(body.file), request).catch(reject);
     } else request.end(body);
     return promise;
   }
 }
 
-/** Failures of this machine, not of the server. */
+/** Errors of this machine, not of the server. */
 const LOCAL = new Set(['ENOSPC', 'EDQUOT', 'EACCES', 'EROFS', 'ENOENT', 'EMFILE']);
 
 export const unavailable = (
@@ -219,14 +217,14 @@ export const unavailable = (
   code: OutageCode = 'registry_unavailable',
 ): SluiceError => new SluiceError(code, `${name}: ${why}`, cause === undefined ? {} : { cause });
 
-/** `name`: of the setting in the message. @throws SluiceError usage */
+/** `name`: name of the setting in the message. @throws SluiceError usage */
 export function httpAddress(name: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
   throw new SluiceError('usage', `${name} is no http:// or https:// address`);
 }
 
-/** @throws SluiceError usage */
+/** Reads a CA file. @throws SluiceError usage */
 export function readCa(file: string | undefined): { ca?: Buffer } {
   if (file === undefined) return {};
   try {
@@ -241,7 +239,7 @@ function retryAfterMs(response: http.IncomingMessage): number | null {
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
 }
 
-/** The first bytes of an answer as text; the rest is read and dropped so that the connection can be used again. */
+/** The first bytes of a response as text. The rest is read and discarded, so that the connection can be reused. */
 async function head(response: http.IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of response) if (text.length < 4096) text += (chunk as Buffer).toString('utf8');

@@ -1,4 +1,4 @@
-// Reads an object; after a broken connection, requests the rest of the same version.
+// Reads an object; after a broken connection, continues with the rest of the same version.
 
 import path from 'node:path';
 import { sleep } from '../core/clock.ts';
@@ -8,27 +8,27 @@ import { objectAddress, storeOf } from './providers.ts';
 interface ObjectSource {
   /** Each chunk is valid until the next one is requested. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Of `chunks`. */
+  /** Total length of `chunks` in bytes. */
   totalBytes: number;
-  /** Of `chunks`. */
+  /** Bytes of `chunks` read so far. */
   bytesRead(): number;
-  /** The bytes from `start` to before `end` of the same version; several at a time if need be. @throws as `chunks` does */
+  /** Reads the bytes from `start` to before `end` of the same version. Can be called concurrently. @throws as `chunks` */
   slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
   close(): Promise<void>;
 }
 
-/** Connections that break one after the other without a byte in between. */
+/** Maximum number of consecutive broken connections without any received byte. */
 const FRUITLESS = 6;
 const FIRST_PAUSE_MS = 200;
 
-/** Size of an object; null: there is none. @throws SluiceError storage_unavailable */
+/** Size of an object; null: it does not exist. @throws SluiceError storage_unavailable */
 export async function objectSize(name: string): Promise<number | null> {
   const { store, key } = await storeOf(name);
   return (await store.head(key))?.bytes ?? null;
 }
 
-/** The objects that match a pattern, sorted by their keys. @throws SluiceError storage_unavailable | usage */
+/** The objects that match a pattern, sorted by key. @throws SluiceError storage_unavailable | usage */
 export async function matchingObjects(pattern: string): Promise<string[]> {
   const { store, key } = await storeOf(pattern);
   const { scheme, bucket } = objectAddress(pattern);
@@ -38,8 +38,8 @@ export async function matchingObjects(pattern: string): Promise<string[]> {
 }
 
 /**
- * All of an object, or some ranges of it, one behind the other.
- * @throws SluiceError input_not_found | storage_unavailable at once; input_changed while reading
+ * Opens a whole object, or some of its ranges, concatenated.
+ * @throws SluiceError input_not_found | storage_unavailable immediately; input_changed while reading
  */
 export async function openObject(
   name: string,
@@ -85,20 +85,20 @@ interface VersionRange {
   version: string;
   start: number;
   end: number;
-  /** Size of the object. */
+  /** Size of the object in bytes. */
   total: number;
   closed: AbortSignal;
 }
 
 /**
- * Frees the memory of bytes that were consumed, because V8 goes through the whole heap for every 8 MB that come in otherwise. Only where the
- * bytes are all of it: then it is neither Node's pool nor holds what else was read with them.
+ * Frees the memory of consumed bytes. Otherwise V8 would scan the whole heap for every 8 MB received. Only buffers that
+ * own their whole memory are freed: others may belong to Node's pool or share memory with other data.
  */
 function freeAtOnce({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** Ends early only where it is closed. */
+/** Reads the range, reconnecting as needed; ends early only when the source is closed. */
 async function* versionBytes({ name, version, start, end, total, closed }: VersionRange): AsyncGenerator<Uint8Array> {
   const { store, key } = await storeOf(name);
   for (let at = start, fruitless = 0; at < end; ) {

@@ -1,48 +1,48 @@
-// An object written in parts by several processes: a multipart upload, and a second object for bytes too few for a part.
+// An object that several processes write in parts: a multipart upload, plus a second object for bytes that do not fill a part.
 import { SluiceError } from '../core/errors.ts';
 import { openObject } from './object-source.ts';
 import type { ObjectStore } from './object-store.ts';
 import { objectAddress, storeOf } from './providers.ts';
 
-/** Object storage takes 10,000 parts of 5 MiB at least; numbers are skipped where a writer was cut off. */
+/** Object storage accepts 10,000 parts of at least 5 MiB. Numbers are skipped after an interrupted writer, so fewer parts are planned. */
 const LEAST_PART_BYTES = 8 * 1024 * 1024;
 const MOST_PARTS = 4000;
 
-/** State needed to continue. */
+/** State needed to resume. */
 interface GrowingState {
-  /** Id of the multipart upload; null: none was started. */
+  /** Id of the multipart upload; null: not started. */
   upload: string | null;
   parts: { part: number; etag: string; bytes: number }[];
   /** Number of the next part. */
   next: number;
-  /** What follows the parts; null: nothing. */
+  /** Object with the bytes after the last part; null: none. */
   left: { name: string; bytes: number } | null;
 }
 
 const partBytes = (length: number): number => Math.max(LEAST_PART_BYTES, Math.ceil(length / MOST_PARTS));
 
-/** Most part numbers used by this number of bytes of an object of this length. */
+/** Maximum number of part numbers that `bytes` bytes of an object of this length can use. */
 export const partNumbersOf = (bytes: number, length: number): number => Math.ceil(bytes / partBytes(length)) + 2;
 
 const stateOf = (state: string | null): GrowingState =>
   state === null ? { upload: null, parts: [], next: 1, left: null } : JSON.parse(state);
 
 interface GrowingObject {
-  /** s3://bucket/key of the object. */
+  /** Name of the object: s3://bucket/key. */
   name: string;
-  /** Bytes that it will have. */
+  /** Final length of the object in bytes. */
   length: number;
-  /** What `sync` gave; null: nothing was written. */
+  /** The result of the last `sync`; null: nothing has been written. */
   state: string | null;
-  /** Numbers of parts that another writer may still use. */
+  /** Number of part numbers that another writer may still use. */
   skip: number;
-  /** Name of an object for bytes too few for a part; no other writer uses it. */
+  /** Name of an object for bytes that do not fill a part; no other writer uses it. */
   leftName: (offset: number) => string;
 }
 
 /**
- * Appends to an object. A writer that lost its lease may still send parts after another continued: numbers that it may use are
- * not used again, and a part that is in no state is not part of the object.
+ * Appends to an object. A writer that lost its lease may still send parts after another writer has resumed. Its part
+ * numbers are therefore not reused, and a part that is not in the saved state does not belong to the object.
  */
 export class ObjectTail {
   readonly #store: ObjectStore;
@@ -53,11 +53,11 @@ export class ObjectTail {
   #held: Buffer;
   #spare: Buffer | null = null;
   #filled = 0;
-  /** Bytes were written since the rest was saved. */
+  /** Whether bytes were written since the rest was last saved. */
   #changed = false;
   #sending: Promise<void> = Promise.resolve();
   #failure: unknown = null;
-  /** Started here, and in no saved state yet. */
+  /** Id of a multipart upload that was started here and is not in a saved state yet. */
   #begun: string | null = null;
 
   private constructor(options: GrowingObject, state: GrowingState, store: ObjectStore) {
@@ -68,7 +68,7 @@ export class ObjectTail {
     this.#held = Buffer.allocUnsafe(partBytes(options.length));
   }
 
-  /** @throws SluiceError storage_unavailable | input_not_found */
+  /** Opens an object for appending. @throws SluiceError storage_unavailable | input_not_found */
   static async open(options: GrowingObject): Promise<ObjectTail> {
     const state = stateOf(options.state);
     state.next += options.skip;
@@ -77,7 +77,10 @@ export class ObjectTail {
     return tail;
   }
 
-  /** The caller may reuse the bytes once this resolves; nothing is synced any more once it throws. @throws SluiceError storage_unavailable */
+  /**
+   * Buffers and sends bytes; the caller may reuse them once the promise resolves. After an error, `sync` fails too.
+   * @throws SluiceError storage_unavailable
+   */
   async write(bytes: Uint8Array): Promise<void> {
     this.#changed ||= bytes.length > 0;
     for (let at = 0; at < bytes.length; ) {
@@ -89,14 +92,14 @@ export class ObjectTail {
       try {
         await this.#send();
       } catch (error) {
-        // Some of these bytes are buffered but not counted.
+        // Some of these bytes are buffered but not counted, so `sync` must fail.
         this.#failure ??= error;
         throw error;
       }
     }
   }
 
-  /** Makes all bytes durable; returns the state needed to continue. @throws SluiceError storage_unavailable */
+  /** Makes all bytes durable and returns the state needed to resume. @throws SluiceError storage_unavailable */
   async sync(): Promise<string> {
     await this.#sent();
     const { left } = this.#state;
@@ -114,7 +117,7 @@ export class ObjectTail {
     return JSON.stringify(this.#state);
   }
 
-  /** The state from `sync` was saved: removes what it replaced. Never throws. */
+  /** Called when the state from `sync` was saved: removes objects that it replaced. Never throws. */
   async told(): Promise<void> {
     this.#begun = null;
     for (const name of this.#superseded.splice(0)) await this.#store.remove(name).catch(() => {});
@@ -126,7 +129,7 @@ export class ObjectTail {
     if (this.#begun !== null) await this.#store.abortParts(this.#key, this.#begun).catch(() => {});
   }
 
-  /** Reads the saved rest back, to be written with the bytes that follow. */
+  /** Reads the saved rest back into the buffer, to be written with the following bytes. */
   async #takeBack({ name, bytes }: { name: string; bytes: number }): Promise<void> {
     const { scheme, bucket } = objectAddress(this.#options.name);
     const source = await openObject(`${scheme}://${bucket}/${name}`);
@@ -150,7 +153,7 @@ export class ObjectTail {
     return { name, bytes: this.#filled };
   }
 
-  /** Sends a part while the next one is filled. */
+  /** Sends a part while the next one is being filled. */
   async #send(): Promise<void> {
     await this.#sent();
     if (this.#state.upload === null) {
@@ -181,7 +184,7 @@ export class ObjectTail {
   }
 }
 
-/** Publishes the object; idempotent. @throws SluiceError storage_unavailable */
+/** Publishes the object. Idempotent. @throws SluiceError storage_unavailable */
 export async function completeObject(
   name: string,
   { length, state }: Pick<GrowingObject, 'length' | 'state'>,
@@ -195,12 +198,12 @@ export async function completeObject(
   try {
     await store.completeParts(key, upload, parts);
   } catch (error) {
-    // An earlier call completed it, and its answer was lost.
+    // An earlier call completed the object, but its response was lost.
     if ((await store.head(key))?.bytes !== length) throw error;
   }
 }
 
-/** Nothing is left of an object that was not completed. Never throws. */
+/** Removes all parts of an object that was not completed. Never throws. */
 export async function discardParts(name: string, state: string | null): Promise<void> {
   const { store, key } = await storeOf(name);
   const { upload, left } = stateOf(state);

@@ -1,21 +1,21 @@
-// Writes an object in parts that are invisible until they are complete: a multipart upload, published or aborted.
+// Writes an object in parts: a multipart upload that stays invisible until it is published, or is aborted.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 import { objectAddress, storeOf } from './providers.ts';
 
-/** Object storage takes 10,000 parts of 5 MiB at least: they grow, so that terabytes fit. */
+/** Object storage accepts 10,000 parts of at least 5 MiB; parts grow, so that objects of terabytes fit. */
 const FIRST_PART_BYTES = 8 * 1024 * 1024;
 const GROWS_AFTER = 1000;
-/** Parts on their way at the same time. */
+/** Number of parts sent concurrently. */
 const AT_ONCE = 3;
 
-/** No effect if the object does not exist. @throws SluiceError storage_unavailable */
+/** Succeeds if the object does not exist. @throws SluiceError storage_unavailable */
 export async function removeObject(name: string): Promise<void> {
   const { store, key } = await storeOf(name);
   await store.remove(key);
 }
 
-/** States: open → complete (all bytes are stored, but invisible) → published, or aborted from any of them. */
+/** States: open → complete (all bytes are stored but invisible) → published. Any state → aborted. */
 export class ObjectUpload {
   readonly name: string;
   bytesWritten = 0;
@@ -25,7 +25,7 @@ export class ObjectUpload {
   readonly #running = new Set<Promise<unknown>>();
   #upload: Promise<string> | null = null;
   #held: Buffer;
-  /** Memory of parts that were sent: as much again for each would be collected only with the whole heap. */
+  /** Buffers of sent parts for reuse; new ones would be freed only by full garbage collections. */
   readonly #spare: Buffer[] = [];
   #filled = 0;
   #failure: unknown = null;
@@ -43,7 +43,7 @@ export class ObjectUpload {
     return this.#store;
   }
 
-  /** The caller may reuse the bytes once this resolves. @throws SluiceError storage_unavailable */
+  /** Buffers and sends bytes; the caller may reuse them once the promise resolves. @throws SluiceError storage_unavailable */
   async write(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length; ) {
       const n = Math.min(bytes.length - at, this.#held.length - this.#filled);
@@ -55,14 +55,14 @@ export class ObjectUpload {
     this.bytesWritten += bytes.length;
   }
 
-  /** Resolves when storage has all bytes. @throws SluiceError storage_unavailable */
+  /** Resolves when the storage has received all bytes. @throws SluiceError storage_unavailable */
   async end(): Promise<void> {
     if (this.#upload === null) return;
     if (this.#filled > 0) await this.#send();
     await Promise.all(this.#parts);
   }
 
-  /** Makes the object visible. If it fails, the parts stay until `abort`. @throws SluiceError storage_unavailable | output_failed */
+  /** Makes the object visible. After an error, the parts remain until `abort`. @throws SluiceError storage_unavailable | output_failed */
   async publish(): Promise<void> {
     if (this.#upload === null) {
       const done = await (await this.#opened()).put(this.#key, this.#held.subarray(0, this.#filled));
@@ -75,7 +75,7 @@ export class ObjectUpload {
     this.#over = true;
   }
 
-  /** Removes all parts; if storage is unreachable, a lifecycle rule of the bucket has to. Never throws. */
+  /** Removes all parts. If the storage is unreachable, a lifecycle rule of the bucket must remove them. Never throws. */
   async abort(): Promise<void> {
     if (this.#over) return;
     this.#over = true;

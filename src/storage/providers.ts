@@ -1,16 +1,16 @@
-// The providers of object storage and the names of objects. What talks to a provider is loaded on demand, because runs of files need none.
+// The providers of object storage, and names of objects. Code of a provider is loaded on demand, because runs of local files need none.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 
 interface Provider {
-  /** How names of its objects are written, for messages. */
+  /** Form of object names, for messages. */
   form: string;
   bucket: RegExp;
   /** @throws SluiceError usage: a setting in the environment is invalid */
   open(bucket: string, env: NodeJS.ProcessEnv): Promise<ObjectStore>;
 }
 
-/** By the scheme of object names. A new provider is a folder and a line here. */
+/** Providers by URL scheme. A new provider needs a folder and a line here. */
 const PROVIDERS: Readonly<Record<string, Provider>> = {
   s3: { form: 's3://bucket/key', bucket: /^[a-z0-9][a-z0-9.-]{1,62}$/, open: async (bucket, env) => (await import('./s3/s3-store.ts')).openS3(bucket, env) }, // biome-ignore format: one line
   az: { form: 'az://container/blob', bucket: /^[a-z0-9$][a-z0-9-]{2,62}$/, open: async (container, env) => (await import('./azure/azure-store.ts')).openAzure(container, env) }, // biome-ignore format: one line
@@ -30,7 +30,7 @@ interface ObjectAddress {
   key: string;
 }
 
-/** @throws SluiceError usage */
+/** Parses the name of an object. @throws SluiceError usage */
 export function objectAddress(name: string): ObjectAddress {
   const [, scheme, bucket, key] = /^(\w+):\/\/([^/]+)\/(.+)$/s.exec(name) ?? [];
   const provider = providerOf(name);
@@ -41,10 +41,10 @@ export function objectAddress(name: string): ObjectAddress {
   throw new SluiceError('usage', `${name} is not of the form ${form}`);
 }
 
-/** Stores by scheme and bucket: connections and credentials belong to the process. */
+/** Opened stores by scheme and bucket; connections and credentials are shared by the process. */
 const stores = new Map<string, Promise<ObjectStore>>();
 
-/** The store of an object, and its key there. @throws SluiceError usage */
+/** The store of an object, and its key. @throws SluiceError usage */
 export async function storeOf(name: string): Promise<{ store: ObjectStore; key: string }> {
   const { scheme, bucket, key } = objectAddress(name);
   const id = `${scheme}://${bucket}`;

@@ -1,4 +1,4 @@
-// The little XML that answers of object storage have: elements by name, without namespaces or attributes.
+// A minimal XML reader for responses of object storage: elements by name, without namespaces or attributes.
 
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
@@ -13,7 +13,7 @@ export function* elements(xml: string, name: string): Generator<string, void, vo
   }
 }
 
-/** The text of the first element of this name; empty if there is none. */
+/** The text of the first element of this name; empty: none. */
 export function tag(xml: string, name: string): string {
   return unescaped(elements(xml, name).next().value ?? '');
 }

@@ -164,6 +164,7 @@ const PAGES: Record<string, Page> = {
   'docs/shards.md': {
     prepare: () => `mkdir in parts out work\n${portfolio.replace('portfolio.csv', 'in/portfolio.csv')}`,
     replace: {
+      '--shards 16 --shard 3': '--shards 1 --shard 0',
       '--shards 16': '--shards 2',
       '--shard 3': '--shard 1',
       'sluice merge':

@@ -597,7 +597,8 @@ export async function answer(q: Question): Promise<Verdict> {
   if (q.passthrough === '*' && q.names !== 'by the row' && !isKnown) return { refused: ['usage'] };
   if (q.passthrough !== '*' && q.passthrough.some((name) => q.reserved.includes(name))) {
     // Which of several faults is found first is not promised.
-    return { refused: ['header_mismatch', 'bad_type', 'wrong_delimiter'] };
+    const outcome = q.refusesOutcome && q.input.format === 'table' ? ['outcome_present'] : [];
+    return { refused: ['header_mismatch', 'bad_type', 'wrong_delimiter', ...outcome] };
   }
   if (q.refusesOutcome && q.input.format === 'table' && hasOtherColumns(q, q.input.columns)) {
     // A request of a typed format is refused as a whole; a job is read as a file is.

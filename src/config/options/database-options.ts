@@ -1,7 +1,7 @@
-// The keys that say which database is used, for pipelines and for the jobs of the service.
+// The keys that configure a database, for pipelines and for the jobs of the service.
 import { maybe, whole } from './describe-option.ts';
 
-/** Which database an end is, and how long it is waited for. */
+/** Options for the address of a database, and its timeouts in ms. */
 export const database = (timeouts = { connect: 10_000, statement: 3_600_000 }) => ({
   url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
     otherwise: '$PGHOST, $PGUSER, $PGDATABASE and the other PG variables',

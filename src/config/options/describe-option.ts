@@ -1,19 +1,19 @@
-// Building blocks of option descriptions. An entry point adds its own default to a shared option.
+// Building blocks for describing options. Each entry point adds its own default to a shared option.
 import type { TInteger, TNumber, TString, TUnsafe } from 'typebox';
 import { Type } from '../schema.ts';
 
-/** What one door says about an option that several doors have. */
+/** What an entry point adds to a shared option. */
 export interface Door<T> {
-  /** Value when nothing is said. */
+  /** Default value. */
   default?: T;
-  /** In words, if the default is not a fixed value: "one per core", "by the name of the file". */
+  /** Description of a default that is not a fixed value: "one per core", "by the name of the file". */
   otherwise?: string;
 }
 
 export const closed = { additionalProperties: false };
 export const MIB = 1024 * 1024;
 
-/** The description and the default of an option at a door. */
+/** Description and default of an option at an entry point. */
 export function at<T>(description: string, { default: value, otherwise }: Door<T> = {}) {
   return {
     description: otherwise === undefined ? description : `${description}; default: ${otherwise}`,
@@ -21,7 +21,7 @@ export function at<T>(description: string, { default: value, otherwise }: Door<T
   };
 }
 
-/** An option with a default has one in its type, too: its flag is always present. */
+/** The type of an option includes its default, because its flag is then always present. */
 type Defaulted<D> = D extends { default: infer V } ? { default: V } : unknown;
 
 export const text = <D extends Door<string>>(description: string, door?: D) =>
@@ -39,21 +39,21 @@ export const amount = <D extends Door<number>>(description: string, bounds: Boun
 export const whole = <D extends Door<number>>(description: string, bounds: Bounds, door?: D) =>
   Type.Integer({ ...within(bounds), ...at(description, door) }) as TInteger & Defaulted<D>;
 
-/** One of some words. */
+/** One of several texts. */
 export const choice = <V extends string, D extends Door<NoInfer<V>>>(
   description: string,
   values: readonly V[],
   door?: D,
 ) => Type.Unsafe<V>(Type.Enum([...values], at(description, door))) as TUnsafe<V> & Defaulted<D>;
 
-/** The one word a `type` key has in this part of a schema. */
+/** The only value of a `type` key in this part of a schema. */
 export const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum([value]));
 
-/** A mapping whose keys all have defaults or may be missing: it may be left out itself. */
+/** A mapping that may be omitted, because all its keys have defaults or are optional. */
 export const section = <T extends Parameters<typeof Type.Object>[0]>(properties: T, description: string) =>
   Type.Object(properties, { ...closed, default: {}, description });
 
-// Options of the log, for every entry point that writes one.
+// Options of the log, for every entry point that writes a log.
 
 const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;

@@ -1,4 +1,4 @@
-// Limits of the gate: how far an input may deviate from the training data before a run ends instead of publishing.
+// Limits of the gate: how far an input may deviate from the training data before its publication is prevented.
 import type { Static } from 'typebox';
 import { Type } from '../schema.ts';
 import { closed, whole } from './describe-option.ts';
@@ -7,7 +7,7 @@ const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, des
 const amount = (description: string) => Type.Number({ minimum: 0, description });
 const OF_COLUMNS = 'for every column, or by column with * for the others';
 
-/** Limits per column, in the terms of flags and pipelines. */
+/** Limits per column, described for flags and pipelines. */
 const COLUMN_LIMITS = {
   max_missing: 'maximum share of missing values per column',
   max_unseen: 'maximum share of values that do not occur in the training data, per column',
@@ -50,7 +50,7 @@ const columnsFlag = (description: string) => ({
   value: 'limits',
 });
 
-/** The same as flags. */
+/** The limits as flags. */
 export const GATE_FLAGS = {
   max_rejects: { schema: max_rejects() },
   max_missing: columnsFlag(COLUMN_LIMITS.max_missing),

@@ -1,4 +1,4 @@
-// What the owner of an input declares about it, and the totals that reveal a truncated file. Sluice guesses none of this.
+// Options for declaring the format of an input, and control totals that detect a truncated file. Sluice guesses neither.
 
 import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts';
 import { Type } from '../schema.ts';
@@ -54,10 +54,10 @@ const texts = {
   null_values: Type.Optional(DECLARED.null_values()),
 };
 
-/** Keys of a source whose records come one by one, in UTF-8. */
+/** Keys for a source of separate UTF-8 records. */
 export const declaredOfRecords = () => ({ columns: columns(named), ...texts });
 
-/** Keys of a source that is a stream of bytes. */
+/** Keys for a source that is a byte stream. */
 export const declaredOfBytes = () => ({
   header: Type.Optional(DECLARED.header()),
   columns: columns({ names: Type.Optional(DECLARED.names()), ...named }),
@@ -119,7 +119,7 @@ const trailer = () =>
     ),
   );
 
-/** Keys of a source of files. */
+/** Keys for a source of files. */
 export const totalsOfFiles = () => ({
   expect: expected(),
   control: control(),
@@ -127,8 +127,8 @@ export const totalsOfFiles = () => ({
   trailer: trailer(),
 });
 
-/** Keys of a source of one stream. */
+/** Keys for a source with a single stream. */
 export const totalsOfStreams = () => ({ expect: expected(), trailer: trailer() });
 
-/** Keys of a source of uploads. */
+/** Keys for a source of uploads. */
 export const totalsOfUploads = () => ({ trailer: trailer() });

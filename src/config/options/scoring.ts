@@ -1,4 +1,4 @@
-// Options of scoring, each described once: pipeline files, command lines, query parameters and the configuration of the service take them from here.
+// Options of scoring, described once for pipeline files, command lines, query parameters and the service configuration.
 
 import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
 import { Type } from '../schema.ts';
@@ -6,7 +6,7 @@ import { at, choice, type Door, MIB, text, whole } from './describe-option.ts';
 
 export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 
-/** Of an interpretation, a row. */
+/** Maximum number of model evaluations per row for an interpretation. */
 const MOST_EVALUATIONS = 100_000_000;
 
 const SIGNERS =
@@ -65,7 +65,7 @@ export const SCORING = {
     choice(description, COMPRESSIONS, door),
 } as const;
 
-/** Where models are looked for. */
+/** Address of the model registry. */
 export const registryAddress = () =>
   Type.String(
     at('model registry: a folder, s3://bucket/prefix or mlflow+https://host', {

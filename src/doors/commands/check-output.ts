@@ -1,4 +1,4 @@
-// `sluice verify` and `sluice replay`: an output against its manifest, offline; one row of it scored again.
+// `sluice verify` and `sluice replay`: verify an output against its manifest offline, and score one of its rows again.
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -89,7 +89,7 @@ async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedW
   return { model, replayed };
 }
 
-/** A table has no manifest: the pipeline that wrote it names input, model and options. */
+/** A table has no manifest, so input, model and options come from the pipeline that wrote it. */
 async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
   if (flags.key !== undefined) throw new SluiceError('usage', '--key: tables have no signed manifest');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
@@ -108,7 +108,7 @@ async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWi
 const registered = async ({ model }: Predicate, registry: string | undefined): Promise<ModelPackage> =>
   (await openRegistry(registry)).resolve(model.ref);
 
-/** The folder of the package that is looked at; null: none was named. */
+/** The folder of the package to verify; null: none is configured. */
 async function packageFolder(output: string, flags: VerifyFlags): Promise<string | null> {
   if (flags.package !== undefined || flags.registry === undefined) return flags.package ?? null;
   try {

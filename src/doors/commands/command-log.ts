@@ -1,4 +1,4 @@
-// The log of `serve` and `run`: its settings, and how an error that ends the command gets into it.
+// The log of `serve` and `run`: its settings, and logging of the error that ends the command.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { faultFields, named, saysOf } from '../../core/log.ts';
 import { type LogSettings, type OpenedLog, openLog } from '../../monitor/open-log.ts';
@@ -12,14 +12,14 @@ interface LogFlags {
 const FORMATS: readonly string[] = ['auto', 'json', 'text'] satisfies LogSettings['format'][];
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies LogSettings['level'][];
 
-/** From flags, otherwise from the environment; undefined: neither is set. @throws SluiceError usage */
+/** Log settings from flags, else from the environment. undefined: not configured. @throws SluiceError usage */
 export function saidOfLog(flags: LogFlags, env: NodeJS.ProcessEnv): { format?: string; level?: string } {
   const format = flags.logFormat ?? checked('SLUICE_LOG_FORMAT', env, FORMATS);
   const level = flags.logLevel ?? checked('SLUICE_LOG_LEVEL', env, LEVELS);
   return { ...(format === undefined ? {} : { format }), ...(level === undefined ? {} : { level }) };
 }
 
-/** The log of a command that has no settings but these. @throws SluiceError usage */
+/** The log of a command without other log settings. @throws SluiceError usage */
 export const openCommandLog = (flags: LogFlags, env: NodeJS.ProcessEnv): Promise<OpenedLog> =>
   openLog({ format: 'auto', level: 'info', ...saidOfLog(flags, env) } as LogSettings);
 
@@ -30,8 +30,8 @@ function checked(name: string, env: NodeJS.ProcessEnv, choices: readonly string[
 }
 
 /**
- * Does the work of a command. Where a machine reads the log, an error that ends it is a line there and nothing else on standard
- * error. @throws SluiceError what ends it, where a person reads
+ * Runs a command. With a JSON log, logs the error that ends it and prints nothing else to standard error. @throws
+ * SluiceError otherwise, the error that ends the command
  */
 export async function orLogged(opened: OpenedLog, work: () => Promise<void>): Promise<void> {
   try {
@@ -41,7 +41,7 @@ export async function orLogged(opened: OpenedLog, work: () => Promise<void>): Pr
     process.exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
     const mends = error instanceof SluiceError ? { action: named(error.entry.action) } : {};
     const fields = { ...faultFields(error), ...mends, exit_code: process.exitCode };
-    // Read now: a run has given its lines an id meanwhile.
+    // Read after the run: it has given its log lines an id meanwhile.
     opened.log('fatal', 'command_failed', saysOf(error), fields);
   }
 }

@@ -1,4 +1,4 @@
-// The completion script of bash (3.2 and later, so that it runs on macOS).
+// The completion script for bash 3.2 and later; macOS ships 3.2.
 import { FIRST_WORDS, GROUPS, quoted, TABLES } from './completion-words.ts';
 import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 
@@ -95,7 +95,7 @@ complete -F _sluice sluice
 `;
 }
 
-/** What follows a flag that takes a value. */
+/** Completions for the value of a flag. */
 function valueCase(words: string, flag: Flag): string[] {
   if (flag.value === undefined) return [];
   const spellings = [`--${flag.name}`, ...(flag.short === undefined ? [] : [`-${flag.short}`])];

@@ -1,4 +1,4 @@
-// The completion script of fish.
+// The completion script for fish.
 import { FIRST_WORDS, GROUPS, TABLES } from './completion-words.ts';
 import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 

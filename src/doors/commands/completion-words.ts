@@ -1,16 +1,16 @@
-// The commands as scripts for shells need them: words of the first and the second place, and the tables behind them.
+// Commands as completion scripts need them: first words, second words, and the command tables.
 import { COMMAND_TABLES } from './flags/all-commands.ts';
 import { COMMAND_GROUPS, type CommandTable } from './flags/command-spec.ts';
 
 export const TABLES: readonly (readonly [words: string, table: CommandTable])[] = Object.entries(COMMAND_TABLES);
 
-/** Commands and groups with their descriptions. */
+/** Commands and command groups with their descriptions. */
 export const FIRST_WORDS: readonly (readonly [word: string, description: string])[] = [
   ...TABLES.filter(([words]) => !words.includes(' ')).map(([word, { description }]) => [word, description] as const),
   ...Object.entries(COMMAND_GROUPS),
 ];
 
-/** Each group with its words of the second place. */
+/** The groups with their second words. */
 export const GROUPS: readonly (readonly [group: string, words: readonly (readonly [string, string])[]])[] = Object.keys(
   COMMAND_GROUPS,
 ).map((group) => [
@@ -20,5 +20,5 @@ export const GROUPS: readonly (readonly [group: string, words: readonly (readonl
   ),
 ]);
 
-/** A text as one word of a shell. */
+/** Quotes text as a single shell word. */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,4 +1,4 @@
-// The completion script of zsh.
+// The completion script for zsh.
 import { FIRST_WORDS, GROUPS, quoted, TABLES } from './completion-words.ts';
 import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 

@@ -1,4 +1,4 @@
-// `sluice completion`: the script that completes commands, flags and their values in a shell.
+// `sluice completion`: prints the script that completes commands, flags and values in a shell.
 import type { Command } from 'commander';
 import { bashCompletion } from './completion-bash.ts';
 import { fishCompletion } from './completion-fish.ts';

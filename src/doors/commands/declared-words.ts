@@ -1,4 +1,4 @@
-// What flags declare of an input, in the words of a pipeline.
+// Turns flags that declare the format of an input into keys of a pipeline.
 
 import type { UploadSource } from '../../connectors/upload/upload-options.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -10,7 +10,7 @@ type DeclaredFlags = Pick<
 >;
 type Said = Pick<UploadSource, 'header' | 'columns' | 'encoding' | 'decimal' | 'thousands' | 'trim' | 'null_values'>;
 
-/** @throws SluiceError usage: a pair without an equals sign, or a column twice */
+/** @throws SluiceError usage: a pair without an equals sign, or a duplicate column */
 export function declaredSaid(flags: DeclaredFlags): Said {
   const { encoding, decimal, thousands, trim, nullValues } = flags;
   const columns = {
@@ -30,7 +30,7 @@ export function declaredSaid(flags: DeclaredFlags): Said {
   };
 }
 
-/** `a=b,c=d`; a value may have equals signs of its own. */
+/** Parses `a=b,c=d`; a value may contain equals signs. */
 function pairs(flag: string, text: string): Record<string, string> {
   const found = new Map<string, string>();
   for (const pair of text.split(',')) {

@@ -1,4 +1,4 @@
-// `sluice demo`: a complete run with the bundled model, and an excerpt of its output.
+// `sluice demo`: runs the bundled model on synthetic data and prints an excerpt of the output.
 import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -48,7 +48,7 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   say(`\nThe files are in ${path.resolve(folder)}: portfolio.csv, scored.csv, rejected.csv`);
 }
 
-/** Reads the demo's own output: no field of it but the passthrough id precedes the numbers, and none is quoted. */
+/** Parses the output of the demo. Only the passthrough id precedes the numbers, and no field is quoted. */
 async function readScored(file: string): Promise<{ head: string[]; bins: number[]; decisions: Map<string, number> }> {
   const head: string[] = [];
   const bins = new Array<number>(10).fill(0);

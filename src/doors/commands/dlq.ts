@@ -32,7 +32,7 @@ import {
 } from './letter-words.ts';
 import { signalled } from './signals.ts';
 
-/** A wait for an open transaction is reported after this time, ms. */
+/** Delay before a wait for an open transaction is reported, ms. */
 const TOLD_AFTER_MS = 3_000;
 
 const out = (text: string): void => {
@@ -156,7 +156,7 @@ async function reading(file: string, read: (letters: DeadLetterTopic) => Promise
   try {
     await read(letters);
   } catch (error) {
-    // The interrupted operation reports the error itself.
+    // On interruption, reports the reason for it instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {

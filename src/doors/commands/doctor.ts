@@ -1,4 +1,4 @@
-// `sluice doctor`: checks this machine and its configuration. One line for each finding, exit code 1 if there is an error.
+// `sluice doctor`: checks this machine and its configuration. Prints one line per finding; exit code 1 if there is an error.
 
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
@@ -39,7 +39,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   const say = (check: string, state: Finding['state'], message: string) => {
     findings.push({ check, state, message });
   };
-  /** Runs a check; its error is the finding. */
+  /** Runs a check; an error becomes the finding. */
   const look = async (check: string, work: () => Promise<string>) => {
     try {
       say(check, 'ok', await work());
@@ -93,7 +93,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   return findings;
 }
 
-/** Of versions of three numbers. */
+/** Compares versions with three numbers. */
 function atLeast(version: string, oldest: string): boolean {
   const [of, than] = [version, oldest].map((v) => v.split('.').map(Number));
   const at = of!.findIndex((n, i) => n !== than![i]);
@@ -152,7 +152,7 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     ['spill', config.spill.folder ?? tmpdir()] as const,
   ]) {
     await look(`${what} folder`, async () => {
-      // The service creates a missing folder, so its parent counts.
+      // The service creates a missing folder, so its parent is checked.
       const there = await stat(folder).then(
         () => folder,
         () => path.dirname(path.resolve(folder)),

@@ -1,4 +1,4 @@
-// Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
+// Drives a run from the command line, for any source of its spec: signals, progress, metrics, summary and exit code.
 import { isEndless } from '../../connectors/connectors.ts';
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
@@ -21,14 +21,14 @@ import { awaitEnd } from './run-progress.ts';
 import { endWithin, signalled } from './signals.ts';
 
 interface DriveOptions extends MetricsOptions {
-  /** Of the pipeline; a label of metrics. */
+  /** Pipeline name; a label of metrics. */
   name: string;
   registry?: string | undefined;
-  /** Time for work in progress after SIGTERM, ms. */
+  /** Maximum time for work in progress after SIGTERM, ms. */
   stopMs?: number | undefined;
   json?: boolean | undefined;
   quiet?: boolean | undefined;
-  /** Absent: messages for a person, and uncaught errors end the process. */
+  /** Absent: messages are printed for a person, and uncaught errors end the process. */
   logged?: OpenedLog | undefined;
 }
 
@@ -37,9 +37,9 @@ export const say = (text: string): void => {
   process.stderr.write(`sluice: ${text}\n`);
 };
 
-/** Runs to the end; returns the exit code. @throws SluiceError what ends the run */
+/** Runs until the end and returns the exit code. @throws SluiceError any error that ends the run */
 export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<number> {
-  // The process that compares evaluators starts while the model is looked up.
+  // Starts the process that compares evaluators while the model is being resolved.
   if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
   const metrics = await metricsFor(spec, options);
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
@@ -101,7 +101,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
       rows,
       slackSeconds,
     };
-    // A command line that is wrong may name anything as the file of metrics.
+    // If the command line is invalid, the metrics path may name an unrelated file, so it is not written.
     if (metrics && exitCode !== EXIT.usage)
       await writeRunMetrics(metrics, end, { ...options, log }, state.running !== null);
   }
@@ -109,7 +109,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
 
 type LeftReport = Omit<Parameters<typeof leaveReport>[1], 'spec' | 'began' | 'seconds' | 'progress'>;
 
-/** null: none is requested. */
+/** null: no report is requested. */
 async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, seconds: () => number) {
   const file = spec.report;
   if (file === undefined) return null;
@@ -119,13 +119,13 @@ async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, s
   return {
     async leave(run: LeftReport, log: Log): Promise<void> {
       const progress = watch.end();
-      // The report of a refused run may be any file.
+      // For a rejected run the report path may name an unrelated file, so it is not written.
       if (running() !== null) await leaveReport(file, { ...run, spec, began, seconds: seconds(), progress }, log);
     },
   };
 }
 
-/** Includes failed runs: their counts are valid. */
+/** Also prints the summary of failed runs, whose counts are valid. */
 function tellSummary(
   spec: RunSpec,
   options: DriveOptions,

@@ -1,15 +1,15 @@
-// The exit codes of every command, and which one an error ends with.
+// The exit codes of all commands, and the exit code for each error.
 import type { SluiceError } from '../../core/errors.ts';
 
 export const EXIT = {
   done: 0,
-  /** Something went wrong, and nothing new is visible under a final name; of several inputs: nothing of those that are named. */
+  /** The command failed, and nothing new is published. With several inputs, this applies to the inputs named in the message. */
   failed: 1,
-  /** The command line, a pipeline or a configuration is invalid: nothing was started. */
+  /** The command line, a pipeline or a configuration is invalid; nothing was started. */
   usage: 2,
-  /** Done, but rows were rejected; the rejects file is named. 0 with SLUICE_EXIT_REJECTED=0, for Kubernetes Jobs. */
+  /** The run succeeded, but rows were rejected; the message names the rejects file. 0 with SLUICE_EXIT_REJECTED=0, for Kubernetes Jobs. */
   rejected: process.env.SLUICE_EXIT_REJECTED === '0' ? 0 : 3,
-  /** Stopped by the gate, and nothing is published. */
+  /** Stopped by the gate; nothing is published. */
   gate: 4,
 } as const;
 

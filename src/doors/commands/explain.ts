@@ -1,4 +1,4 @@
-// `sluice explain`: one application of a file as a waterfall, in the terminal and as a page.
+// `sluice explain`: shows one application of a file as a waterfall, in the terminal and as an HTML page.
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';

@@ -1,4 +1,4 @@
-// `sluice generate`: a portfolio of made-up applications, to try things on and to measure with.
+// `sluice generate`: creates a portfolio of synthetic applications for trials and measurements.
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';

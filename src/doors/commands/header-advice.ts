@@ -1,12 +1,12 @@
-// What to declare about an input whose header does not match the model, in the terms of the command that read it.
+// Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
 import type { SluiceError } from '../../core/errors.ts';
 
-/** Lines printed for the mistakes of a header row. */
+/** Maximum number of lines for the errors of a header row. */
 const MOST_SHOWN = 20;
-/** Commands whose input is declared in a pipeline file. */
+/** Commands that declare their input in a pipeline file. */
 const OF_PIPELINES = /\b(?:run|lint|test)$/;
 
-/** One line per mistake, and how to accept the input as it is; '' for other errors. `command`: as in `reportError`. */
+/** One line per error, and how to accept the input unchanged; '' for other errors. `command`: as in `reportError`. */
 export function headerAdvice({ code, message, details, extra }: SluiceError, command: string): string {
   const delimiter = code === 'wrong_delimiter' ? extra.delimiter : undefined;
   if (typeof delimiter === 'string')
@@ -22,7 +22,7 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
   return shown.join('');
 }
 
-/** The first line of an error whose details follow on their own lines. */
+/** The first line of an error whose details are printed on separate lines. */
 export const headerHeadline = ({ code, message, details }: SluiceError): string =>
   code === 'header_mismatch' && details.length > 0 ? 'the header does not match the columns of the model' : message;
 
@@ -55,7 +55,7 @@ interface Declarations {
   ignore: boolean;
 }
 
-/** A word of a command line; one with special characters is quoted for POSIX shells. */
+/** Quotes a word of a command line for POSIX shells if it has special characters. */
 const quoted = (word: string): string => (/^[\w.,=:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function asFlags({ renamed, constants, trim, ignore }: Declarations): string {

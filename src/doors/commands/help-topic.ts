@@ -1,4 +1,4 @@
-// `sluice help TOPIC`: the flags of `score` by topic.
+// `sluice help TOPIC`: prints the flags of `score` for a topic.
 import { commandTable } from './flags/command-spec.ts';
 import { HELP_TOPICS, topicHelp } from './flags/help-groups.ts';
 import { SCORE_COMMANDS } from './flags/score-flags.ts';

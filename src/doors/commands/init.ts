@@ -8,7 +8,7 @@ import { addFlags } from './flags/command-spec.ts';
 import { SERVICE_COMMANDS } from './flags/service-flags.ts';
 import { BUNDLED_MODELS } from './open-registry.ts';
 
-/** The launcher of a checkout; images have none. */
+/** The launcher in a checkout; images do not contain it. */
 const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
 
 export function addInitCommand(program: Command): void {

@@ -1,4 +1,4 @@
-// `sluice keys`: who may call the service.
+// `sluice keys`: creates, lists, rotates and revokes API keys of the service.
 import type { Command } from 'commander';
 import { SCOPES, type Scope } from '../../config/scopes.ts';
 import { epochMs } from '../../core/clock.ts';
@@ -14,7 +14,7 @@ import {
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Reading keys takes the schema library, which help does not. */
+/** Loaded on demand: reading keys needs the schema library, but the help does not. */
 const openKeys = () => import('../http/access/keys-file.ts');
 
 export function addKeysCommand(program: Command): void {
@@ -57,7 +57,7 @@ export function addKeysCommand(program: Command): void {
   );
 }
 
-/** Adds a key to the file and returns its token, which is kept nowhere. @throws SluiceError usage */
+/** Adds a key to the file and returns its token, which is not stored. @throws SluiceError usage */
 export async function createKey(name: string, flags: KeysCreateFlags): Promise<string> {
   const scopes = flags.scopes.split(',');
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
@@ -83,7 +83,7 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   return token;
 }
 
-/** Issues a new token; the old one expires after `grace`; null: at once. @throws SluiceError usage */
+/** Issues a new token. The old token expires after `grace`; null: immediately. @throws SluiceError usage */
 export async function rotateKey(
   name: string,
   flags: KeysRotateFlags,
@@ -111,7 +111,7 @@ export async function rotateKey(
   return { token, until };
 }
 
-/** Lifetime of a key; null: until revoked, NaN: unknown. */
+/** Lifetime of a key in ms; null: until revoked, NaN: unknown. */
 const lifetimeMs = ({ created, expires }: { created?: string; expires?: string }): number | null =>
   expires === undefined ? null : Date.parse(expires) - Date.parse(created ?? '');
 

@@ -1,4 +1,4 @@
-// Writes the report of a run, including failed and stopped ones. A failure to do so does not change the result of the run.
+// Writes the report of a run, also after a failure. A failure to write does not affect the result of the run.
 import { readFile, stat } from 'node:fs/promises';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -7,13 +7,13 @@ import { comparedIn, type ReportedRun, reportData } from '../../report/report-da
 import { reportPage } from '../../report/report-page.ts';
 import type { RunningPipeline } from '../../runs/context.ts';
 
-/** Points of the throughput, at most: then every other one is dropped, and they are taken half as often. */
+/** Maximum number of throughput points. Beyond it, every second point is dropped and the interval doubles. */
 const MOST_POINTS = 240;
 const FIRST_EVERY_MS = 250;
-/** Longest report of an earlier run, bytes. */
+/** Maximum size of an existing report in bytes. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** How many rows were read when. */
+/** Samples the number of rows read over time. */
 export class ThroughputWatch {
   #points: [seconds: number, rows: number][] = [[0, 0]];
   #every = FIRST_EVERY_MS;
@@ -47,7 +47,7 @@ export class ThroughputWatch {
   }
 }
 
-/** Never throws: what cannot be left is logged. */
+/** Never throws; failures are logged. */
 export async function leaveReport(
   file: string,
   run: Omit<ReportedRun, 'manifests' | 'previous'>,
@@ -65,7 +65,7 @@ export async function leaveReport(
   }
 }
 
-/** @throws SluiceError output_unwritable: there is something else, which is not replaced */
+/** @throws SluiceError output_unwritable: the path names something other than a report, which is not replaced */
 async function previousIn(file: string): Promise<ReportedRun['previous']> {
   const there = await stat(file).catch(() => null);
   if (!there?.isFile() || there.size === 0) return null;
@@ -74,7 +74,7 @@ async function previousIn(file: string): Promise<ReportedRun['previous']> {
   return compared;
 }
 
-/** Manifests of the outputs. */
+/** The existing manifests of the outputs. */
 async function manifestsOf(outputs: readonly string[]): Promise<string[]> {
   const names = outputs.map((name) => `${name}.manifest.json`);
   const there = await Promise.all(names.map((name) => stat(name).catch(() => null)));

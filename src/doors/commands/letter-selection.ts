@@ -1,4 +1,4 @@
-// Flags that select dead letters, as a selection.
+// Turns flags into a selection of dead letters.
 
 import type { DeadLetterSelection } from '../../connectors/kafka/dlq/dead-letter.ts';
 import { OffsetRanges } from '../../connectors/kafka/dlq/offset-ranges.ts';
@@ -17,10 +17,10 @@ export interface SelectionFlags {
   offsets?: string;
 }
 
-/** A date, or a date and time with its zone; a time without a zone is refused. */
+/** A date, or a date and time with time zone; a time without time zone is rejected. */
 const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-/** `now`: ms since 1970, from which the age of a letter counts. @throws SluiceError usage */
+/** `now`: ms since 1970, the reference for the age of a letter. @throws SluiceError usage */
 export function selectionOf(flags: SelectionFlags, now: number): DeadLetterSelection {
   const { code, column, pipeline, key, minAgeMs, maxAttempt, partition } = flags;
   const since = timeOf('since', flags.since);

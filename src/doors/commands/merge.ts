@@ -1,4 +1,4 @@
-// `sluice merge`: joins the parts of a plan into the outputs of a single run.
+// `sluice merge`: joins shard results into the outputs of a single run.
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
 import { putStored } from '../../connectors/stored-bytes.ts';
@@ -33,7 +33,7 @@ export function addMergeCommand(program: Command): void {
   });
 }
 
-/** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
+/** Runs the command and returns its exit code. @throws SluiceError any error that ends it */
 export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const plan = await readPlan(file);
   return mergeParts(file, { plan, parts: await findParts(flags.parts, plan) }, flags);
@@ -41,11 +41,11 @@ export async function merge(file: string, flags: MergeFlags): Promise<number> {
 
 interface Whole {
   plan: ShardPlan;
-  /** All of them, in the order of the plan. */
+  /** All shard results, in plan order. */
   parts: FoundPart[];
 }
 
-/** Merges the parts; `file`: the path of the plan. Returns the exit code. @throws SluiceError */
+/** Merges shard results and returns the exit code. `file`: path of the plan. @throws SluiceError */
 export async function mergeParts(
   file: string,
   { plan, parts }: Whole,
@@ -81,5 +81,5 @@ export async function mergeParts(
   return summary.rejected > 0 ? EXIT.rejected : EXIT.done;
 }
 
-/** The parser takes `--no-manifest` for `manifest: false`. */
+/** The parser reports `--no-manifest` as `manifest: false`. */
 const isOff = (flags: object): boolean => (flags as { manifest?: boolean }).manifest === false;

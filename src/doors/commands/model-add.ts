@@ -18,7 +18,7 @@ const tell = (text: string): void => {
 };
 
 export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<void> {
-  // Loaded here, so that the other commands do not pay for it.
+  // Loaded here to keep the start of other commands fast.
   const [{ proposePackage }, { addProposal }, { reportMarkdown }, { formatYaml }] = await Promise.all([
     import('../../onboarding/register.ts'),
     import('../../onboarding/package-files.ts'),
@@ -74,7 +74,7 @@ export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<
     );
     return;
   }
-  // A registry that numbers versions itself may have given another one.
+  // A registry that assigns version numbers may have chosen another number.
   const number = await addProposal(registry, proposal, { by: { who: whoAmI(), ...signed }, sign: signed?.sign });
   const registered = `${id}:${number}`;
   tell(`registered ${registered}`);
@@ -100,7 +100,7 @@ function delimiterIn(flags: ModelAddFlags): string | undefined {
   return delimiter;
 }
 
-/** The files of a registration and their contents. @throws SluiceError input_not_found | usage */
+/** Reads the files named by the flags of a registration. @throws SluiceError input_not_found | usage */
 async function givenFiles(flags: ModelAddFlags) {
   const [{ readEncoding }, { readExpected }, { readPolicy }] = await Promise.all([
     import('../../onboarding/encoding-file.ts'),

@@ -1,4 +1,4 @@
-// `sluice model show --audit`: one page on a version, as text, JSON, or HTML to print.
+// `sluice model show --audit`: prints an audit page for a version as text, JSON, or printable HTML.
 import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
@@ -21,7 +21,7 @@ export async function showAudit(ref: string, flags: ModelShowFlags): Promise<voi
   process.stdout.write(flags.json ? `${JSON.stringify(audit)}\n` : `${auditText(audit)}\n`);
 }
 
-/** What signatures are held against: keys for journals and packages, certificates for packages. */
+/** Trusted keys and certificates: keys verify journals and packages, certificates verify packages. */
 async function trustIn(file: string): Promise<AuditTrust> {
   const [{ publicKeys }, { trustOf }] = await Promise.all([
     import('../../model/registry/trusted.ts'),

@@ -1,4 +1,4 @@
-// `sluice model new-version`: other decisions, scorecard and reasons for a model that stays as it is.
+// `sluice model new-version`: changes decisions, scorecard or reason codes of a model without retraining it.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { signatureFor } from './model-seals.ts';
 import { moverOf } from './model-states.ts';
 import { openRegistry } from './open-registry.ts';
 
-/** The number a new version gets. That of one that was removed is not given again. */
+/** The number of the next version; numbers of removed versions are not reused. */
 export async function nextNumber(registry: Registry, id: string): Promise<string> {
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
   return String(nextVersion([...versions, ...(await registry.states(id)).map((e) => e.version)]));

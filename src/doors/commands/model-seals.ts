@@ -15,15 +15,15 @@ import { openRegistry } from './open-registry.ts';
 
 const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml'));
 
-/** The folder of a package, given by path or reference. */
+/** Loads a package by path or reference. */
 export const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
   isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { inspects: true })).resolve(ref);
 
-/** The same for writing: a package of a remote registry is a read-only copy. @throws SluiceError usage */
+/** Loads a package for writing; packages of remote registries are read-only copies. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
   const address = registry ?? process.env.SLUICE_REGISTRY;
   if (isFolder(ref) || address === undefined || !isRemote(address)) {
-    // A registry that requires signatures would not return an unsigned package.
+    // With required signatures, the registry would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);
   }
   throw new SluiceError('usage', `versions in ${address} cannot be changed: sign with sluice model add --sign-key`);
@@ -44,7 +44,7 @@ async function readSigner(key: string, certificates: string | undefined): Promis
   return signerOf(await pemIn(key), key, chain);
 }
 
-/** What signs a package that is registered, if a key is given. @throws SluiceError usage */
+/** Signature of a package to register; undefined without a key. @throws SluiceError usage */
 export async function signatureFor({ signKey, certificates }: { signKey?: string; certificates?: string }) {
   if (signKey === undefined) return undefined;
   const signer = await readSigner(signKey, certificates);
@@ -61,7 +61,7 @@ export async function signPackage(
     readSigner(flags.key, flags.certificates),
   ]);
   const found = await ownPackage(ref, flags.registry);
-  // A signature covers the lock: it comes first.
+  // A signature covers the lock file, so the lock file is written first.
   await sealPackage(found.folder);
   const model = await loadPackage(found.folder);
   await writeBeside(model.folder, SIGNATURE, signModel(model, signer));

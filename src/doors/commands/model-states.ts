@@ -1,4 +1,4 @@
-// `sluice model approve`, `retire`, `remove` and `history`: lifecycle states of versions, with author and reason.
+// `sluice model approve`, `retire`, `remove` and `history`: change lifecycle states of versions, recording author and reason.
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { SluiceError } from '../../core/errors.ts';
@@ -64,7 +64,7 @@ async function change(
   return entry;
 }
 
-/** Who does something, why, and with which key. @throws SluiceError input_not_found | usage */
+/** Author, reason and signing key of a change. @throws SluiceError input_not_found | usage */
 export async function moverOf(said: { who?: string; reason?: string; signKey?: string }): Promise<Mover> {
   const { who = whoAmI(), reason, signKey } = said;
   const mover = { who, ...(reason === undefined ? {} : { why: reason }) };
@@ -79,7 +79,7 @@ export async function showHistory(
 ): Promise<void> {
   const registry = await openRegistry(flags.registry, { inspects: true });
   const states = await registry.states(parseReference(id).id);
-  // Of a model whose last version was removed, its journal is left.
+  // After the last version was removed, only the journal of the model remains.
   const history = await registry.history(id).catch((error: SluiceError) => {
     if (error.code === 'model_not_found' && states.length > 0) return [];
     throw error;
@@ -101,7 +101,7 @@ export async function showHistory(
   } // biome-ignore format: one line
 }
 
-/** One entry as people read it. */
+/** Formats one entry for people. */
 export function lineOf(entry: AliasMove | StateEntry): string {
   const { at, who, why, from, to } = entry;
   const what = 'alias' in entry ? `${entry.alias} ${from ?? '(none)'} → ${to ?? '(removed)'}` : `version ${entry.version} ${from === null ? '' : `${from} → `}${to}`; // biome-ignore format: one line
@@ -117,7 +117,7 @@ export async function readText(file: string): Promise<string> {
   }
 }
 
-/** The user of this machine. */
+/** Name of the current user. */
 export function whoAmI(): string {
   try {
     return userInfo().username;

@@ -1,4 +1,4 @@
-// `sluice model`: bring a model, look at the registry, move aliases, verify packages.
+// `sluice model`: register models, list the registry, move aliases, verify packages.
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { versionOf } from '../../model/package/load-package.ts';
@@ -43,7 +43,7 @@ export function addModelCommand(program: Command): void {
   addFlags(model.command('alias'), MODEL_COMMANDS['model alias']).action(moveAlias);
 }
 
-/** Each with the package hashes of its versions; null where a package cannot be read. */
+/** Adds the package hashes of the versions; null if a package cannot be read. */
 async function withHashes(registry: Registry, models: readonly ModelEntry[]): Promise<object[]> {
   const hashOfVersion = async (ref: string): Promise<string | null> => {
     try {

@@ -1,4 +1,4 @@
-// The registry of a command: the configured one, otherwise ./models, with the bundled models as a fallback.
+// The registry of a command: the configured registry or ./models, with the bundled models as a fallback.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,22 +9,23 @@ import { isRemote, type Registry } from '../../model/registry/registry.ts';
 import type { TrustPolicy } from '../../model/registry/trusted.ts';
 import { textLog } from '../../monitor/open-log.ts';
 
-/** The models that come with Sluice. */
+/** Folder of the bundled models. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.meta.url));
 
 /**
- * Where models are looked for: the registry named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. A folder,
- * `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two default to $SLUICE_REGISTRY_OPTIONS__….
- * Returns trusted packages only if `trust` or the environment requires it. @throws SluiceError usage
+ * Opens the configured registry, else $SLUICE_REGISTRY, else ./models; models not found there are looked up among the
+ * bundled models. The address is a folder, `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two
+ * default to $SLUICE_REGISTRY_OPTIONS__…. Only trusted packages are returned if `trust` or the environment requires it.
+ * @throws SluiceError usage
  */
 export async function openRegistry(
   address: string | undefined,
   options: {
     create?: boolean;
     remote?: RegistryOptions;
-    /** In addition to the environment; `nothing`: ignores the environment. */
+    /** Applied in addition to the environment. `nothing`: ignores the environment and requires no trust. */
     trust?: TrustPolicy | 'nothing';
-    /** Includes unapproved versions, for inspection. */
+    /** Include unapproved versions, for inspection. */
     inspects?: boolean;
     log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
@@ -36,7 +37,7 @@ export async function openRegistry(
   const approvals = options.inspects === true ? null : await approvalsOf(trust);
   const log = options.log ?? textLog();
   const onRetired = tellOnce(log);
-  // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
+  // Loaded on demand: a folder registry must not load the network modules, and `generate` needs neither.
   const { FolderRegistry } = await import('../../model/registry/folder.ts');
   if (where !== undefined && isRemote(where)) {
     const [{ openRemote }, { registryOptions }] = await Promise.all([
@@ -61,7 +62,7 @@ export async function openRegistry(
   return trusting(new FolderRegistry(folders, { approvals, onRetired }), trust);
 }
 
-/** Logs once for each version that it is retired. */
+/** Logs a warning for a retired version, once per version. */
 function tellOnce(log: Log): (ref: string) => void {
   const told = new Set<string>();
   return (ref) => {

@@ -1,4 +1,4 @@
-// Where `sluice outcomes` reads predictions and outcomes: files, or topics of a pipeline.
+// Sources of predictions and outcomes for `sluice outcomes`: files, or topics of a pipeline.
 
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -13,10 +13,10 @@ import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import type { OutcomesFlags } from './flags/output-flags.ts';
 
-/** A wait for an open transaction is reported after this time, ms. */
+/** Delay before a wait for an open transaction is reported, ms. */
 const REPORTED_AFTER_MS = 3_000;
 
-/** The files that a name or a pattern means; sidecar files are left out of a pattern. @throws SluiceError input_not_found | usage */
+/** The files for a name or a pattern; a pattern does not match sidecar files. @throws SluiceError input_not_found | usage */
 export async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
   if (name === STDIO) return [endpoint(STDIO, { format, delimiter }, 'csv')];
   const said = format ?? (delimiter === undefined ? undefined : 'csv');
@@ -27,7 +27,7 @@ export async function predictionFiles(name: string, { format, delimiter }: Outco
   return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
 }
 
-/** Without sidecar files, which are reported. @throws SluiceError usage: nothing else matches */
+/** Excludes sidecar files and reports them. @throws SluiceError usage: only sidecar files match */
 function predictionsAmong(names: readonly string[], pattern: string): string[] {
   const sidecars = names.filter((name) => sidecarKind(name) !== null);
   const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
@@ -54,7 +54,7 @@ export const fileSource = (from: Endpoint): RowSource => ({
   rows: (columns, signal) => tableRows({ name: from.name, open: () => openSource(from) }, columns, signal),
 });
 
-/** @throws SluiceError usage: the pipeline writes to no topic */
+/** The output topics of a pipeline. @throws SluiceError usage: the pipeline does not write to a topic */
 export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
@@ -66,7 +66,7 @@ export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]>
 export const labelTopic = (pipeline: Pipeline, topic: string): Promise<RowSource> =>
   topicSource(pipeline, topic, 'json');
 
-/** Kafka is loaded for those who read a topic. */
+/** Loads the Kafka modules only when a topic is read. */
 async function topicSource(
   pipeline: Pipeline,
   topic: string,

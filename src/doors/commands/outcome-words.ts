@@ -1,8 +1,8 @@
-// The report of `sluice outcomes` as tables for a terminal.
+// Formats the report of `sluice outcomes` as tables for a terminal.
 import { count } from '../../monitor/progress.ts';
 import type { OutcomeGroup, OutcomeReport } from '../../outcomes/outcome-report.ts';
 
-/** Words in front of the tables. */
+/** The text before the tables. */
 export function joinWords({ labels, predictions: p }: OutcomeReport): string {
   const many = p.sources === 1 ? 'one input' : `${p.sources} inputs`;
   return [
@@ -13,10 +13,10 @@ export function joinWords({ labels, predictions: p }: OutcomeReport): string {
   ].join('\n');
 }
 
-/** The tables: what each model and month came to, what became of the decisions, and the calibration of each model. */
+/** The tables: performance by model and month, outcomes by decision, and calibration by model. */
 export function outcomeTables({ groups, totals }: OutcomeReport): string {
   const all = [...groups, ...totals].sort((a, b) => (a.model < b.model ? -1 : a.model > b.model ? 1 : 0));
-  // Deciles of single months are in the JSON: on a terminal they would bury the rest.
+  // Deciles of single months appear only in the JSON, because they would fill the terminal.
   const whole = all.filter((g) => g.month === null || !totals.some((t) => t.model === g.model));
   return [
     table(
@@ -71,7 +71,7 @@ const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
 const percent = (ratio: number): string => `${(ratio * 100).toFixed(2)} %`;
 const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
 
-/** Columns of words to the left, of figures to the right. */
+/** Formats a table: columns of words are left-aligned, columns of numbers right-aligned. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((name, c) => Math.max(name.length, ...rows.map((row) => row[c]!.length)));
   const left = head.map((_, c) => rows.every((row) => !/^[\d-]/.test(row[c]!)) || head[c] === 'month');

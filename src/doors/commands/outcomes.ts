@@ -52,7 +52,7 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
     });
     await hand(report, flags);
   } catch (error) {
-    // The interrupted reader reports the error itself.
+    // On interruption, reports the reason for it instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {
@@ -72,7 +72,7 @@ async function hand(report: OutcomeReport, flags: OutcomesFlags): Promise<void> 
   process.stdout.write(flags.json ? json : `${outcomeTables(report)}\n`);
 }
 
-/** @throws SluiceError usage */
+/** Rejects contradictory flags. @throws SluiceError usage */
 function refuseContradictions(patterns: readonly string[], flags: OutcomesFlags): void {
   const wrong = [
     (flags.labels === undefined) === (flags.labelsTopic === undefined) && 'missing outcomes: use --labels or --labels-topic',

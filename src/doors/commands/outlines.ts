@@ -1,9 +1,9 @@
-// All commands with their descriptions only: enough for the help of the program and for unknown commands.
+// Adds all commands with their descriptions only, for the help of the program and the error about unknown commands.
 import type { Command } from 'commander';
 import { COMMANDS } from './flags/all-commands.ts';
 import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
 
-/** Adds the commands of these names, in this order, and those below them. */
+/** Adds the named commands and their subcommands, in this order. */
 export function addOutlines(program: Command, names: readonly string[]): void {
   for (const name of names) {
     const command = program.command(name);

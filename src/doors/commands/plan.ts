@@ -1,4 +1,4 @@
-// `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
+// `sluice plan`: divides files into a plan of shards; with a deadline, chooses the number of shards.
 
 import type { Command } from 'commander';
 import type { FileSource } from '../../connectors/file/file-options.ts';
@@ -21,7 +21,7 @@ import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
 
-/** Pieces that are sampled if the number of shards is not given. */
+/** Number of shards to sample from if the number is not configured. */
 const SAMPLED_SHARDS = 16;
 
 export function addPlanCommand(program: Command): void {
@@ -39,7 +39,7 @@ interface Planning {
 
 interface Planned {
   plan: ShardPlan;
-  /** Of the pass over the files. */
+  /** Duration of the pass over the files. */
   seconds: number;
 }
 
@@ -92,7 +92,10 @@ interface Night extends Measured, Estimate {
   leftSeconds: number;
 }
 
-/** @throws SluiceError usage | deadline_unreachable | model_* | what ends a run */
+/**
+ * Estimates the number of machines that meet a deadline. @throws SluiceError usage | deadline_unreachable | model_* |
+ * any error that ends a run
+ */
 async function foreseen(
   { file, flags, signal }: Planning,
   { plan: made, seconds }: Planned,

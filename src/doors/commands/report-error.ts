@@ -1,4 +1,4 @@
-// Errors at the command line: the message on one line, the remedy on the next.
+// Prints errors at the command line: the message on one line, the remedy on the next.
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import { headerAdvice, headerHeadline } from './header-advice.ts';
@@ -6,8 +6,9 @@ import { headerAdvice, headerHeadline } from './header-advice.ts';
 const TOLD_ROWS = 5;
 
 /**
- * Prints an error to standard error and returns its exit code. `command` is the command line without flags (`sluice model add`):
- * for a mistyped option the message refers to its help, which would scroll the error off the screen.
+ * Prints an error to standard error and returns its exit code. `command` is the command line without flags (`sluice
+ * model add`). A usage error refers to the command's help instead of printing it, because the help would scroll the
+ * error off the screen.
  */
 export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
@@ -20,7 +21,7 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first invalid rows of a rejected input, one per line, because it has no rejects file. */
+/** The first invalid rows of a failed input, one per line, because its rejects file is not published. */
 function rowsOf({ code, details }: SluiceError): string {
   if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';
   const lines = details
@@ -32,7 +33,7 @@ function rowsOf({ code, details }: SluiceError): string {
 
 export const helpLine = (command: string): string => `run \`${command} --help\``;
 
-/** A message of the command-line parser in the format of a SluiceError: one line, without "error:". */
+/** Formats a message of the command-line parser like a SluiceError: one line, without "error:". */
 export function parserMistake(text: string): string {
   const [first, ...more] = text.trim().split('\n');
   const hint = more.map((line) => line.replace(/^\(D/, '(d')).join(' ');

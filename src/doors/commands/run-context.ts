@@ -1,4 +1,4 @@
-// Services of the process for a run from the command line: registry, models, account.
+// Creates the shared services of a run from the command line: registry, models, account.
 import type { Log } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
@@ -14,16 +14,16 @@ interface DrivenContext extends RunContext {
 }
 
 interface ContextOptions {
-  /** Of the pipeline; a label of metrics. */
+  /** Pipeline name; a label of metrics. */
   name: string;
   registry?: string | undefined;
-  /** File for the metrics after the run, in the text format of Prometheus. */
+  /** File for the metrics at the end of the run, in the Prometheus text format. */
   metricsFile?: string | undefined;
   log?: Log;
   tracer?: Tracer | null;
 }
 
-/** Services of the process for a run. */
+/** The shared services for a run. */
 export async function contextFor(
   spec: Pick<
     RunSpec,

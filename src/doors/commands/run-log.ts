@@ -19,18 +19,18 @@ import { equation, rate } from '../../runs/summary.ts';
 const PROGRESS_MS = 10_000;
 
 export interface RunLog {
-  /** Its lines have the id of the run and the name of the pipeline. */
+  /** Log whose lines include the run id and the pipeline name. */
   readonly log: Log;
-  /** A machine reads it. */
+  /** Whether the log format is JSON. */
   readonly json: boolean;
-  /** The exception that left the process in an unknown state; null while there was none. */
+  /** The uncaught exception after which the state of the process is unknown; null: none. */
   readonly lost: Error | null;
   started(): void;
   /** Logs progress every ten seconds and at `stop`. */
   progress(running: RunningPipeline, seconds: () => number): { stop(): void };
-  /** `failure`: what ended the run; null: it succeeded. */
+  /** Logs the end of the run. `failure`: the error that ended it; null: it succeeded. */
   ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number, failure: SluiceError | null): void;
-  /** Survives uncaught errors until the returned function is called; `abort` stops the run gracefully. */
+  /** Keeps the process alive after uncaught errors until the returned function is called. `abort` stops the run gracefully. */
   survive(abort: (reason: Error) => void): () => void;
 }
 
@@ -40,14 +40,14 @@ export function runLog(
   metrics: Metrics | null,
 ): RunLog {
   const json = logged?.json ?? false;
-  // A parent trace comes from the environment, as with OpenTelemetry's tools.
+  // The environment provides the parent trace, as with OpenTelemetry's tools.
   const parent = parseTraceparent(process.env.TRACEPARENT);
   const span = tracer?.begin(words`run`, { kind: 'internal', parent }) ?? null;
   const trace = traceFields(span?.context ?? parent);
   const fixed = { run_id: named(randomUUID()), pipeline: named(name), ...trace };
   const opened = withFields(logged?.log ?? textLog(), fixed);
   const log = metrics ? counted(opened, metrics) : opened;
-  // The caller logs the error that ends the run.
+  // The caller logs the error that ends the run, so it needs the log with the run's fields.
   if (logged) logged.log = log;
   let lost: Error | null = null;
   return {

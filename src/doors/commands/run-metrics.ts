@@ -1,4 +1,4 @@
-// Metrics of a run from the command line: served at a port, written to a file or a push gateway. Loaded only where they are requested.
+// Metrics of a run from the command line: served at a port, or written to a file or a push gateway. Loaded only on request.
 import { isEndless } from '../../connectors/connectors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import type { RunEnd } from '../../monitor/left-metrics.ts';
@@ -9,19 +9,19 @@ import type { RunSpec } from '../../runs/spec.ts';
 export interface MetricsOptions {
   metricsPort?: number | undefined;
   metricsHost?: string | undefined;
-  /** File for the metrics after the run, in the text format of Prometheus. */
+  /** File for the metrics at the end of the run, in the Prometheus text format. */
   metricsFile?: string | undefined;
-  /** Push gateway at which they are left. */
+  /** Push gateway that receives the metrics at the end of the run. */
   pushGateway?: string | undefined;
 }
 
 export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promise<Metrics | null> {
   const { metricsPort, metricsFile, pushGateway } = options;
-  // An error in it must be reported before the run.
+  // Reports an invalid address before the run starts.
   if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
   const wanted = asked || isEndless(spec.source);
-  // Loaded only if metrics are served, because a run of files must not pay for them.
+  // Loaded only if metrics are needed, to keep runs of files small.
   if (!wanted) return null;
   const { Metrics } = await import('../../monitor/metrics.ts');
   return new Metrics(isEndless(spec.source) ? 'topic_run' : 'batch_run');

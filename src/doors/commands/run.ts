@@ -1,4 +1,4 @@
-// `sluice run`, `lint` and `test`: pipelines.
+// `sluice run`, `lint` and `test`: run, check and test pipelines.
 
 import path from 'node:path';
 import type { Command } from 'commander';
@@ -15,7 +15,7 @@ import { PIPELINE_COMMANDS, type RunFlags } from './flags/pipeline-flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { contextFor } from './run-context.ts';
 
-/** The YAML library is loaded for a file, not for help. */
+/** Loads the YAML library only when a file is read, so that help stays fast. */
 const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
 
 const out = (text: string): void => {
@@ -95,7 +95,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   out(`${pipelines.length} ${pipelines.length === 1 ? 'pipeline is' : 'pipelines are'} valid`);
 }
 
-/** Why the selected Kafka client cannot deliver as the pipeline demands; null: it can. */
+/** Why the configured Kafka client does not support the delivery guarantee of the pipeline; null: it does. */
 async function deliveryProblem(pipeline: Awaited<ReturnType<typeof readPipeline>>): Promise<string | null> {
   const { checkDelivery } = await import('../../runs/spec.ts');
   return checkDelivery(pipeline).then(
@@ -104,7 +104,7 @@ async function deliveryProblem(pipeline: Awaited<ReturnType<typeof readPipeline>
   );
 }
 
-/** What of the declarations of its source does not fit the model; null: all of it does. */
+/** Why the declarations of the source do not fit the model; null: they fit. */
 async function declarationMisfit(
   { source, sink, score }: Awaited<ReturnType<typeof readPipeline>>,
   manifest: Manifest,

@@ -1,4 +1,4 @@
-// `sluice score --plan`: the run of one shard. The plan alone decides where records end.
+// `sluice score --plan`: scores one shard. Only the plan determines where records end.
 
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -19,7 +19,7 @@ const UNDECLARED = (flag: string) =>
   `${flag} is not supported for shards: score a file that needs declarations as one run`;
 const AGAIN = (flag: string) => `${flag} is not supported for shards: an interrupted shard is scored again completely`;
 
-/** Flags that a shard cannot have, and why: none of them may be taken and then not heeded. */
+/** Flags that are rejected for a shard, with the reason; silently ignoring them would mislead. */
 const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) => string])[] = [
   ['inputFormat', SAID],
   ['inputCompression', SAID],
@@ -50,7 +50,7 @@ const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) =>
   ),
 ];
 
-/** @throws SluiceError usage | input_not_found | plan_invalid */
+/** The spec of a run that scores one shard. @throws SluiceError usage | input_not_found | plan_invalid */
 export async function specOfShard(
   file: string | undefined,
   options: ScoreFlags & { plan: string },
@@ -72,11 +72,11 @@ export async function specOfShard(
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
     throw new SluiceError('usage', `parts in ${spec.sink.format} cannot be merged: write csv, tsv or ndjson`);
   }
-  // Merging checks whether all shards together scored a row.
+  // A single shard may have no scored row; merging checks all shards together.
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
 }
 
-/** @throws SluiceError usage: no shard is given */
+/** The index of the shard, from the flag or the environment. @throws SluiceError usage: no shard is configured */
 export function shardOf(
   { shard }: Pick<ScoreFlags, 'shard'>,
   env: Readonly<Record<string, string | undefined>>,

@@ -1,4 +1,4 @@
-// `sluice score`: a portfolio file in, a prediction for every row out.
+// `sluice score`: reads a portfolio file and writes a prediction for every row.
 
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-flags.ts';
@@ -27,7 +27,7 @@ export function addScoreCommand(program: Command): void {
   );
 }
 
-/** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
+/** Runs the command and returns its exit code. @throws SluiceError any error that ends it */
 export async function score(file: string | undefined, options: ScoreOptions): Promise<number> {
   const { registry, json, quiet, metricsFile, pushGateway } = options;
   return driveRun(await specOfScore(file, options), { name: 'score', registry, json, quiet, metricsFile, pushGateway });
@@ -35,7 +35,7 @@ export async function score(file: string | undefined, options: ScoreOptions): Pr
 
 async function specOfScore(file: string | undefined, options: ScoreOptions): Promise<RunSpec> {
   if (options.plan !== undefined) {
-    // Loaded on demand.
+    // Loaded only for shards.
     const { specOfShard } = await import('./score-shard.ts');
     return specOfShard(file, { ...options, plan: options.plan }, process.env, specOf);
   }
@@ -44,13 +44,13 @@ async function specOfScore(file: string | undefined, options: ScoreOptions): Pro
   return specOf(file, options);
 }
 
-/** The run that the flags say. @throws SluiceError usage */
+/** Turns the flags into the spec of a run. @throws SluiceError usage */
 export function specOf(file: string, options: ScoreOptions): RunSpec {
   const { delimiter } = options;
   const from = endpointSaid('--input-format', file, {
     format: options.inputFormat,
     delimiter,
-    // Tab-delimited by default, as over HTTP.
+    // Default: tab, as over HTTP.
     otherwise: delimiter === undefined ? 'tsv' : 'csv',
   });
   const to = endpointSaid('--format', options.output, {
@@ -112,7 +112,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   };
 }
 
-/** The options of run features, with the keys of a pipeline. */
+/** The options of run features, as keys of a pipeline. */
 function featuresIn(options: ScoreOptions): Record<string, unknown> {
   const flags = options as unknown as Readonly<Record<string, unknown>>;
   const entries = Object.keys(RUN_OPTIONS).map((name) => [name, flags[camelCase(name)]] as const);
@@ -131,7 +131,7 @@ function resumeFlags({ resume, restart }: ScoreOptions): Resume {
   return restart ? 'restart' : resume ? 'asked' : 'no';
 }
 
-/** Control totals from flags, with the keys of a pipeline. @throws SluiceError usage */
+/** Control totals from flags, as keys of a pipeline. @throws SluiceError usage */
 function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: ScoreOptions) {
   if (sha256 !== undefined && !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
     throw new SluiceError('usage', '--expect-sha256 takes 64 hexadecimal digits');
@@ -143,7 +143,7 @@ function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: Sco
   };
 }
 
-/** The parser takes `--no-manifest` for `manifest: false`. */
+/** The parser reports `--no-manifest` as `manifest: false`. */
 const isOff = (options: ScoreOptions): boolean => (options as { manifest?: boolean }).manifest === false;
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });
@@ -154,7 +154,7 @@ interface Said {
   otherwise: FileFormat;
 }
 
-/** Format and delimiter of an end of the run, in the words of a pipeline. */
+/** Format and delimiter of an input or output, as keys of a pipeline. */
 function endpointSaid(flag: string, name: string, { format, delimiter, otherwise }: Said) {
   const named = namedFormat(name);
   // A delimiter implies delimited text.
@@ -166,7 +166,7 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
   return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
 }
 
-/** The format of standard output, or of a name without an ending, is that of the input. */
+/** The default format of standard output and of names without an extension; derived from the input format. */
 function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
   if (format === 'parquet') return 'ndjson';
   if (format === 'arrow') return 'arrow';
@@ -192,6 +192,6 @@ function interpretationFlags(options: ScoreOptions) {
   };
 }
 
-/** The delimiter a file is written with: the one named, else by its ending, else tab as on HTTP. */
+/** The delimiter of a delimited input: the configured one, else by the file extension, else tab, as over HTTP. */
 export const inputDelimiter = (file: string, name: DelimiterName | undefined): string =>
   DELIMITERS[name ?? (namedFormat(file).format === 'csv' ? 'comma' : 'tab')];

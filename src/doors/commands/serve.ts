@@ -24,9 +24,9 @@ export function addServeCommand(program: Command): void {
   });
 }
 
-/** The settings that flags and environment say over those of the file. @throws SluiceError usage */
+/** Settings from flags and the environment, which override the configuration file. @throws SluiceError usage */
 function settingsOf(flags: ServeFlags): string[] {
-  // Flags take precedence over the environment, and a flag with its own name over both.
+  // Flags take precedence over the environment, and specific flags (`--log-level`) over `--set`.
   const [environment, said] = [saidOfLog({}, process.env), saidOfLog(flags, {})].map((log) =>
     Object.entries(log).map(([name, value]) => `log.${name}=${value}`),
   );
@@ -49,7 +49,7 @@ async function runService(flags: ServeFlags): Promise<void> {
     settings: settingsOf(flags),
   });
   const { log } = await openLog(config.log);
-  // Loaded here, so that the other commands do not pay for a web server.
+  // Loaded here, so that other commands do not load the web server.
   const { serve } = await import('../http/service.ts');
   const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
   const faults: NonNullable<ServeOptions['faults']> = { hear: () => {} };
@@ -79,7 +79,7 @@ async function runService(flags: ServeFlags): Promise<void> {
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
-  // It belongs to this process and to loopback only, and is not available elsewhere.
+  // Safe to log: the key is valid only for this process, which listens only on loopback.
   if (service.token)
     log('info', 'dev_key', words`API key of this run: ${named(service.token)}`, { key: named(service.token) });
   if (!signal.aborted)

@@ -1,4 +1,4 @@
-// `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
+// `sluice shards`: one process of a sharded run, as started by an Indexed Job. Plans, scores and merges without an external coordinator.
 import type { Command } from 'commander';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { putStored } from '../../connectors/stored-bytes.ts';
@@ -29,7 +29,7 @@ export function addShardsCommand(program: Command): void {
   });
 }
 
-/** Runs this shard; returns the exit code. @throws SluiceError */
+/** Runs this shard and returns the exit code. @throws SluiceError */
 export async function shards(file: string, flags: ShardsFlags): Promise<number> {
   const index = shardOf(flags, process.env);
   if (index >= flags.shards)
@@ -65,14 +65,17 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
   return code;
 }
 
-/** Parts are joined as text; the whole may be packed. @throws SluiceError usage */
+/**
+ * The extension of the shard results, which are joined as uncompressed text; the merged output may be compressed.
+ * @throws SluiceError usage
+ */
 function endingOf(output: string): string {
   const { format } = namedFormat(output);
   if (output !== STDIO && format && format !== 'json' && !isColumnar(format)) return `.${format}`;
   throw new SluiceError('usage', `${output}: shards are merged: name an output that ends in csv, tsv or ndjson`);
 }
 
-/** What holds for all shards: shard 0 decides it, the others wait. @throws SluiceError usage | input_* | model_* | plan_invalid */
+/** Decisions for all shards: made by shard 0, awaited by the others. @throws SluiceError usage | input_* | model_* | plan_invalid */
 async function decided(work: SharedWork, file: string, flags: ShardsFlags, index: number): Promise<SharedRun> {
   const { signal, dispose } = signalled();
   try {
@@ -110,7 +113,7 @@ async function awaited(work: SharedWork, seconds: number, signal: AbortSignal): 
   }
 }
 
-/** Scores one shard. @throws SluiceError what ends a run */
+/** Scores one shard. @throws SluiceError any error that ends a run */
 async function scored(
   work: SharedWork,
   run: SharedRun,

@@ -1,15 +1,15 @@
-// How SIGINT and SIGTERM end a run: the first asks it to stop, the second does not ask.
+// How SIGINT and SIGTERM end a run: the first signal stops it gracefully, the second exits immediately.
 import { startTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { EXIT } from './exit-codes.ts';
 
-/** What ends after the deadline itself: members leave, connections are closed, ms. */
+/** Time after the deadline for leaving groups and closing connections, ms. */
 const CLOSING_MS = 8_000;
 
 /**
- * Terminates the process if it has not ended `ms` and some seconds after this call, and reports its activity: an
- * orchestrator would kill it later without a message. Does not keep the process alive.
+ * Terminates the process if it is still running `ms` plus CLOSING_MS after this call, and logs its pending work. An
+ * orchestrator would kill it later without a message. The timer does not keep the process alive.
  */
 export function endWithin(ms: number, doing: () => string, log: Log): void {
   const timer = startTimer(() => {
@@ -23,7 +23,7 @@ export function endWithin(ms: number, doing: () => string, log: Log): void {
   timer.unref();
 }
 
-/** Aborted by SIGINT, SIGTERM or `abort`; a second signal ends the process at once. */
+/** A signal that SIGINT, SIGTERM or `abort` aborts; a second signal exits immediately. */
 export function signalled(): { signal: AbortSignal; abort: (reason: Error) => void; dispose: () => void } {
   const controller = new AbortController();
   const onSignal = (name: NodeJS.Signals) => {

@@ -1,11 +1,11 @@
-// Standard output and standard error that can be written no longer: a reader that went away, a disk that is full.
+// Handles write errors of standard output and standard error: a closed pipe, a full disk.
 import { EXIT } from './exit-codes.ts';
 
 /**
- * Output to a closed pipe (`sluice model list | head -1`) is dropped, and the command continues to its end with the exit
- * code it would have had: ending it there, as SIGPIPE does, could leave half a run behind. Words that could not be written
- * for another reason are reported, and the exit code is 1. If standard output is the sink of predictions or of a portfolio,
- * the sink (`openStreamSink`) reports it: such a run fails with exit code 1.
+ * Output to a closed pipe (`sluice model list | head -1`) is discarded, and the command continues with its usual exit
+ * code. Exiting immediately, as SIGPIPE does, could leave a run half finished. Other write errors are reported and set
+ * the exit code to 1. If predictions or a portfolio are written to standard output, the sink (`openStreamSink`) reports
+ * the error and the run fails with exit code 1.
  */
 export function watchStreams(streams: readonly NodeJS.WritableStream[]): void {
   for (const stream of streams) {

@@ -1,4 +1,4 @@
-// The waterfall as one HTML page with nothing to load: it can be filed, mailed and printed.
+// The waterfall as a self-contained HTML page that can be filed, mailed and printed.
 import { styledHead } from '../../core/html-policy.ts';
 import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 import { headline, number, stepsOf } from './waterfall.ts';

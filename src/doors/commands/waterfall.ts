@@ -1,15 +1,15 @@
-// A prediction as a waterfall of bars: from the base, column by column, to where the score came out.
+// Renders a prediction as a waterfall: a bar per column, from the base value to the score.
 import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 
 export interface Step {
   label: string;
   effect: number;
-  /** Where the bar begins and ends. */
+  /** Start and end of the bar. */
   from: number;
   to: number;
 }
 
-/** The largest effects one by one, the others together, in the order of their size. */
+/** The largest effects, one step each, then the sum of all others; sorted by size. */
 export function stepsOf(answer: ExplainedRow, top: number): Step[] {
   const { base, effects } = answer.interpretation!;
   const shown = effects.slice(0, top);
@@ -38,7 +38,7 @@ function withoutEndZeros(text: string): string {
   return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
 }
 
-/** The result in a line. */
+/** The result on one line. */
 export function headline(answer: ExplainedRow): string {
   const { prediction, probability, points, decision, value } = answer;
   return [
@@ -50,7 +50,7 @@ export function headline(answer: ExplainedRow): string {
   ].join(', ');
 }
 
-/** Text of at most `width` characters a line. */
+/** The waterfall as text with at most `width` characters per line. */
 export function waterfall(ref: string, answer: ExplainedRow, top: number, width: number): string {
   const lines = [`${ref}, row ${answer.row}: ${headline(answer)}`];
   const x = answer.interpretation;

@@ -1,4 +1,4 @@
-// What holds for every request: headers, TLS, the key and its scope, framing, the metric of its route.
+// Applies checks to every request: headers, TLS, authentication, scope, framing. Counts requests by route.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Scope } from '../../config/scopes.ts';
@@ -19,19 +19,19 @@ import { cutUnread } from './wire/unread-answer.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who it is of, once that is known. */
+    /** The caller; null until it is authenticated. */
     identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scope an identity must have; absent: none is needed. */
+    /** Scope that the identity must have; absent: no key is needed. */
     scope?: Scope;
-    /** Of the process: answered to all clients, even if other requests must come through a proxy. */
+    /** Health checks, answered to all clients, even if other requests must come through a proxy. */
     health?: boolean;
-    /** Of the Open Inference Protocol, whose clients expect `error` in refusals. */
+    /** Routes of the Open Inference Protocol, whose clients expect the member `error` in error responses. */
     openInference?: boolean;
-    /** Methods that a header may put in place of the one of the request. */
+    /** Methods with which a header may replace the method of the request. */
     override?: readonly string[];
-    /** Handles tus requests, whose clients expect its version in answers. */
+    /** Handles tus requests, whose clients expect the tus version in responses. */
     tus?: boolean;
   }
 }
@@ -39,10 +39,10 @@ declare module 'fastify' {
 export interface RequestChecks {
   config: ServerConfig;
   gatekeeper: Gatekeeper;
-  /** Records who asks what of which model; null: nothing does. */
+  /** Records requests with caller and model; null: audit is off. */
   audit?: AuditTrail | null;
   metrics: Metrics;
-  /** Refuses requests that did not come over TLS; absent: the listener sees to it. */
+  /** Rejects requests that did not arrive over TLS; absent: the listener accepts only TLS. */
   assertSecure?: (request: FastifyRequest) => void;
 }
 
@@ -55,14 +55,14 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
     const method = String(request.headers['x-http-method-override'] ?? '').toUpperCase();
     if (override?.includes(method)) request.story.method = named(method);
     if (tus && request.headers['tus-resumable'] !== undefined) reply.header('tus-resumable', TUS_VERSION);
-    // Health checks reach the process directly, not through the proxy.
+    // Health checks reach the process directly, bypassing the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
-    // A browser asks without a key whether it may show one.
+    // CORS preflight requests of browsers carry no key.
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined && (health || !needsKey(request))) return;
     request.identity = await gatekeeper.identify(request);
-    // An unknown path or method: only clients with a key learn it.
+    // Whether a path or method exists is revealed only to clients with a key.
     if (scope === undefined) return;
     assertScope(request, scope);
     if (scope !== 'metrics') audit?.assertReady();
@@ -82,8 +82,8 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
 }
 
 /**
- * Whether a request is refused without a key, whatever its method and whether its path exists: names of pipelines are part of paths. Spellings
- * that the router would take for these paths count, too.
+ * Whether a request without a key is rejected, whatever its method and even if its path does not exist: paths contain
+ * names of pipelines. Encoded spellings that the router accepts for these paths count too.
  */
 export function needsKey({ url }: FastifyRequest): boolean {
   const origin = /^https?:\/\/[^/]*/.exec(url)?.[0] ?? '';
@@ -92,7 +92,7 @@ export function needsKey({ url }: FastifyRequest): boolean {
   return /^\/(?:api|v2)(?:\/|$)/.test(plain);
 }
 
-/** Why a request is refused whatever its address; null: it has a valid key. */
+/** Why a request would be rejected independent of its path; null: it has a valid key. */
 export async function refusalOf(
   request: FastifyRequest,
   { gatekeeper, assertSecure }: Pick<RequestChecks, 'gatekeeper' | 'assertSecure'>,
@@ -106,7 +106,7 @@ export async function refusalOf(
   }
 }
 
-/** @throws SluiceError bad_request | invalid_content: what Node lets through and this service cannot take */
+/** Rejects framing that Node accepts but this service does not support. @throws SluiceError bad_request | invalid_content */
 function checkFraming(raw: IncomingMessage): void {
   const { headers } = raw;
   const host = headers.host ?? headers[':authority'];

@@ -17,9 +17,9 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import type { ServiceContext } from './wire/scoring-request.ts';
 
 export interface ServerState {
-  /** false: /readyz answers 503 and new predict requests are refused. */
+  /** false: /readyz returns 503 and new predict requests are rejected. */
   ready: boolean;
-  /** Until all are loaded, /readyz answers 503; requests wait for their model. */
+  /** Models to keep loaded. /readyz returns 503 until all are loaded; requests wait for their model. */
   kept: Pick<KeptModels, 'ready'>;
 }
 
@@ -61,7 +61,7 @@ export async function addOperations(app: FastifyInstance, { audit, state, ...of 
   refuseOtherMethods(app, methods);
 }
 
-/** A known path with another method is 405 with its allowed methods, not 404. */
+/** Answers a known path with a wrong method with 405 and the allowed methods, not with 404. */
 function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, ReadonlySet<string>>): void {
   for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method, { overrideExisting: true });
   const all = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'QUERY'];

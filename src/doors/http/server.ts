@@ -1,4 +1,4 @@
-// The HTTP service: routes, who may call them, and the one way errors are answered.
+// The HTTP service: creates the Fastify instance with its routes, request checks and error handling.
 import type { IncomingMessage } from 'node:http';
 import multipart from '@fastify/multipart';
 import Fastify, {
@@ -23,7 +23,7 @@ import { type ProblemSent, refuseAddress, sendProblem } from './wire/send-proble
 
 interface ServerOptions extends RequestChecks {
   host: ModelHost;
-  /** Creates the HTTP(S) server that the handler runs in. */
+  /** Creates the HTTP(S) server that calls the handler. */
   serverFactory?: FastifyServerOptions['serverFactory'];
   log?: Log;
   tracer?: Tracer | null;
@@ -32,7 +32,7 @@ interface ServerOptions extends RequestChecks {
 export interface SluiceServer {
   app: FastifyInstance;
   state: ServerState;
-  /** Predict requests that are not over. */
+  /** Number of unfinished predict requests. */
   busy(): number;
 }
 
@@ -71,10 +71,10 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
     routerOptions: { maxParamLength: 200 },
     genReqId: (raw) => requestIdOf(raw as IncomingMessage),
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
-    // The listener answers these: two handlers on one socket would cut each other off.
+    // The listener handles client errors; two handlers on one socket would cut off each other's responses.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
-      // Hooks do not run for these: a request of an unusable address shows its key here.
+      // Fastify runs no hooks for requests with an invalid URL, so they are authenticated here.
       const asking = request as FastifyRequest;
       inBackground('refusing an address', async () => {
         requests.begin(asking, reply as FastifyReply);
@@ -90,7 +90,7 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
   audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
-  // Bodies are streams, parsed by the operation that knows their format.
+  // Bodies stay streams; each operation parses them according to their format.
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   return app;
 }

@@ -1,4 +1,4 @@
-// Starts the whole service and stops it gracefully.
+// Starts the HTTP service and stops it gracefully.
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ServerConfig } from '../../config/server-config.ts';
@@ -25,11 +25,11 @@ import { devCertificate, type Listener, proxyCheck, readCertificate } from './wi
 export interface ServeOptions {
   config: ServerConfig;
   registry: Registry;
-  /** Loopback only, with an ephemeral certificate and key. */
+  /** Listen on loopback only, with an ephemeral certificate and key. */
   dev?: boolean;
-  /** Set by the service: receives the outcome of every lookup in a remote registry. */
+  /** The service sets `hear`, which receives the outcome of every lookup in a remote registry. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** Set by the service: counts uncaught errors. */
+  /** The service sets `hear`, which counts uncaught errors. */
   faults?: { hear: (kind: FaultKind) => void };
   log?: Log;
   tracer?: Tracer | null;
@@ -39,9 +39,9 @@ export interface RunningService {
   url: string;
   /** With --dev: the ephemeral token. */
   token: string | null;
-  /** With --dev: the certificate, for clients that want to trust it. */
+  /** With --dev: the certificate, for clients that need to trust it. */
   certificate: string | null;
-  /** Not ready → no new work → running answers finish within the deadline → closed. Idempotent. */
+  /** Becomes unready, rejects new work, lets running responses finish within the deadline, then closes. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -52,9 +52,9 @@ interface Parts {
   listener: Listener;
   server: SluiceServer;
   audit: OpenedAudit;
-  /** Stops watching files, space left and models. */
+  /** Stops watching files, disk space and models. */
   unfollow: () => void;
-  /** Stops hearing of failures in the background. */
+  /** Stops listening for background failures. */
   unhear: () => void;
 }
 
@@ -68,7 +68,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     throw new SluiceError('usage', 'tls.client_crl requires tls.client_ca');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
-  /** Started parts, ended in reverse order if the start fails. */
+  /** Functions that undo started parts, called in reverse order if the start fails. */
   const undo: (() => unknown)[] = [];
   try {
     return await start(options, undo);
@@ -84,7 +84,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const cache = config.registry_options.cache_folder;
   if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
   const metrics = new Metrics('serve');
-  // Idle is a measurement here; the other gauges are filled by each scrape.
+  // These gauges start at 0; the others are set by each scrape.
   for (const level of [metrics.uploads, metrics.spilled]) level.set(0);
   const log = counted(options.log ?? SILENT, metrics);
   const unhear = onBackgroundFault((task, error) => {
@@ -164,7 +164,7 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
   server.state.ready = false;
   listener.close();
   const deadline = epochMs() + withinMs;
-  // First running requests, then connections: the last answers may still be on their way to slow readers.
+  // First waits for running requests, then for connections: slow clients may still be reading the last responses.
   for (const busy of [() => server.busy(), () => listener.open()]) {
     while (busy() > 0 && epochMs() < deadline) {
       listener.closeIdle();
@@ -174,7 +174,7 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
   listener.closeAll();
   keys.close();
   unfollow();
-  // At once: an answer may wait for a model that does not come to an end.
+  // Closed in parallel, because a response may wait for a model that never finishes loading.
   await Promise.all([server.app.close(), host.close()]);
   await audit.close();
   unhear();

@@ -99,15 +99,15 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
 
 /**
  * Fits a table to the model before its first row is read: rejects columns of other types, and informs the table which
- * columns the model reads. If a decimal in a number column is also passed through, it keeps its digits, and the model
- * reads its text. @throws SluiceError bad_type | header_mismatch (missing passthrough column)
+ * columns the model reads. A decimal in a number column that is also passed through stays a string, to keep its digits.
+ * Returns the model columns of such decimals. @throws SluiceError bad_type | header_mismatch (missing passthrough column)
  */
 export function fitTable(
   table: TypedTable,
   manifest: Manifest,
   passthrough: readonly string[] | '*',
   declared?: DeclaredColumns | null,
-): void {
+): string[] {
   const { kinds } = table;
   refuseMistyped(
     table.names.map((name, i) => ({ name, kind: kinds[i]! })),
@@ -120,6 +120,7 @@ export function fitTable(
   const isExact = ({ name, kind }: Manifest['columns'][number]): boolean =>
     kind === 'number' && kindOf(name) === 'decimal' && passthrough !== '*' && passthrough.includes(name);
   table.readForModel(new Set(manifest.columns.filter((c) => !isExact(c)).map(({ name }) => names.inInput(name))));
+  return manifest.columns.filter(isExact).map(({ name }) => name);
 }
 
 /**

@@ -217,6 +217,7 @@ export class JsonBytesDecoder implements Decoder {
     return (
       names.length <= layout.maxColumns &&
       new Set(names).size === names.length &&
+      !readers.some(({ fromDecimals }) => fromDecimals) &&
       !JsonBytesDecoder.#echoesOutcome(readers, layout)
     );
   }

@@ -158,6 +158,8 @@ export class ColumnReader {
   readonly notation: NumberNotation | null;
   /** JSON numbers that mean a missing value, because a declared text for missing values is that number. */
   readonly nullNumbers: ReadonlySet<number>;
+  /** Strings are decimals of a typed table: numbers, to which declarations about texts do not apply. */
+  readonly fromDecimals: boolean;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
   readonly #missing: CellFault | null;
@@ -166,9 +168,15 @@ export class ColumnReader {
 
   /**
    * `rules`: the declarations of the input; null: only the package's rules apply. `anyNumbers`: the package declares
-   * `numbers: accept`.
+   * `numbers: accept`. `fromDecimals`: the strings of the column are decimals of a typed table.
    */
-  constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null, anyNumbers = false) {
+  constructor(
+    spec: ColumnSpec,
+    inputs: readonly InputSpec[],
+    rules: TextRules | null = null,
+    { anyNumbers = false, fromDecimals = false } = {},
+  ) {
+    this.fromDecimals = fromDecimals;
     this.#spec = spec;
     this.#rules = rules;
     this.trims = rules?.trim === true;
@@ -273,7 +281,8 @@ export class ColumnReader {
   /** Reads a parsed JSON value into row `i`. Native types and strings have the same meaning. */
   readNative(value: unknown, out: ColumnData, i: number): CellFault | null {
     if (value === null || value === undefined) return this.readMissing(out, i);
-    if (typeof value === 'string') return this.readText(value, out, i);
+    if (typeof value === 'string' && !this.fromDecimals) return this.readText(value, out, i);
+    if (typeof value === 'string') return this.readNative(Number(value), out, i);
     if (typeof value === 'number') {
       if (this.kind === 'number') {
         return this.nullNumbers.has(value) ? this.readMissing(out, i) : this.readNumber(value, out, i);
@@ -335,15 +344,15 @@ function areAll(values: readonly string[], test: (text: string) => boolean): boo
 const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
 const isBooleanText = (text: string): boolean => text === 'true' || text === 'false';
 
-/** Creates one reader per column, in package order. */
-export function columnReaders(manifest: Manifest, rules: TextRules | null = null): ColumnReader[] {
-  return manifest.columns.map(
-    (c) =>
-      new ColumnReader(
-        c,
-        manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name)),
-        rules,
-        manifest.numbers === 'accept',
-      ),
-  );
+/** Creates one reader per column, in package order. `decimals`: columns whose strings are decimals of a typed table. */
+export function columnReaders(
+  manifest: Manifest,
+  rules: TextRules | null = null,
+  decimals: readonly string[] = [],
+): ColumnReader[] {
+  const anyNumbers = manifest.numbers === 'accept';
+  return manifest.columns.map((c) => {
+    const inputs = manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name));
+    return new ColumnReader(c, inputs, rules, { anyNumbers, fromDecimals: decimals.includes(c.name) });
+  });
 }

@@ -1,27 +1,27 @@
-// Many categories of a column are in a CSV next to model.yaml, as `codes_file` or `values_file`: one line each, fast to
-// read, easy to compare.
+// Files for the many categories of a column: CSV next to model.yaml, as `codes_file` or `values_file`. One category per line, fast to read,
+// easy to compare.
 import { setImmediate as turn } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
 
-/** More categories than this are written to a file of their own. */
+/** Number of categories above which they are written to a separate file. */
 const MANY = 1_000;
 const FOLDER = 'categories';
 const LINES_A_TURN = 10_000;
 const PIECE = 64 * 1024;
-/** Of a line, in quotes: characters. */
+/** Maximum length of a line with quotes, in characters. */
 const MOST_LINE = 1024 * 1024;
-/** A category, its code, and a field that must not exist. */
+/** A category, its code, and a third field that is an error. */
 const MOST_FIELDS = 3;
 const CODE = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 type Files = Pick<ColumnSpec, 'codes_file' | 'values_file'>;
 
-/** The files that a column names. */
+/** The category files of a column. */
 export const categoryFilesOf = (spec: Files): string[] =>
   [spec.codes_file, spec.values_file].filter((name) => name !== undefined);
 
-/** The manifest in the form of model.yaml, and the files with the rest: path inside the package → content. */
+/** Moves large categories out of a manifest: returns the manifest for model.yaml, and the files (path in the package → content). */
 export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; files: ReadonlyMap<string, string> } {
   const files = new Map<string, string>();
   const columns = manifest.columns.map((spec): ColumnSpec => {
@@ -36,12 +36,12 @@ export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; fil
   return { manifest: { ...manifest, columns }, files };
 }
 
-/** `categories/employer.csv`: valid in every file system, and unique. */
+/** A name such as `categories/employer.csv`, valid in every file system and unique. */
 function freeName(column: string, taken: ReadonlyMap<string, string>): string {
   const plain = column.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 100);
   const names = (n: number) => `${FOLDER}/${plain}${n === 1 ? '' : `-${n}`}.csv`;
   let n = 1;
-  // Where case does not count two columns must not meet either.
+  // Names must also be unique on case-insensitive file systems.
   const lower = new Set([...taken.keys()].map((name) => name.toLowerCase()));
   while (lower.has(names(n).toLowerCase())) n++;
   return names(n);
@@ -53,18 +53,18 @@ const codesAsCsv = (codes: Readonly<Record<string, number>>): string =>
   `value,code\n${Object.entries(codes).map(([value, code]) => `${cell(value)},${digits(code)}\n`).join('')}`; // biome-ignore format: one line
 const valuesAsCsv = (values: readonly string[]): string => `value\n${values.map((v) => `${cell(v)}\n`).join('')}`;
 
-/** The categories of a column: what the index of one means. */
+/** The categories of a column and their indexes. */
 export interface Categories {
   readonly values: readonly string[];
   readonly index: ReadonlyMap<string, number>;
-  /** What each is trained as; null: the model takes the text itself. */
+  /** The numbers used in training; null: the model reads the text. */
   readonly codes: readonly number[] | null;
 }
 
-/** By the column where a file listed them, else by the object or array that does: a column being drafted gets other ones. */
+/** Cached by column for categories from a file, else by the object or array in the manifest. A column being drafted can get new ones. */
 const listed = new WeakMap<object, Categories>();
 
-/** The categories of a column, in their order; null: it lists none. Found once for each list. */
+/** The categories of a column in order; null: none are listed. Computed once per list. */
 export function categoriesOf(spec: ColumnSpec): Categories | null {
   const ofFile = listed.get(spec);
   if (ofFile) return ofFile;
@@ -79,7 +79,10 @@ export function categoriesOf(spec: ColumnSpec): Categories | null {
   return found;
 }
 
-/** The column with what its file says. An object of a million keys takes seconds to make: `codes` becomes one when it is asked for. */
+/**
+ * Adds the categories of a file to a column. `codes` is created on first access, because an object with a million keys
+ * takes seconds to create.
+ */
 function withCategories(spec: ColumnSpec, categories: Categories): ColumnSpec {
   const { values, codes } = categories;
   if (!codes) return listedAs({ ...spec, values: [...values] }, categories);
@@ -96,7 +99,7 @@ function withCategories(spec: ColumnSpec, categories: Categories): ColumnSpec {
   return listedAs(own, categories);
 }
 
-/** The column with other codes, in the order of its categories. */
+/** Replaces the codes of a column; they are in category order. */
 export const recoded = (spec: ColumnSpec, codes: readonly number[]): ColumnSpec =>
   withCategories(spec, { ...categoriesOf(spec)!, codes });
 
@@ -106,9 +109,9 @@ function listedAs(spec: ColumnSpec, categories: Categories): ColumnSpec {
 }
 
 /**
- * The manifest with what the files say in `codes` and `values`; the names of the files stay in it. `read`: the bytes of a file of the
- * package.
- * @throws SluiceError model_invalid: a line that is none, a category that is there twice
+ * Reads category files into `codes` and `values`; the manifest keeps the file names. `read`: returns the bytes of a
+ * package file.
+ * @throws SluiceError model_invalid: an invalid line or a duplicate category
  */
 export async function readCategoryFiles(
   manifest: Manifest,
@@ -123,7 +126,7 @@ export async function readCategoryFiles(
   return { ...manifest, columns };
 }
 
-/** The manifest without the content of separate files, as in model.yaml. */
+/** Removes the content of separate files from a manifest, as in model.yaml. */
 export const withoutCategories = (manifest: Manifest): Manifest => ({
   ...manifest,
   columns: manifest.columns.map((spec) => {
@@ -146,7 +149,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
   const codes: number[] = [];
   const index = new Map<string, number>();
   let line = 0;
-  /** false: it is the first, and no header. */
+  /** false: the first line is not a header. */
   const accept = ([value, code, more]: string[]): boolean => {
     line++;
     if (line === 1) return [value, ...(code === undefined ? [] : [code])].join() === header;
@@ -158,7 +161,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
     codes.push(Number(code));
     return true;
   };
-  // Between some of the lines other work of a service gets its turn.
+  // Yields to the event loop between some lines, so that a service stays responsive.
   if (/["\r]/.test(text)) {
     for await (const fields of quotedLines(name, text)) if (!accept(fields)) break;
   } else {
@@ -171,7 +174,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
   return { values, index, codes: coded ? codes : null };
 }
 
-/** Without quotes each comma divides and each line feed ends a line: a million lines take a fifth of csv-parse's time. */
+/** Without quotes, every comma separates fields and every line feed ends a line. A million lines take a fifth of csv-parse's time. */
 function* plainLines(text: string): Generator<string[]> {
   for (let from = 0; from < text.length; ) {
     const at = text.indexOf('\n', from);

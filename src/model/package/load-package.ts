@@ -1,4 +1,4 @@
-// Loads the manifest of one model package (the folder of one version) and checks that its parts are consistent.
+// Loads the manifest of a model package (the folder of one version) and checks that its parts are consistent.
 import path from 'node:path';
 import { formatProblem } from '../../config/yaml-problem.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,21 +9,21 @@ import { assertCovered, assertWithinLimits, beginHashing, LOCK } from './package
 import { checkLock } from './package-lock.ts';
 import { readModelYaml } from './read-model-yaml.ts';
 
-/** The version as text, as in references and answers. */
+/** The version as text, as in references and responses. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
 
 const MANIFEST = 'model.yaml';
 
 /**
- * Reads a package folder: the list of its files is checked, each of them is hashed, and `model.yaml` is read from the bytes that were.
- * Whatever is read later has to have the hash that it had here.
- * @throws SluiceError model_invalid with every fault found, each as file:line:column | model_hash_mismatch
+ * Reads a package folder: checks the file list, hashes every file, and parses the `model.yaml` bytes that were hashed.
+ * Files that are read later must still have these hashes.
+ * @throws SluiceError model_invalid, listing every error as file:line:column | model_hash_mismatch
  */
 export async function loadPackage(folder: string): Promise<ModelPackage> {
   const file = path.join(folder, MANIFEST);
   const { kept, hashed } = await beginHashing(folder, [MANIFEST, LOCK]);
   const [lock, bytes] = [kept.get(LOCK), kept.get(MANIFEST)];
-  // Large files are hashed on other threads meanwhile.
+  // Other threads hash large files meanwhile.
   const parsed = await (bytes && readModelYaml(file, bytes.toString()));
   const { sha256, files } = await hashed;
   if (lock !== undefined) checkLock(lock, files, folder);
@@ -42,11 +42,11 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   return { folder: path.resolve(folder), manifest, ref, sha256, files, locked: lock !== undefined };
 }
 
-/** Codes and values exclude each other, in either place. */
+/** Whether a column has both codes and values, which exclude each other inline and in files. */
 const saidTwice = (c: ColumnSpec): boolean =>
   [c.codes, c.values, c.codes_file, c.values_file].filter((said) => said !== undefined).length > 1;
 
-/** What the schema cannot express: names that refer to each other, kinds that fit their inputs. */
+/** Checks what the schema cannot express: references between names, and kinds that fit their inputs. */
 function inconsistencies(m: Manifest): string[] {
   const problems: string[] = [];
   const columns = new Map(m.columns.map((c) => [c.name, c]));

@@ -1,4 +1,4 @@
-// The schema of model.yaml: the type, the validation and the reference page come from this one place.
+// The schema of model.yaml, from which the type, the validation and the reference page are derived.
 import type { Static } from 'typebox';
 import { Type } from '../../config/schema.ts';
 
@@ -183,6 +183,6 @@ export type ColumnSpec = Static<typeof ColumnSchema>;
 export type InputSpec = Static<typeof InputSchema>;
 
 const { scorecard, decisions, reasons, reasons_max } = ManifestSchema.properties;
-/** What scores are used for: the part of model.yaml that changes without the model. */
+/** The policy: the part of model.yaml that can change without changing the model. */
 export const PolicySchema = Type.Object({ scorecard, decisions, reasons, reasons_max }, closed);
 export type Policy = Static<typeof PolicySchema>;

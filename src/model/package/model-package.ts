@@ -1,5 +1,5 @@
-// A loaded package and its model file. Apart from load-package.ts, so that workers do not load the YAML and schema libraries,
-// which cost 30 MB per thread.
+// A loaded package and its model file. Separate from load-package.ts, so that workers do not load the YAML and schema libraries, which use
+// 30 MB per thread.
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { isInnerPath } from '../../core/file-names.ts';
 import { categoryFilesOf, readCategoryFiles, withoutCategories } from './category-files.ts';
 import type { Manifest } from './manifest.ts';
 
-/** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
+/** A file of a package: path in the package with slashes, size in bytes, and hash. */
 export interface PackageFile {
   name: string;
   bytes: number;
@@ -19,21 +19,22 @@ export interface ModelPackage {
   /** Absolute path of the folder of this version. */
   folder: string;
   manifest: Manifest;
-  /** `id:version`, the one spelling used in summaries, metrics and answers. */
+  /** `id:version`, the canonical form for summaries, metrics and responses. */
   ref: string;
-  /** The package hash: what the version is. */
+  /** The package hash, which identifies the content of the version. */
   sha256: string;
-  /** The files of the folder when it was loaded, sorted by name: nothing else is ever read from it. */
+  /** The files of the folder when it was loaded, sorted by name; no other file is ever read. */
   files: readonly PackageFile[];
-  /** Whether `package.lock` was there, and right. */
+  /** Whether `package.lock` was present; a lock that does not match is an error. */
   locked: boolean;
-  /** Folder in which who has it loaded leaves word; absent: its registry has none. */
+  /** Folder in which processes record that they have loaded the package; absent: the registry has none. */
   heldIn?: string;
 }
 
 /**
- * The bytes of a package file, if unchanged since it was loaded: the checked bytes are the used ones.
- * @throws SluiceError model_hash_mismatch | model_invalid: it is outside the package, missing or unreadable
+ * The bytes of a package file. Checks that they are unchanged since loading, so that the checked bytes are the bytes
+ * used.
+ * @throws SluiceError model_hash_mismatch | model_invalid: the file is outside the package, missing or unreadable
  */
 export async function readPackageFile(
   model: Omit<ModelPackage, 'manifest'>,
@@ -46,7 +47,7 @@ export async function readPackageFile(
   let bytes: Buffer<ArrayBuffer> | null = null;
   try {
     const file = path.join(model.folder, name);
-    // One of another size is not read: it may have any.
+    // A file with a changed size is not read, because it may be arbitrarily large.
     if ((await stat(file)).size === listed?.bytes) bytes = await readFile(file);
   } catch (cause) {
     throw new SluiceError('model_invalid', `${model.ref}: ${name} cannot be read`, { cause });
@@ -55,13 +56,13 @@ export async function readPackageFile(
   throw new SluiceError('model_hash_mismatch', `${model.ref}: ${name} was changed after the package was loaded`);
 }
 
-/** The package for another thread or process, which reads a million categories in less time than it takes to hand them over. */
+/** Prepares a package for another thread or process, which reads a million categories faster from files than from a message. */
 export const asMessage = (model: ModelPackage): ModelPackage => ({
   ...model,
   manifest: withoutCategories(model.manifest),
 });
 
-/** The package as it was before `asMessage`. @throws SluiceError model_hash_mismatch | model_invalid */
+/** Restores the package from a message. @throws SluiceError model_hash_mismatch | model_invalid */
 export const fromMessage = async (model: ModelPackage): Promise<ModelPackage> => ({
   ...model,
   manifest: await readCategoryFiles(model.manifest, (name) => readPackageFile(model, name)),
@@ -72,28 +73,28 @@ const categoryFiles = ({ manifest, files }: ModelPackage): PackageFile[] => {
   return files.filter((f) => named.has(f.name));
 };
 
-/** Size of the files of categories. */
+/** Total size of the category files in bytes. */
 export const categoryBytes = (model: ModelPackage): number =>
   categoryFiles(model).reduce((sum, file) => sum + file.bytes, 0);
 
-/** What two packages of the same columns have alike, as a text: the columns, files of categories by their hash. */
+/** A key that is equal for packages with the same columns; category files are compared by hash. */
 export const columnsKey = (model: ModelPackage): string =>
   JSON.stringify([withoutCategories(model.manifest).columns, categoryFiles(model).map((f) => [f.name, f.sha256])]);
 
 /**
- * Reads the ONNX bytes of a package and checks them against the hash it names.
+ * Reads the ONNX file of a package and checks its hash.
  * @throws SluiceError model_hash_mismatch | model_invalid
  */
 export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await readPackageFile(model, model.manifest.onnx.file);
-  // Of the bytes that were read just now: no other ones come through.
+  // Also compares the hash in `model.yaml`; the bytes were checked against the loaded hash.
   modelHash(model);
   return bytes;
 }
 
 /**
- * The hash of the package's ONNX file when it was loaded, which must be the one in `model.yaml`.
- * @throws SluiceError model_hash_mismatch | model_invalid: it is missing
+ * The hash of the ONNX file when the package was loaded, which must equal the hash in `model.yaml`.
+ * @throws SluiceError model_hash_mismatch | model_invalid: the file is missing
  */
 export function modelHash(model: ModelPackage): string {
   const { file, sha256 } = model.manifest.onnx;
@@ -106,7 +107,7 @@ export function modelHash(model: ModelPackage): string {
   );
 }
 
-/** The outputs of the graph that carry the scores: one, or one per class. */
+/** The graph outputs with the scores: a single output, or one per class. */
 export function scoreOutputs({ onnx }: Pick<Manifest, 'onnx'>): string[] {
   if (Array.isArray(onnx.probabilities)) return onnx.probabilities;
   return [onnx.probabilities ?? onnx.value ?? ''];

@@ -1,4 +1,4 @@
-// The thread behind `readModelYaml`.
+// The thread that runs `readModelYaml`.
 import { parentPort, workerData } from 'node:worker_threads';
 import { type ModelYamlText, readModelYamlHere } from './read-model-yaml.ts';
 

@@ -1,4 +1,4 @@
-// The identity of a package: SHA-256 over every file it is served from; and limits of file sizes, checked before a file is read.
+// The identity of a package: SHA-256 over all served files. Also limits file sizes before files are read.
 import { createHash } from 'node:crypto';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,14 +9,14 @@ import type { Manifest } from './manifest.ts';
 import type { ModelPackage, PackageFile } from './model-package.ts';
 
 const MIB = 2 ** 20;
-/** Of `model.yaml`, `package.lock` and `model.sig`. Many categories belong in files of their own. */
+/** Maximum size of `model.yaml`, `package.lock` and `model.sig`. Many categories belong in separate files. */
 export const MOST_TEXT_BYTES = MIB;
-/** Of the background sample, a file of the self-test, and a file of categories. */
+/** Maximum size of the background sample, of a self-test file, and of a category file. */
 const MOST_TABLE_BYTES = 64 * MIB;
 const MOST_COVERS_BYTES = 256 * MIB;
-/** What the format of ONNX files allows. */
+/** Maximum size of an ONNX file, by its format. */
 const MOST_MODEL_BYTES = 2048 * MIB - 1;
-/** Files of a package, in all of its folders. */
+/** Maximum number of files in a package, including subfolders. */
 const MOST_FILES = 1000;
 
 const tooLarge = (file: string, bytes: number, most: number): SluiceError =>
@@ -26,8 +26,8 @@ const tooLarge = (file: string, bytes: number, most: number): SluiceError =>
   );
 
 /**
- * Checks a file that is about to be read as a whole; `file` is its path. Returns its size.
- * @throws SluiceError model_invalid: too large, or no regular file | whatever `stat` throws
+ * Checks a file before it is read completely; `file` is its path. Returns its size.
+ * @throws SluiceError model_invalid: too large, or not a regular file | any error of `stat`
  */
 async function assertReadable(file: string, most: number): Promise<number> {
   const found = await stat(file);
@@ -36,7 +36,7 @@ async function assertReadable(file: string, most: number): Promise<number> {
   return found.size;
 }
 
-/** Checks the files that model.yaml names, before one of them is read. @throws SluiceError model_invalid */
+/** Checks the files named in model.yaml before any of them is read. @throws SluiceError model_invalid */
 export function assertWithinLimits(
   { onnx, explain, self_test, columns }: Manifest,
   files: readonly PackageFile[],
@@ -53,11 +53,11 @@ export function assertWithinLimits(
     check(name, MOST_TABLE_BYTES);
 }
 
-/** The list of a package's files, and its signature: they describe the package and are not part of it. */
+/** The lock file and the signature; they describe the package and are not part of its hash. */
 export const LOCK = 'package.lock';
 export const SIGNATURE = 'model.sig';
 
-/** The files of a package and the hash of all. */
+/** The files of a package and their common hash. */
 type HashedPackage = Pick<ModelPackage, 'sha256' | 'files'>;
 
 type Named = Pick<PackageFile, 'name' | 'sha256'>;
@@ -67,32 +67,32 @@ const hashOf = (files: readonly Named[]): string => {
   return createHash('sha256').update(Buffer.concat(lines)).digest('hex');
 };
 
-/** Without the lock and the signature. */
+/** The files without lock file and signature. */
 export const hashedFiles = <F extends Named>(files: readonly F[]): F[] =>
   files.filter((f) => f.name !== LOCK && f.name !== SIGNATURE);
 
 /**
- * The hash of a package: SHA-256 over the lines `<sha256> <name>\n`, sorted by their bytes. Remote registries store it,
- * so its definition can never change.
+ * The package hash: SHA-256 over the lines `<sha256> <name>
+ * `, sorted by their bytes. Remote registries store it, so its definition can never change.
  */
 export const packageHash = (files: readonly Named[]): string => hashOf(hashedFiles(files));
 
-/** The same of all files, lock and signature among them: what a copy of the folder is known by. */
+/** The hash of all files, including lock file and signature; identifies a copy of the folder. */
 export const contentHash = (files: readonly Named[]): string => hashOf(files);
 
-/** Files up to this are read at once; larger ones in pieces, so that their memory stays in the cache and is never that of the file. */
+/** Files up to this size are read completely; larger files in pieces, so that memory stays small and in the CPU cache. */
 const WHOLE_BYTES = 256 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-/** A file whose hash may still be under way. */
+/** A file whose hash may still be in progress. */
 interface Hashing {
   name: string;
-  /** null: not requested. */
+  /** null: the bytes were not requested. */
   bytes: Buffer<ArrayBuffer> | null;
   file: Promise<PackageFile>;
 }
 
-/** One piece is read by a thread of Node's pool while the one before is hashed here: hashing alone is what it takes. */
+/** A pool thread of Node reads a piece while the previous piece is hashed here, so that only hashing determines the duration. */
 async function inPieces(name: string, at: string): Promise<PackageFile> {
   const handle = await open(at);
   try {
@@ -113,12 +113,12 @@ async function inPieces(name: string, at: string): Promise<PackageFile> {
   }
 }
 
-/** `size`: what the file has, or had when it was found to be within the limits. */
+/** `size`: size of the file when its limit was checked. */
 async function beginFile(folder: string, name: string, keep: boolean, size: number): Promise<Hashing> {
   const at = path.join(folder, name);
   if (!keep && size > WHOLE_BYTES) {
     const file = inPieces(name, at);
-    // Nothing awaits it yet, and nothing ever does when another file fails first.
+    // The promise may never be awaited, because another file can fail first.
     file.catch(() => {});
     return { name, bytes: null, file };
   }
@@ -127,7 +127,7 @@ async function beginFile(folder: string, name: string, keep: boolean, size: numb
   return { name, bytes, file: Promise.resolve({ name, bytes: bytes.length, sha256 }) };
 }
 
-/** Begins to hash all files of a folder, once every one of them is known to be readable and within its limit. */
+/** Starts to hash all files of a folder after checking that every file is readable and within its limit. */
 async function beginFiles(folder: string, names: readonly string[], kept: readonly string[]): Promise<Hashing[]> {
   const sizes = await Promise.all(
     names.map((name) => assertReadable(path.join(folder, name), kept.includes(name) ? MOST_TEXT_BYTES : Infinity)),
@@ -135,13 +135,13 @@ async function beginFiles(folder: string, names: readonly string[], kept: readon
   return Promise.all(names.map((name, i) => beginFile(folder, name, kept.includes(name), sizes[i]!)));
 }
 
-/** The files of a package folder with their hashes, sorted by name; files whose names start with a dot are not part of it. */
+/** The files of a package folder with their hashes, sorted by name. Files whose names start with a dot are ignored. */
 export async function filesOf(folder: string): Promise<PackageFile[]> {
   const begun = await beginFiles(folder, await namesOf(folder), []);
   return Promise.all(begun.map((b) => b.file));
 }
 
-/** Paths of the files of a package folder, with slashes, sorted. A link counts as what it leads to. */
+/** Paths of the files in a package folder, with slashes, sorted. Symbolic links are followed. */
 export async function namesOf(folder: string, prefix = ''): Promise<string[]> {
   const names: string[] = [];
   for (const entry of await readdir(path.join(folder, prefix), { withFileTypes: true })) {
@@ -156,7 +156,7 @@ export async function namesOf(folder: string, prefix = ''): Promise<string[]> {
   return names.sort();
 }
 
-/** What changes when a file of the folder does: names, sizes, times. null: it cannot be read. */
+/** A text that changes with any file of the folder: names, sizes, times. null: the folder cannot be read. */
 export async function stampOf(folder: string): Promise<string | null> {
   try {
     const stamps = (await namesOf(folder)).map(async (name) => {
@@ -170,16 +170,16 @@ export async function stampOf(folder: string): Promise<string | null> {
 }
 
 /**
- * Begins to hash the files of a folder. `kept`: the very bytes that are hashed, of the files named; they are there first, so that
- * something can be done with them meanwhile.
- * @throws SluiceError model_invalid: a file cannot be read, or its name is none
+ * Starts to hash the files of a folder. `kept`: the hashed bytes of the named files, available before all hashes are
+ * complete.
+ * @throws SluiceError model_invalid: a file cannot be read or has an invalid name
  */
 export async function beginHashing(
   folder: string,
   names: readonly string[],
 ): Promise<{ kept: ReadonlyMap<string, Buffer>; hashed: Promise<HashedPackage> }> {
   const all = await namesOf(folder).catch(unreadable(folder));
-  // A line end in a name could make one file look like two; a reader of the list would take a backslash for an escape.
+  // A line end in a name could make one file look like two, and sha256sum reads a backslash as an escape.
   if (all.some((name) => /[\n\r\\]/.test(name))) {
     throw new SluiceError('model_invalid', `${folder}: the name of a file has a line end or a backslash`);
   }
@@ -189,7 +189,7 @@ export async function beginHashing(
     (files) => ({ sha256: packageHash(files), files }),
     unreadable(folder),
   );
-  // Callers that request it get a failure.
+  // Callers that await it get the error; others must not cause an unhandled rejection.
   hashed.catch(() => {});
   return { kept: new Map(kept), hashed };
 }
@@ -199,11 +199,11 @@ const unreadable = (folder: string) => (cause: unknown) => {
   throw new SluiceError('model_invalid', `${folder}: ${fileFault(cause)}`, { cause });
 };
 
-/** The files of a folder and their hash. @throws SluiceError model_invalid */
+/** The files of a folder and their package hash. @throws SluiceError model_invalid */
 export const hashFolder = async (folder: string): Promise<HashedPackage> => (await beginHashing(folder, [])).hashed;
 
 /**
- * Rejects files that are served but not covered by the hash. Missing files are rejected by their readers.
+ * Rejects files that are used but not covered by the hash. Missing files are reported by their readers.
  * @throws SluiceError model_invalid
  */
 export function assertCovered(model: Pick<ModelPackage, 'manifest' | 'ref'>): void {
@@ -224,7 +224,7 @@ const isLeftOut = (name: string): boolean =>
     .split('/')
     .some((part) => part.startsWith('.'));
 
-/** Every file that model.yaml names. */
+/** All files named in model.yaml. */
 function servedFiles({ manifest: { onnx, explain, self_test, columns } }: Pick<ModelPackage, 'manifest'>): string[] {
   const own = [onnx.file, explain?.background, explain?.covers, self_test?.input, self_test?.expected];
   const named = [...own, ...columns.flatMap(categoryFilesOf)];

@@ -1,5 +1,5 @@
-// package.lock: every file of a package with its SHA-256, in the format of `sha256sum -c package.lock`. Packages that
-// differ are not loaded.
+// package.lock: lists the SHA-256 of every package file, in the format of `sha256sum -c package.lock`. Packages that differ from it are not
+// loaded.
 import { randomUUID } from 'node:crypto';
 import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { PackageFile } from './model-package.ts';
 import { beginHashing, hashedFiles, LOCK } from './package-hash.ts';
 
-/** The one text of a list of files: a line `<sha256>  <name>` each, sorted by their names' bytes. */
+/** The canonical text of a file list: one line `<sha256>  <name>` per file, sorted by the bytes of the names. */
 export function lockText(files: readonly Pick<PackageFile, 'name' | 'sha256'>[]): string {
   const lines = hashedFiles(files).map((f) => ({ name: Buffer.from(f.name), line: `${f.sha256}  ${f.name}\n` }));
   return lines
@@ -28,7 +28,7 @@ function readLock(text: string): Map<string, string> | null {
 
 const MAX_NAMED = 5;
 
-/** @throws SluiceError model_hash_mismatch, naming the files that are not as the list says, or the list */
+/** Compares the files with the lock. @throws SluiceError model_hash_mismatch, naming the differing files or the lock itself */
 export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: string): void {
   if (lock.equals(Buffer.from(lockText(files)))) return;
   const listed = readLock(lock.toString());
@@ -42,14 +42,14 @@ export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: s
     return listed.get(name) === sha256 ? [] : [`${at(name)} was changed`];
   });
   const faults = [...gone, ...other];
-  // The same files in another order, or one of them twice.
+  // The files match, but the lock has another order or duplicates.
   if (faults.length === 0) throw mismatch(`${at(LOCK)} is damaged`);
   const more = faults.length > MAX_NAMED ? `, and ${faults.length - MAX_NAMED} more` : '';
   throw mismatch(`${faults.slice(0, MAX_NAMED).join(', ')}${more}: the files do not match ${LOCK}`);
 }
 
 /**
- * Writes the list of a package that has none. Returns whether it did: one that is there has to be right.
+ * Writes the lock file if it is missing, and returns whether it was written. An existing lock file must match.
  * @throws SluiceError model_hash_mismatch | model_invalid | registry_unavailable
  */
 export async function sealPackage(folder: string): Promise<boolean> {
@@ -64,7 +64,7 @@ export async function sealPackage(folder: string): Promise<boolean> {
   return true;
 }
 
-/** Puts a file into a package folder, whole or not at all. @throws SluiceError registry_unavailable */
+/** Writes a file into a package folder atomically. @throws SluiceError registry_unavailable */
 export async function writeBeside(folder: string, name: string, text: string): Promise<void> {
   const partial = path.join(folder, `.${name}.${randomUUID()}.partial`);
   try {

@@ -1,4 +1,4 @@
-// Reads model.yaml against its schema. A long one is read on a thread of its own, so that it delays nothing else of a service.
+// Reads model.yaml against its schema. A long file is read in a separate thread, so that a service stays responsive.
 import { Worker } from 'node:worker_threads';
 import { fits } from '../../config/schema.ts';
 import type { Validated } from '../../config/yaml-problem.ts';
@@ -6,12 +6,12 @@ import { keptYamlValue, readYamlValue } from '../../config/yaml-value.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Manifest, ManifestSchema } from './manifest.ts';
 
-/** Up to this length reading takes about as long as the start of a thread. */
+/** Maximum length in characters to read without a thread; it takes about as long as starting one. */
 const SHORT = 64 * 1024;
-/** Of the thread: 1 MiB of YAML that is nothing but faults takes less. */
+/** Heap of the thread; 1 MiB of YAML consisting only of errors needs less. */
 const HEAP_MB = 2048;
 
-/** What the thread is started with. */
+/** The message with which the thread is started. */
 export interface ModelYamlText {
   file: string;
   text: string;
@@ -19,14 +19,14 @@ export interface ModelYamlText {
 
 const isManifest = (value: unknown): value is Manifest => fits(ManifestSchema, value);
 
-/** `file` is what problems are reported in. @throws SluiceError model_invalid: reading it takes too much memory */
+/** `file`: name in problem messages. @throws SluiceError model_invalid: reading takes too much memory */
 export async function readModelYaml(file: string, text: string): Promise<Validated<Manifest>> {
   if (text.length <= SHORT) return readModelYamlHere({ file, text });
   const value = await keptYamlValue(text);
   return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });
 }
 
-/** The validator costs 30 MB and 100 ms: it is loaded only to explain invalid files. */
+/** Reads model.yaml in this thread. The validator takes 30 MB and 100 ms, so it is loaded only to explain invalid files. */
 export async function readModelYamlHere({ file, text }: ModelYamlText): Promise<Validated<Manifest>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) return read;

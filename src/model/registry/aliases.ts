@@ -1,4 +1,4 @@
-// aliases.yaml (alias → version), and the journal of alias moves: by whom, when, why and to which package.
+// aliases.yaml (alias → version), and the journal of alias moves with author, time, reason and package.
 import type { KeyObject } from 'node:crypto';
 import { formatProblem, type YamlProblem } from '../../config/yaml-problem.ts';
 import { readYamlValue } from '../../config/yaml-value.ts';
@@ -19,10 +19,10 @@ export interface PlannedMove {
   by: string | Mover;
 }
 
-/** The description of a move that was not made through Sluice. */
+/** The recorded author of a move made outside Sluice. */
 type Unseen = 'edited by hand' | 'moved in MLflow';
 
-/** The entries a move adds behind `history`: the move, and before it whatever happened unseen since the last one. */
+/** The journal entries for a move: the move itself, preceded by an entry for changes outside Sluice since the last entry. */
 export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, unseen: Unseen): AliasMove[] {
   const { alias, from, to, package_sha256, by } = planned;
   const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
@@ -31,7 +31,7 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   const entries: AliasMove[] = [];
   const append = (move: AliasMove, signer?: KeyObject): void => {
     const before = entries.at(-1) ?? history.at(-1);
-    // MLflow does not prevent two simultaneous moves of an alias: it has no chain.
+    // MLflow allows simultaneous moves of an alias, so these entries are not chained.
     const isLoose = unseen === 'moved in MLflow';
     entries.push(isLoose ? signed(move, textOf, signer) : chained(move, before, textOf, signer));
   };
@@ -40,7 +40,7 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   return entries;
 }
 
-/** An entry as it was kept; other keys are left out. */
+/** Reads a stored entry; unknown keys are dropped. */
 export function journalEntry(json: string): AliasMove {
   const move = JSON.parse(json) as AliasMove;
   const { alias, from, to } = move;
@@ -48,8 +48,8 @@ export function journalEntry(json: string): AliasMove {
 }
 
 /**
- * Checks that each entry follows the one it was written after, and with keys, that one of them signed every move of an
- * alias made through Sluice. Entries of releases without a chain precede it.
+ * Checks that each entry continues the chain and, if keys are supplied, that one of them signed every alias move made
+ * through Sluice. Entries of releases without a chain may precede it.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export const checkJournal = (
@@ -58,7 +58,7 @@ export const checkJournal = (
 ): { chained: number; signed: number } =>
   checkChain(moves, textOf, { keys, asked: (move) => move.previous !== undefined && move.who !== 'edited by hand' });
 
-/** Versions as text. @throws SluiceError model_invalid with every fault found, each as file:line:column */
+/** Reads versions as text. @throws SluiceError model_invalid, listing every error as file:line:column */
 export async function readAliases(file: string, text: string): Promise<Record<string, string>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) throw faulty(read.problems);
@@ -74,7 +74,7 @@ export async function readAliases(file: string, text: string): Promise<Record<st
   return aliases;
 }
 
-/** The place of the faults. `aliases`: those without a version; null: there is no map. */
+/** The positions of the errors. `aliases`: those without a version; null: the document is not a map. */
 async function faultsOf(file: string, text: string, aliases: readonly string[] | null): Promise<YamlProblem[]> {
   const { readYaml } = await import('../../config/yaml.ts');
   const read = readYaml(file, text);

@@ -1,4 +1,4 @@
-// Disk cache for packages of remote registries, keyed by the hash of their content: checked when opened, bounded in size.
+// Disk cache for packages of remote registries, keyed by the hash of their content: verified on opening, limited in size.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,22 +11,22 @@ import { contentHash, filesOf, namesOf, stampOf } from '../package/package-hash.
 
 interface PackageCacheOptions {
   folder: string;
-  /** Bytes kept; packages this process uses stay even beyond. */
+  /** Maximum size in bytes; packages in use by this process are kept even beyond it. */
   maxBytes: number;
-  /** Logs the files discarded as damaged. */
+  /** Logs packages that were discarded because they were damaged. */
   log?: Log;
 }
 
-/** Other processes touch the packages they use at least this often; younger ones are not evicted. */
+/** Processes update the time of packages in use at least this often; packages with a recent time are not evicted. */
 const TOUCH_MS = 60_000;
 const OTHERS_USE_MS = 10 * TOUCH_MS;
-/** Downloads older than this were abandoned by a process that died. */
+/** Downloads older than this were left by a crashed process. */
 const LEFT_BEHIND_MS = 24 * 3600 * 1000;
 
 interface Opened {
-  /** Names, sizes and times of its files when their hashes were right. */
+  /** Names, sizes and times of its files when their hashes were verified. */
   stamp: string;
-  /** Alive as long as this process holds the package: then its files must stay. */
+  /** Dereferences while this process uses the package; its files must then stay. */
   model: WeakRef<ModelPackage>;
   touched: number;
 }
@@ -41,7 +41,7 @@ export class PackageCache {
     this.#folder = path.join(options.folder, 'packages');
   }
 
-  /** The package with this hash; null when it is not cached, or damaged (then it is discarded). */
+  /** The package with this hash; null: it is not cached, or was damaged and has been discarded. */
   async get(key: string): Promise<ModelPackage | null> {
     const folder = path.join(this.#folder, key);
     const stamp = await stampOf(folder);
@@ -71,8 +71,8 @@ export class PackageCache {
   }
 
   /**
-   * Keeps what `fill` writes into an empty folder. `check` may refuse it before it is kept.
-   * @throws SluiceError what `fill` or `check` throw | model_invalid | model_hash_mismatch | registry_unavailable
+   * Caches what `fill` writes into an empty folder. `check` can reject the package before it is cached.
+   * @throws errors of `fill` or `check` | model_invalid | model_hash_mismatch | registry_unavailable
    */
   async put(
     fill: (folder: string) => Promise<PackageFile[]>,
@@ -88,7 +88,7 @@ export class PackageCache {
       check(model);
       const folder = path.join(this.#folder, key);
       await rename(partial, folder).catch((error: NodeJS.ErrnoException) => {
-        // Another process was first with the same bytes.
+        // Another process was faster with the same content.
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
       });
       const kept = await this.get(key);
@@ -125,7 +125,7 @@ export class PackageCache {
     return this.#opened.get(key)?.model.deref() !== undefined;
   }
 
-  /** Evicts the least recently used packages until the rest fits. */
+  /** Evicts the least recently used packages until the cache is within its limit. */
   async #evict(): Promise<void> {
     const now = epochMs();
     const kept: { key: string; bytes: number; used: number }[] = [];
@@ -145,7 +145,7 @@ export class PackageCache {
     }
   }
 
-  /** Renamed first, so that it disappears atomically, then deleted. */
+  /** Renames the folder before deleting it, so that it disappears atomically. */
   async #remove(key: string): Promise<void> {
     this.#opened.delete(key);
     const removed = path.join(this.#folder, `.${randomUUID()}.gone`);
@@ -154,7 +154,7 @@ export class PackageCache {
   }
 }
 
-/** @throws SluiceError model_invalid | model_hash_mismatch */
+/** Checks the hash of the model file in the package. @throws SluiceError model_invalid | model_hash_mismatch */
 export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly PackageFile[]): void {
   const { file, sha256 } = manifest.onnx;
   const found = files.find((f) => f.name === path.posix.normalize(file));
@@ -166,7 +166,7 @@ export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly 
   );
 }
 
-/** A path inside a package that stays inside it on every system. */
+/** Whether a path stays inside the package on every operating system. */
 export const isPackagePath = (name: string): boolean =>
   name.length <= 500 && name.split('/').every((part) => /^[\p{L}\p{N}_][\p{L}\p{N}_.+ -]*$/u.test(part));
 

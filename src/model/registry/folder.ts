@@ -1,5 +1,4 @@
-// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals next to
-// it.
+// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml, and journals.
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -38,9 +37,9 @@ const FRESH_MS = 500;
 const MAX_RESOLVED = 1000;
 
 interface FolderOptions {
-  /** Only versions with an approval that counts are resolved. */
+  /** If set, only versions with a valid approval are resolved. */
   approvals?: Approvals | null;
-  /** Hears of a retired version that was asked for by its number. */
+  /** Called when a retired version is requested by its number. */
   onRetired?: (ref: string) => void;
 }
 
@@ -50,7 +49,7 @@ export class FolderRegistry implements Registry {
   readonly #loaded = new Map<string, { stamp: string; model: Promise<ModelPackage> }>();
   readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
 
-  /** Folders are searched in order; the first that has the id serves it. */
+  /** Folders are searched in order; the first folder that contains the id is used. */
   constructor(folders: readonly string[], options: FolderOptions = {}) {
     this.#folders = folders.map((f) => path.resolve(f));
     this.#options = options;
@@ -62,7 +61,7 @@ export class FolderRegistry implements Registry {
     for (const folder of this.#folders) {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
-        // An invalid or foreign folder (lost+found) hides no other; an unreadable one counts as present.
+        // An invalid or foreign folder (lost+found) must not hide others; a folder without read permission is skipped too.
         const entry = await this.#entry(folder, id).catch((error: SluiceError) => {
           const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
           if (error.code === 'registry_unavailable' && !denied) throw error;
@@ -75,8 +74,8 @@ export class FolderRegistry implements Registry {
   }
 
   /**
-   * The package a reference resolves to now, or did within the last half second: a request for one application must not
-   * pay for reading YAML.
+   * The package that a reference resolves to. Results are cached for half a second, so that a request for one
+   * application does not include reading YAML.
    * @throws SluiceError model_not_found | model_invalid
    */
   async resolve(reference: string): Promise<ModelPackage> {
@@ -102,9 +101,9 @@ export class FolderRegistry implements Registry {
       const { [alias]: _, ...others } = entry.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
       const planned = { alias, from, to, package_sha256: model?.sha256 ?? null, by };
-      // Edits by hand in between are part of the history, too.
+      // Manual edits since the last move are recorded too.
       const moves = entriesFor(await this.history(id), planned, 'edited by hand');
-      // Only here: readers need no YAML library.
+      // Imported only here, because readers do not need the YAML library.
       const { formatYaml } = await import('../../config/yaml.ts');
       await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
       await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
@@ -146,7 +145,7 @@ export class FolderRegistry implements Registry {
           await assertFree(own, `${id}:${version}`);
         }
       }
-      // Damaged versions can be retired and removed.
+      // Damaged versions can still be retired and removed.
       const loading = this.#load(path.join(own, version));
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
@@ -173,7 +172,7 @@ export class FolderRegistry implements Registry {
         const entry = stateEntryFor(history, { version, to: 'proposed', package_sha256, by });
         if (await stat(target).catch(() => null)) throw exists(id, version);
         await writeStates(this.#folders[0]!, id, [...history, entry]);
-        // Fails on an existing folder that is not empty: concurrent adds of one version cannot both succeed.
+        // Fails if the folder exists and is not empty, so that two concurrent additions of the same version cannot both succeed.
         await rename(temporary, target);
       });
     } catch (cause) {
@@ -209,9 +208,9 @@ export class FolderRegistry implements Registry {
     throw new SluiceError('model_not_found', `every version of ${id} was removed`);
   }
 
-  /** Hashing a package and parsing its model.yaml take tens of milliseconds: once is enough until one of its files changes. */
+  /** Hashing a package and parsing model.yaml takes tens of milliseconds, so the result is cached until a file changes. */
   async #load(folder: string): Promise<ModelPackage> {
-    // Taken before it is read: what changes meanwhile is read again.
+    // Computed before reading, so that changes during reading cause another read.
     const stamp = (await stampOf(folder)) ?? '';
     const known = this.#loaded.get(folder);
     if (known && known.stamp === stamp) return known.model;
@@ -262,7 +261,7 @@ async function appendState(folder: string, id: string, planned: PlannedState): P
   return entry;
 }
 
-/** @throws SluiceError model_in_use */
+/** Checks that no process has loaded the version. @throws SluiceError model_in_use */
 async function assertFree(own: string, ref: string): Promise<void> {
   const now = await timeIn(own);
   const holders = await holdersOf(own, ref.slice(ref.indexOf(':') + 1), now);
@@ -270,7 +269,7 @@ async function assertFree(own: string, ref: string): Promise<void> {
   throw new SluiceError('model_in_use', `${ref} is loaded by ${holders.slice(0, 5).join('; ')}`);
 }
 
-/** Now, by the clock of the file system: that of its server, where it has one. */
+/** The current time by the clock of the file system, which may be on another machine. */
 async function timeIn(folder: string): Promise<number> {
   const probe = path.join(folder, `.${randomUUID()}.now`);
   const handle = await open(probe, 'wx');
@@ -282,7 +281,7 @@ async function timeIn(folder: string): Promise<number> {
   }
 }
 
-/** Renamed first, so that it is gone at once. */
+/** Renames the folder before deleting it, so that it disappears atomically. */
 async function removeFolder(own: string, version: string): Promise<void> {
   const gone = path.join(own, `.${version}.${randomUUID()}.removed`);
   try {
@@ -299,8 +298,8 @@ async function subfolders(folder: string): Promise<string[]> {
 }
 
 /**
- * The content, or `otherwise` if the file does not exist. A failing disk, or too many open files, say nothing about its
- * existence: without its aliases, another version would be served.
+ * The content of a file, or `otherwise` if the file does not exist. Other errors, such as a failing disk or too many
+ * open files, are thrown: without its aliases, another version would be served.
  * @throws SluiceError registry_unavailable
  */
 async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T | U> {
@@ -318,12 +317,12 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} already exists`);
 
-/** Next to the versions of a model: only one process at a time writes there. */
+/** Lock file next to the versions of a model: only one process at a time may change the model. */
 const LOCK = '.lock.sqlite';
-/** Longer than many changes one after the other take, each of which reads a package. */
+/** Allows many changes to take turns, each of which reads a package. */
 const LOCK_WAIT_MS = 120_000;
 
-/** @throws SluiceError registry_unavailable, and what `work` throws */
+/** Runs `work` under the lock of a model. @throws SluiceError registry_unavailable | errors of `work` */
 function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
   const refused = (cause: unknown): SluiceError => {
     const why = cause === null ? `another process has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
@@ -332,7 +331,7 @@ function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
   return underFileLock(path.join(own, LOCK), { waitMs: LOCK_WAIT_MS, refused }, work);
 }
 
-/** Atomic: a reader sees the old text or the new one, even after a crash. */
+/** Replaces a file atomically: readers see the old or the new text, even after a crash. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const temporary = `${file}.${randomUUID()}.partial`;
   const handle = await open(temporary, 'w');

@@ -1,4 +1,4 @@
-// Markers of a process in a registry folder while it has a version loaded, so that running versions are not removed.
+// Marker files in a registry folder for versions that a process has loaded, so that running versions are not removed.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -7,12 +7,12 @@ import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
-/** In the folder of a model; names with a leading dot are not versions. */
+/** In the folder of the model; names with a leading dot are not versions. */
 const IN_USE = '.in-use';
-/** Shorter use leaves no marker. */
+/** Delay before the marker is written; shorter use leaves no marker. */
 const LASTS_MS = 1000;
 const BEAT_MS = 30_000;
-/** Who was silent for longer has died. */
+/** A process that has not renewed its marker for this long has crashed. */
 const SILENT_MS = 10 * BEAT_MS;
 
 const unlessThere = (error: NodeJS.ErrnoException): void => {
@@ -28,8 +28,8 @@ interface Holder {
 export const inUseFolder = (modelFolder: string): string => path.join(modelFolder, IN_USE);
 
 /**
- * Marks that this process uses a version until the returned function is called. Optional: without write access to the
- * folder there is no marker.
+ * Marks that this process uses a version until the returned function is called. Without write access to the folder, no
+ * marker is written.
  */
 export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_MS): () => Promise<void> {
   if (heldIn === undefined) return async () => {};
@@ -39,11 +39,11 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
   let beat: Timer | null = null;
   const write = async () => {
     const put = async () => {
-      // Not the folders above it: a registry that was taken away is not made again.
+      // Not recursive: a registry folder that was removed must not be created again.
       await mkdir(heldIn).catch(unlessThere);
       await writeFile(file, `${JSON.stringify(holder)}\n`);
     };
-    // The last process may be removing the folder.
+    // Retried, because the last process may be removing the folder at the same time.
     await put().catch(put).catch(put);
     beat = startInterval(() => inBackground('holding a model', () => utimes(file, new Date(epochMs()), new Date(epochMs())).catch(() => {})), BEAT_MS); // biome-ignore format: one line
     beat.unref();
@@ -58,12 +58,12 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
     if (beat === null) return;
     stopTimer(beat);
     await rm(file, { force: true }).catch(() => {});
-    // The last one takes the folder with it.
+    // The last process also removes the folder.
     await rmdir(heldIn).catch(() => {});
   };
 }
 
-/** Who holds a version now, in words. `now`: the time of the file system that the folder is on, ms. */
+/** Descriptions of the processes that use a version. `now`: time of the folder's file system, ms. */
 export async function holdersOf(modelFolder: string, version: string, now: number): Promise<string[]> {
   const folder = inUseFolder(modelFolder);
   const names = await readdir(folder).catch(() => []);

@@ -1,32 +1,31 @@
-// A journal of a model: entries that each have the hash of the one before and, if there is a key, a signature, so that nothing can be
-// taken out or changed afterwards without being seen.
+// Journals of a model. Each entry contains the hash of the previous entry and, with a key, a signature, so that later changes are detected.
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 
 export interface JournalEntry {
-  /** ISO time. */
+  /** ISO 8601 time. */
   at: string;
   who: string;
-  /** The reason that was given. */
+  /** The reason, if supplied. */
   why?: string;
-  /** Package hash of the version that is meant. */
+  /** Package hash of the version concerned. */
   package_sha256?: string | null;
-  /** Hash of the entry before; null: there was none. Absent in entries of older releases. */
+  /** Hash of the previous entry; null: this is the first. Absent in entries of older releases. */
   previous?: string | null;
   signature?: { keyid: string; sig: string };
 }
 
-/** Who writes an entry, why, and the key (Ed25519 or on a NIST curve) that signs it. */
+/** The author of an entry, the reason, and the key (Ed25519 or on a NIST curve) that signs it. */
 export interface Mover {
   who: string;
   why?: string;
   key?: KeyObject;
 }
 
-/** The one text of an entry, without its signature. */
+/** Returns the canonical text of an entry, without its signature. */
 type TextOf<E extends JournalEntry> = (entry: E) => string;
 
-/** SHA-256 of the public key as SubjectPublicKeyInfo: what entries name a key by. */
+/** SHA-256 of the public key as SubjectPublicKeyInfo; entries refer to a key by it. */
 export const signerId = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
@@ -37,7 +36,7 @@ const hashOf = <E extends JournalEntry>(entry: E, textOf: TextOf<E>): string =>
     .update(`${textOf(entry)}\n${entry.signature?.sig ?? ''}`)
     .digest('hex');
 
-/** An entry in its place behind another one, signed if there is a key. */
+/** Chains an entry to the previous one, and signs it if there is a key. */
 export function chained<E extends JournalEntry>(
   entry: E,
   before: E | undefined,
@@ -47,7 +46,7 @@ export function chained<E extends JournalEntry>(
   return signed({ ...entry, previous: before ? hashOf(before, textOf) : null }, textOf, key);
 }
 
-/** An entry as it is, signed if there is a key. */
+/** Signs an entry if there is a key, without chaining it. */
 export function signed<E extends JournalEntry>(entry: E, textOf: TextOf<E>, key?: KeyObject): E {
   if (!key) return entry;
   const sig = sign(algorithmOf(key), Buffer.from(textOf(entry)), key).toString('base64');
@@ -56,7 +55,7 @@ export function signed<E extends JournalEntry>(entry: E, textOf: TextOf<E>, key?
 
 const algorithmOf = (key: KeyObject): string | null => (key.asymmetricKeyType === 'ed25519' ? null : 'sha256');
 
-/** Whether one of the keys signed an entry as it is. */
+/** Whether one of the keys signed exactly this entry. */
 export function isSignedBy<E extends JournalEntry>(entry: E, keys: readonly KeyObject[], textOf: TextOf<E>): boolean {
   const { signature } = entry;
   const key = signature && keys.find((k) => signerId(k) === signature.keyid);
@@ -65,8 +64,8 @@ export function isSignedBy<E extends JournalEntry>(entry: E, keys: readonly KeyO
 }
 
 /**
- * Checks that each entry follows the one it was written after, and with keys, that one of them signed every entry that
- * is signed or selected by `asked`. Entries of releases without a chain precede it.
+ * Checks that each entry continues the chain. With keys, also checks that one of them made every signature, and that
+ * all entries selected by `asked` are signed. Entries of releases without a chain may precede it.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export function checkChain<E extends JournalEntry>(
@@ -92,7 +91,7 @@ export function checkChain<E extends JournalEntry>(
   return { chained: inChain, signed: withKey };
 }
 
-/** What every entry has, as it was kept; other keys are left out. */
+/** The fields common to all stored entries; unknown keys are dropped. */
 export function journalFields({ at, who, why, package_sha256, previous, signature }: JournalEntry): JournalEntry {
   return {
     ...{ at, who },

@@ -1,4 +1,4 @@
-// A registry in an MLflow tracking server: registered models, their versions and aliases, packages as artifacts of runs.
+// A registry in an MLflow tracking server: registered models with versions and aliases; packages are artifacts of runs.
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -24,18 +24,21 @@ import type { Store, StoredEntry } from './remote.ts';
 import type { StateEntry } from './state-journal.ts';
 import type { FoundEntry } from './version-states.ts';
 
-/** `uploading` until every file is there; a version without this tag was registered by other tools and counts as whole. */
+/**
+ * Tag with the value `uploading` until all files are uploaded. A version without it was registered by another tool and
+ * counts as complete.
+ */
 const STATE = 'sluice.state';
 const PACKAGE_HASH = 'sluice.sha256';
-/** One tag of the registered model per move, so that concurrent moves cannot overwrite each other. */
+/** Prefix of one tag per move on the registered model, so that concurrent moves do not overwrite each other. */
 const MOVE = 'sluice.alias_move.';
 const MANIFEST = 'model.yaml';
-/** An upload older than this was abandoned. */
+/** Age above which an upload counts as abandoned. */
 const STALE_UPLOAD_MS = 3600_000;
 const FILES_MAX = 1000;
 
 interface MlflowStoreOptions extends MlflowClientOptions {
-  /** Name of the experiment whose runs contain added packages. */
+  /** Name of the experiment whose runs contain the added packages. */
   experiment: string;
 }
 
@@ -110,7 +113,7 @@ export class MlflowStore implements Store {
     );
   }
 
-  /** MLflow has no conditional writes: concurrent moves are both carried out, and the last one wins. */
+  /** MLflow has no conditional writes: concurrent moves are all applied, and the last one wins. */
   async moveAlias(id: string, planned: Omit<PlannedMove, 'from'>): Promise<AliasMove> {
     const { alias, to } = planned;
     const model = await this.#asked(this.#client.model(id));
@@ -120,7 +123,7 @@ export class MlflowStore implements Store {
       const known = (model.aliases ?? []).map((a) => a.alias);
       throw new SluiceError('model_not_found', `${id} has no alias ${alias}${didYouMean(alias, known)}`);
     }
-    // Moves by other tools in between are part of the history, too.
+    // Moves by other tools since the last move are recorded too.
     const entries = entriesFor(movesOf(model), { ...planned, from }, 'moved in MLflow');
     const move = entries.pop()!;
     for (const before of entries) await this.#record(id, 0, before);
@@ -129,7 +132,7 @@ export class MlflowStore implements Store {
     return move;
   }
 
-  /** MLflow lets anybody edit any tag, and nothing there is written on a condition: a journal could not be a chain. */
+  /** MLflow cannot store a journal: everyone can edit any tag, and without conditional writes entries cannot be chained. */
   async states(): Promise<StateEntry[]> {
     return [];
   }
@@ -147,8 +150,8 @@ export class MlflowStore implements Store {
   }
 
   /**
-   * The server assigns the number: the version is created first and marked as uploading, model.yaml gets its number, and the
-   * mark is removed once every file is there.
+   * Adds a version; the server assigns its number. The version is created first and marked as uploading, its number is
+   * written into model.yaml, and the mark is removed after all files were uploaded.
    */
   async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
     if (!/^[1-9]\d{0,8}$/.test(version)) {
@@ -203,12 +206,12 @@ export class MlflowStore implements Store {
     return version;
   }
 
-  /** Some databases compare names without regard to case. */
+  /** Filtered again, because some databases ignore case when they compare names. */
   async #versions(id: string): Promise<MlflowVersion[]> {
     return (await this.#client.versions(`name='${id}'`)).filter((v) => v.name === id);
   }
 
-  /** Keys are sorted: `order` breaks ties of the same time. */
+  /** Tags are sorted by key; `order` sorts moves with the same time. */
   #record(id: string, order: 0 | 1, move: AliasMove): Promise<void> {
     const key = `${MOVE}${move.at.replaceAll(':', '-')}.${order}.${randomUUID().slice(0, 8)}`;
     return this.#asked(this.#client.tagModel(id, key, JSON.stringify(move)));
@@ -220,7 +223,7 @@ export class MlflowStore implements Store {
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
       const listed = await this.#client.listArtifacts(folder === '' ? root : `${root}/${folder}`);
       for (const item of listed) {
-        // Servers return names or full paths; the last part is the name in both.
+        // Some servers return names, others full paths; the last part is the name in both cases.
         const base = item.path.split('/').filter(Boolean).at(-1) ?? '';
         if (base.startsWith('.')) continue;
         const name = folder === '' ? base : `${folder}/${base}`;
@@ -236,7 +239,7 @@ export class MlflowStore implements Store {
     return names.sort();
   }
 
-  /** An unexpected refusal of the server. */
+  /** Converts an unexpected rejection by the server. */
   async #asked<T>(call: Promise<T>): Promise<T> {
     try {
       return await call;
@@ -268,7 +271,7 @@ const isWhole = (v: MlflowVersion): boolean =>
 
 const tagOf = (v: MlflowVersion, key: string): string | undefined => v.tags?.find((t) => t.key === key)?.value;
 
-/** @throws SluiceError version_exists when the number is one of a version that is there, or is being uploaded */
+/** @throws SluiceError version_exists: the number is taken, or its upload is in progress */
 function refuseTaken(id: string, version: string, versions: readonly MlflowVersion[]): void {
   const taken = versions.find((v) => v.version === version);
   if (!taken) return;
@@ -278,7 +281,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
   }
 }
 
-/** Oldest first. */
+/** Alias moves in the tags of a model, oldest first. */
 function movesOf(model: MlflowModel): AliasMove[] {
   const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
   return tags.flatMap((t) => {
@@ -290,7 +293,7 @@ function movesOf(model: MlflowModel): AliasMove[] {
   });
 }
 
-/** model.yaml with another version and no other byte changed. @throws SluiceError model_invalid */
+/** Changes only the version in the text of model.yaml. @throws SluiceError model_invalid */
 async function withVersion(text: string, version: string): Promise<string> {
   const changed = text.replace(/^version:[ \t]{0,8}(?:"[^"\n]*"|'[^'\n]*'|[^\s#'"][^\s#]*)/m, `version: ${version}`);
   const parsed = await readModelYaml(MANIFEST, changed);
@@ -301,7 +304,7 @@ async function withVersion(text: string, version: string): Promise<string> {
   );
 }
 
-/** The path below the server's artifact proxy; null if the artifacts are elsewhere. */
+/** The path below the server's artifact proxy; null: the artifacts are stored elsewhere. */
 function artifactPath(uri: string): string | null {
   const found = withoutSlashes(behindProxy(uri) ?? '');
   return found === '' || found.split('/').includes('..') ? null : found;

@@ -16,7 +16,7 @@ import type { Approvals } from './state-journal.ts';
 interface OpenRemoteOptions {
   options: RegistryOptions;
   env: Record<string, string | undefined>;
-  /** Serves ids the remote registry does not have. */
+  /** Registry for ids that the remote registry does not have. */
   behind?: Registry;
   log?: Log;
   approvals?: Approvals | null;
@@ -24,7 +24,7 @@ interface OpenRemoteOptions {
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** Does not touch the network yet. @throws SluiceError usage */
+/** Opens a registry without accessing the network yet. @throws SluiceError usage */
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
   if (open.approvals && address.startsWith('mlflow')) {
@@ -85,7 +85,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
 
 const addressOf = (what: string, text: string): URL => httpAddress(`${what} ${text}`, text);
 
-/** The value of `Authorization`, read for each call as tokens are rotated; undefined without authentication. */
+/** The value of `Authorization`; read before each request, because tokens are rotated. undefined: no authentication. */
 function mlflowAuthorization(options: RegistryOptions, env: OpenRemoteOptions['env']): () => string | undefined {
   const username = options.username ?? env.MLFLOW_TRACKING_USERNAME;
   return () => {

@@ -1,4 +1,4 @@
-// The interface of every model registry, and how references resolve in it.
+// The interface of model registries, and the rules for resolving references.
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
@@ -12,8 +12,8 @@ export interface Reference {
 }
 
 /**
- * `id`, `id:version` or `id@alias`.
- * @throws SluiceError model_not_found when the text is none of them (so it is never used as a path)
+ * Parses `id`, `id:version` or `id@alias`.
+ * @throws SluiceError model_not_found: the text has another form, so it must not be used as a path
  */
 export function parseReference(text: string): Reference {
   const m =
@@ -26,26 +26,26 @@ export function parseReference(text: string): Reference {
 
 export interface ModelEntry {
   id: string;
-  /** Oldest first, numbers in numeric order. */
+  /** Oldest first; numeric versions in numeric order. */
   versions: string[];
   aliases: Record<string, string>;
-  /** Of each version, and of those that were removed. */
+  /** States of all versions, including removed ones. */
   states: Record<string, VersionState>;
 }
 
-/** A model as references are resolved in it. */
+/** A model entry with the data needed for resolving references. */
 export interface ResolvableEntry extends ModelEntry {
-  /** Version → hash of the package that was approved; null: approvals are not required. */
+  /** Version → hash of the approved package; null: approvals are not required. */
   approved: Record<string, string> | null;
 }
 
 const PLAIN_NUMBER = /^[1-9][0-9]{0,14}$/;
 let collator: Intl.Collator | null = null;
 
-/** Oldest first, numbers in numeric order. */
+/** Compares versions: oldest first, numeric versions in numeric order. */
 export function byVersion(a: string, b: string): number {
   if (PLAIN_NUMBER.test(a) && PLAIN_NUMBER.test(b)) return Number(a) - Number(b);
-  // Made when it is needed: that takes as long as loading thirty modules.
+  // Created on demand, because it takes as long as loading thirty modules.
   collator ??= new Intl.Collator('en', { numeric: true });
   return collator.compare(a, b);
 }
@@ -59,33 +59,34 @@ export interface AliasMove extends JournalEntry {
   to: string | null;
 }
 
-/** What becomes of a version that is there. */
+/** Possible state changes of an existing version. */
 export type StateChange = 'approved' | 'retired' | 'removed';
 
 export interface Registry {
-  /** Every model, sorted by id. @throws SluiceError registry_unavailable */
+  /** All models, sorted by id. @throws SluiceError registry_unavailable */
   list(): Promise<ModelEntry[]>;
   /**
-   * The package a reference resolves to, at most a short while stale (half a second in a folder, `refresh_ms` behind a network):
-   * a request for one application must not pay for reading YAML.
+   * The package that a reference resolves to. The result may be slightly stale (half a second in a folder, `refresh_ms`
+   * in a remote registry), so that scoring one application does not include reading YAML.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   resolve(reference: string): Promise<ModelPackage>;
-  /** Moves an alias, or removes it with `to` null. @throws SluiceError model_not_found | registry_unavailable | usage */
+  /** Moves an alias; `to` null removes it. @throws SluiceError model_not_found | registry_unavailable | usage */
   moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove>;
-  /** Moves of the aliases of a model, oldest first. */
+  /** Alias moves of a model, oldest first. */
   history(id: string): Promise<AliasMove[]>;
   /**
-   * Adds a version from a folder with a complete package; it appears atomically and never changes again. `by` proposes it.
-   * Returns the version it has: it differs from the one wanted only where the registry numbers versions itself.
+   * Adds a version from a folder with a complete package. The version appears atomically and never changes again. `by`:
+   * who proposes it. Returns its version, which differs from the requested one only if the registry assigns numbers.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
   add(id: string, version: string, folder: string, by?: string | Mover): Promise<string>;
-  /** The states of a model's versions, oldest first; empty if the model does not exist. */
+  /** State changes of a model's versions, oldest first; empty if the model does not exist. */
   states(id: string): Promise<StateEntry[]>;
   /**
-   * Approves, retires or removes a version. `force`: also while something means or holds it.
-   * @throws SluiceError model_not_found | model_retired | model_in_use | approval_refused | registry_unavailable | usage
+   * Approves, retires or removes a version. `force`: even if references resolve to it or processes use it.
+   * @throws SluiceError model_not_found | model_retired | model_in_use | approval_refused | registry_unavailable |
+   * usage
    */
   setState(id: string, version: string, to: StateChange, by: Mover, force?: boolean): Promise<StateEntry>;
 }
@@ -96,7 +97,8 @@ export const nextVersion = (versions: readonly string[]): number =>
 
 /**
  * The version that a reference resolves to.
- * @throws SluiceError model_not_found | model_retired: an alias points to it, or it is the only one | approval_missing
+ * @throws SluiceError model_not_found | model_retired: the alias points to a retired version, or all versions are
+ * retired | approval_missing
  */
 export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   if (ref.version !== undefined) {
@@ -121,7 +123,7 @@ export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   return newest(entry);
 }
 
-/** What the bare id means without a champion. */
+/** The version for an id without version or alias if the model has no champion. */
 function newest({ id, versions, states, approved }: ResolvableEntry): string {
   const standing = versions.filter((v) => states[v] !== 'retired');
   if (standing.length === 0) throw new SluiceError('model_retired', `every version of ${id} is retired`);
@@ -130,7 +132,7 @@ function newest({ id, versions, states, approved }: ResolvableEntry): string {
   throw new SluiceError('approval_missing', `no version of ${id} has a valid approval`);
 }
 
-/** A version that an alias may mean. @throws SluiceError model_not_found | model_retired | approval_missing */
+/** Checks that an alias may point to a version. @throws SluiceError model_not_found | model_retired | approval_missing */
 export function assertTarget(entry: ResolvableEntry, version: string): string {
   if (!entry.versions.includes(version)) throw noVersion(entry, version);
   if (entry.states[version] === 'retired') {
@@ -144,7 +146,7 @@ function approvedOnly({ id, approved }: ResolvableEntry, version: string): strin
   throw new SluiceError('approval_missing', `${id}:${version} has no valid approval`);
 }
 
-/** @throws SluiceError approval_missing: another package was approved */
+/** @throws SluiceError approval_missing: the approval is for a package with another hash */
 export function assertApprovedHash({ approved }: ResolvableEntry, version: string, model: ModelPackage): void {
   if (approved === null || approved[version] === model.sha256) return;
   throw new SluiceError('approval_missing', `${model.ref} is not the approved package: its hash differs`);
@@ -158,10 +160,10 @@ const noVersion = ({ id, versions, states }: ModelEntry, version: string): Sluic
   );
 };
 
-/** true: not a folder but a server, such as `s3://bucket/prefix` or `mlflow+https://host`. */
+/** Whether the address is a server, such as `s3://bucket/prefix` or `mlflow+https://host`, and not a folder. */
 export const isRemote = (address: string): boolean => /^[a-z][a-z0-9+.-]+:\/\//i.test(address);
 
-/** A path without the slashes it begins and ends with. */
+/** A path without leading and trailing slashes. */
 export function withoutSlashes(path: string): string {
   let [start, end] = [0, path.length];
   while (path[start] === '/') start++;

@@ -1,4 +1,4 @@
-// A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
+// A remote registry: references keep their last resolved version during an outage, and packages are cached.
 import { createHash, randomUUID } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,22 +28,22 @@ import {
 import type { Approvals, PlannedState, StateEntry } from './state-journal.ts';
 import { asListed, assertNotSigner, assertUnmeant, type FoundEntry, withStandings } from './version-states.ts';
 
-// The last resolution of each reference is kept on disk, so that a restart during an outage serves the same versions.
+// The last resolved versions are stored on disk, so that a restart during an outage serves the same versions.
 
 interface KeptPackage {
   stamp: string;
-  /** Its key in the cache. */
+  /** Key of the package in the cache. */
   sha256: string;
 }
 
-/** Of one model. */
+/** Resolved versions of a model. */
 interface Resolution {
-  /** Reference → version; null: the store does not have the model, the registry behind it serves it. */
+  /** Reference → version; null: the store does not have the model, and the fallback registry serves it. */
   references: Record<string, string | null>;
   packages: Record<string, KeptPackage>;
 }
 
-/** One file per model. Caches keep their files in the folder `meanings`, a name that older releases read. */
+/** One file per model. The folder is called `meanings`, because older releases read this name. */
 class Resolutions {
   readonly #folder: string;
   readonly #known = new Map<string, Resolution>();
@@ -90,7 +90,7 @@ class Resolutions {
   }
 }
 
-/** A missing or damaged file counts as nothing resolved yet. */
+/** A missing or damaged file counts as empty. */
 async function readResolution(file: string): Promise<Resolution> {
   const none = (): Resolution => ({ references: Object.create(null), packages: Object.create(null) });
   try {
@@ -104,33 +104,33 @@ async function readResolution(file: string): Promise<Resolution> {
   }
 }
 
-/** A model in a store. `stamps`: version → what changes when the version is replaced by another under its name. */
+/** A model in a store. `stamps`: version → a text that changes when the version is replaced by another one with the same name. */
 export interface StoredEntry extends FoundEntry {
   stamps: Record<string, string>;
 }
 
 type KnownEntry = ResolvableEntry & Pick<StoredEntry, 'stamps'>;
 
-/** What a kind of remote registry must be able to do; freshness, outages and caching are not its concern. */
+/** The interface of a kind of remote registry, without caching and outage handling. */
 export interface Store {
-  /** Its address for messages, without credentials. */
+  /** Address for messages, without credentials. */
   readonly name: string;
   /** @throws SluiceError registry_unavailable */
   entries(): Promise<FoundEntry[]>;
-  /** The whole versions and the aliases of one model; null when it has none. @throws SluiceError registry_unavailable */
+  /** The complete versions and the aliases of a model; null: it has no versions. @throws SluiceError registry_unavailable */
   entry(id: string): Promise<StoredEntry | null>;
   /**
-   * Writes the files of a version into an empty folder. `sha256`: the hash of the package when it was added, if known.
+   * Downloads the files of a version into an empty folder. `sha256`: package hash at the time of adding, if known.
    * @throws SluiceError model_invalid | registry_unavailable
    */
   fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }>;
   /** @throws SluiceError model_not_found | registry_unavailable | usage */
   moveAlias(id: string, move: Pick<PlannedMove, 'alias' | 'to' | 'package_sha256' | 'by'>): Promise<AliasMove>;
   history(id: string): Promise<AliasMove[]>;
-  /** Returns the version it was added as. @throws SluiceError version_exists | registry_unavailable | usage */
+  /** Returns the version under which it was added. @throws SluiceError version_exists | registry_unavailable | usage */
   add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string>;
   states(id: string): Promise<StateEntry[]>;
-  /** Writes an entry; with `removed`, the files go as well. @throws SluiceError registry_unavailable | usage | as `stateEntryFor` */
+  /** Writes a journal entry; `removed` also deletes the files. @throws SluiceError registry_unavailable | usage | as `stateEntryFor` */
   setState(id: string, planned: PlannedState): Promise<StateEntry>;
   close(): void;
 }
@@ -139,19 +139,19 @@ interface RemoteRegistryOptions {
   cacheFolder: string;
   cacheMaxBytes: number;
   refreshMs: number;
-  /** Serves ids the store does not have. */
+  /** Registry for ids that the store does not have. */
   behind?: Registry;
   /** Logs outages and damaged packages. */
   log?: Log;
-  /** Only versions with an approval that counts are resolved. */
+  /** If set, only versions with a valid approval are resolved. */
   approvals?: Approvals | null;
-  /** Hears of a retired version that was asked for by its number. */
+  /** Called when a retired version is requested by its number. */
   onRetired?: (ref: string) => void;
-  /** Counts lookups in the store; `stale`: it was down and the last resolution was taken. */
+  /** Called after each lookup in the store; `stale`: the store was unreachable and the last resolved version is used. */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** A reference that was not used for this long is no longer refreshed; its next use asks the store again. */
+/** A reference unused for this long is no longer refreshed; its next use queries the store. */
 const FOLLOWED_MS = 600_000;
 const MAX_KNOWN = 1000;
 
@@ -185,8 +185,9 @@ export class RemoteRegistry implements Registry {
   }
 
   /**
-   * The package a reference means. A reference in use is refreshed every `refreshMs` in the background, while requests
-   * get the last resolution at once; it stays valid through an outage of the store and through restarts.
+   * The package that a reference resolves to. References in use are refreshed in the background every `refreshMs`,
+   * while requests get the last resolved version immediately. That version stays valid during outages of the store and
+   * across restarts.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   async resolve(reference: string): Promise<ModelPackage> {
@@ -206,7 +207,7 @@ export class RemoteRegistry implements Registry {
     parseReference(`${id}@${alias}`);
     const entry = await this.#entry(id);
     if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
-    // An alias never points to a version that cannot be served.
+    // An alias must not point to a version that cannot be served.
     const model = to === null ? null : await this.#package(entry, assertTarget(entry, to));
     if (model) assertApprovedHash(entry, to!, model);
     const move = await this.#store.moveAlias(id, { alias, to, package_sha256: model?.sha256 ?? null, by });
@@ -227,7 +228,7 @@ export class RemoteRegistry implements Registry {
     return own.length > 0 || (await this.#entry(id)) ? own : ((await this.#options.behind?.states(id)) ?? []);
   }
 
-  /** Who has a version loaded is not known here. */
+  /** Changes a state without checking for use: a remote registry does not record which processes have loaded a version. */
   async setState(id: string, version: string, to: StateChange, by: Mover, force = false): Promise<StateEntry> {
     parseReference(`${id}:${version}`);
     const entry = await this.#entry(id);
@@ -239,7 +240,7 @@ export class RemoteRegistry implements Registry {
       pickVersion({ ...entry, approved: null }, { id, version });
       if (to !== 'approved' && !force) assertUnmeant(entry, version);
       const loading = this.#package(entry, version);
-      // Damaged versions can be retired and removed.
+      // Damaged versions can still be retired and removed.
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
       package_sha256 = model?.sha256 ?? null;
@@ -273,14 +274,14 @@ export class RemoteRegistry implements Registry {
     return added;
   }
 
-  /** Ends the background refresh. Idempotent. */
+  /** Stops the background refresh. Idempotent. */
   close(): void {
     this.#closed = true;
     if (this.#timer) stopTimer(this.#timer);
     this.#store.close();
   }
 
-  /** Single flight: concurrent calls with the same name share one run. Names other than references contain a space. */
+  /** Concurrent calls with the same name share one run. Names other than references contain a space. */
   #once<T>(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     if (running) return running as Promise<T>;
@@ -320,7 +321,7 @@ export class RemoteRegistry implements Registry {
     }
   }
 
-  /** Resolves the reference in the store, or takes its last resolution if the store cannot be reached. */
+  /** Resolves the reference in the store; if the store is unreachable, uses the last resolved version. */
   async #find(reference: string, ref: Reference): Promise<ModelPackage> {
     try {
       const entry = await this.#once(`entry ${ref.id}`, () => this.#entry(ref.id));
@@ -348,7 +349,7 @@ export class RemoteRegistry implements Registry {
     return model;
   }
 
-  /** A version resolved without required approvals is not valid where they are required. */
+  /** The key of a stored resolution. A version resolved without required approvals must not be used where approvals are required. */
   #keptAs(reference: string): string {
     return this.#options.approvals ? `${reference} approved` : reference;
   }
@@ -403,7 +404,7 @@ export class RemoteRegistry implements Registry {
 
   #keep(reference: string, known: Known): void {
     if (this.#known.size >= MAX_KNOWN && !this.#known.has(reference)) {
-      // References that failed are evicted first: a client that guesses cannot push out those in use.
+      // Evicts failed references first, so that a client that guesses references cannot evict those in use.
       const rank = (k: Known): number => ('error' in k ? 0 : 1);
       const [oldest] = [...this.#known].sort(([, a], [, b]) => rank(a) - rank(b) || a.used - b.used);
       this.#known.delete(oldest![0]);
@@ -411,7 +412,7 @@ export class RemoteRegistry implements Registry {
     this.#known.set(reference, known);
   }
 
-  /** This process sees its own changes at once. */
+  /** Applies changes by this process immediately. */
   async #changed(id: string): Promise<void> {
     this.#listed = null;
     const references = [...this.#known.keys()].filter((r) => parseReference(r).id === id);
@@ -422,7 +423,7 @@ export class RemoteRegistry implements Registry {
     const known = this.#known.get(reference);
     if (!known) return;
     if ('error' in known) this.#known.delete(reference);
-    // In an outage without a resolution on disk, the one in memory stays.
+    // During an outage without a resolution on disk, the resolution in memory is kept.
     else await this.#lookUp(reference, known.used).catch((error) => this.#reached(!isOutage(error), error));
   }
 
@@ -459,7 +460,7 @@ export class RemoteRegistry implements Registry {
   }
 }
 
-/** Does something with a folder that holds the package and its lock: this one, or a copy. */
+/** Runs `work` with a folder that contains the package and its lock file: the original folder, or a copy. */
 async function sealed<T>({ folder, locked }: ModelPackage, work: (folder: string) => Promise<T>): Promise<T> {
   if (locked) return work(folder);
   const copy = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));

@@ -22,12 +22,12 @@ const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
 const STATES = 'states.history.jsonl';
 const MANIFEST = 'model.yaml';
-/** Claims a version for its uploader; names that start with a dot are not part of a package. */
+/** Object that claims a version for its uploader; names with a leading dot are not part of a package. */
 const CLAIM = '.upload';
-/** A claim older than this was abandoned. */
+/** Age above which a claim counts as abandoned. */
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
-/** aliases.yaml repeats the last moves in a comment, so that no move is lost between the two files. */
+/** A comment in aliases.yaml repeats the last moves, so that a crash between writing the two files loses no move. */
 const LAST_MOVES = '# last moves: ';
 
 const ATTEMPTS = 20;
@@ -36,10 +36,10 @@ export class S3Store implements Store {
   readonly name: string;
   readonly #client: S3Client;
   readonly #prefix: string;
-  /** Journals of versions by id, as long as their object is the same. */
+  /** Journals by id, valid while their object has the same ETag. */
   readonly #journals = new Map<string, { etag: string; journal: StateEntry[] }>();
 
-  /** `prefix` without slashes at its ends; may be empty. */
+  /** `prefix`: without leading and trailing slashes; may be empty. */
   constructor(prefix: string, options: S3ClientOptions) {
     this.name = options.name;
     this.#client = new S3Client(options);
@@ -90,7 +90,7 @@ export class S3Store implements Store {
     return (await this.#states(id)).journal;
   }
 
-  /** A journal only grows under If-Match: of two that write at once one comes after the other. */
+  /** Journals are written with If-Match, so that concurrent writes are serialised. */
   async setState(id: string, planned: PlannedState): Promise<StateEntry> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const { journal, text, etag } = await this.#states(id);
@@ -147,11 +147,11 @@ export class S3Store implements Store {
           `${id} has no alias ${alias}${didYouMean(alias, Object.keys(current.aliases))}`,
         );
       }
-      // Edits by hand in between are part of the history, too.
+      // Manual edits since the last move are recorded too.
       const moves = entriesFor(await this.#heal(id, current.lastMoves), { ...move, from }, 'edited by hand');
       const { [alias]: _, ...others } = current.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
-      // JSON quotes line breaks: whatever `who` holds, the comment stays one line.
+      // JSON escapes line breaks, so the comment stays on one line whatever `who` contains.
       const text = `${LAST_MOVES}${JSON.stringify({ moves, nonce: randomUUID() })}\n${formatYaml(aliases)}`;
       const key = `${this.#prefix}${id}/${ALIASES}`;
       const condition = current.etag === null ? { ifNone: true as const } : { ifMatch: current.etag };
@@ -166,13 +166,13 @@ export class S3Store implements Store {
   }
 
   async history(id: string): Promise<AliasMove[]> {
-    // Aliases first: the move in their comment is in the history, or was not written to it yet.
+    // Reads the aliases first: a move in their comment is then either in the history or not written to it yet.
     const { lastMoves } = await this.#aliases(id);
     const { moves } = await this.#history(id);
     return [...moves, ...without(lastMoves, moves)];
   }
 
-  /** model.yaml comes last: a version exists once its model.yaml does, and then it is complete. */
+  /** model.yaml is uploaded last: a version exists once it has a model.yaml, and is then complete. */
   async add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     const token = await this.#claim(id, version);
@@ -184,7 +184,7 @@ export class S3Store implements Store {
         if (f.name === MANIFEST) continue;
         await this.#client.put(`${prefix}${f.name}`, { ...f, file: path.join(folder, f.name) });
       }
-      // Leftovers of an upload that died are not part of this package.
+      // Removes leftovers of a crashed upload, which are not part of this package.
       const names = new Set([...files.map((f) => f.name), CLAIM]);
       for (const { key } of (await this.#client.list(prefix)).objects) {
         if (!names.has(key.slice(prefix.length))) await this.#client.remove(key);
@@ -207,7 +207,7 @@ export class S3Store implements Store {
     }
   }
 
-  /** Concurrent uploads of one version would mix their files. @throws SluiceError version_exists */
+  /** Claims the version, because concurrent uploads would mix their files. @throws SluiceError version_exists */
   async #claim(id: string, version: string): Promise<string> {
     const key = `${this.#prefix}${id}/${version}/${CLAIM}`;
     const token = `${new Date(epochMs()).toISOString()} ${randomUUID()}\n`;
@@ -222,7 +222,7 @@ export class S3Store implements Store {
     throw beingAdded(id, version);
   }
 
-  /** Storage that ignores conditions would let versions change. @throws SluiceError registry_unavailable */
+  /** Checks that the storage supports conditional writes; otherwise versions could change. @throws SluiceError registry_unavailable */
   async #checkConditions(claim: string, token: string): Promise<void> {
     const body = Buffer.from(token);
     const absent = await this.#client.put(claim, body, { ifNone: true });
@@ -246,7 +246,7 @@ export class S3Store implements Store {
     return found.journal;
   }
 
-  /** model.yaml is removed first: the rest is not a version. */
+  /** model.yaml is removed first; from then on the version does not exist. */
   async #discard(id: string, version: string): Promise<void> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     await this.#client.remove(`${prefix}${MANIFEST}`);
@@ -270,7 +270,7 @@ export class S3Store implements Store {
     return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
   }
 
-  /** The history. The first reader after a writer that died between its two writes completes it. */
+  /** Returns the history, and completes it if a writer crashed between its two writes. */
   async #heal(id: string, lastMoves: readonly AliasMove[]): Promise<AliasMove[]> {
     const { moves } = await this.#history(id);
     const missing = without(lastMoves, moves);
@@ -294,7 +294,7 @@ export class S3Store implements Store {
 
 const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
-/** Grows with the attempts, with jitter. */
+/** Random pause, longer with each attempt. */
 const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));
 
 const exists = (id: string, version: string): SluiceError =>
@@ -319,7 +319,7 @@ const same = (a: AliasMove, b: AliasMove): boolean =>
 const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
   some.filter((m) => !known.some((k) => same(k, m)));
 
-/** Damaged lines are skipped. */
+/** Parses a stored move; a damaged line is skipped. */
 function readMove(json: string): AliasMove[] {
   try {
     return [journalEntry(json)];
@@ -348,7 +348,7 @@ function accepted(reference: string): boolean {
   }
 }
 
-/** A model whose aliases cannot be read does not hide the others. */
+/** A model with unreadable aliases must not hide other models. */
 function ifInvalid(error: unknown): null {
   if (error instanceof SluiceError && error.code === 'model_invalid') return null;
   throw error;

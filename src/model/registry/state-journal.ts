@@ -1,18 +1,18 @@
-// The journal of the versions of a model: which were proposed, approved, retired and removed, by whom, when and why.
+// The journal of a model's versions: proposals, approvals, retirements and removals, with author, time and reason.
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { chained, checkChain, isSignedBy, type JournalEntry, journalFields, type Mover, signerId } from './journal.ts';
 
-/** What an entry says of a version. */
+/** State recorded in a journal entry. */
 type RecordedState = 'proposed' | 'approved' | 'retired' | 'removed';
 
-/** The same, and `champion` for what the alias of that name means. */
+/** A recorded state, or `champion` for the version with this alias. */
 export type VersionState = RecordedState | 'champion';
 
 export interface StateEntry extends JournalEntry {
   version: string;
-  /** null: it did not exist, or its addition was not recorded. */
+  /** null: the version did not exist, or its addition was not recorded. */
   from: RecordedState | null;
   to: RecordedState;
 }
@@ -20,12 +20,12 @@ export interface StateEntry extends JournalEntry {
 export interface PlannedState {
   version: string;
   to: RecordedState;
-  /** null: the package could not be read any more. */
+  /** null: the package could not be read. */
   package_sha256: string | null;
   by: string | Mover;
 }
 
-/** Whose approvals count: those signed with one of these keys, or `any` that the journal holds. */
+/** Accepted approvals: those signed with one of these keys; `any`: all approvals in the journal. */
 export type Approvals = readonly KeyObject[] | 'any';
 
 const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: StateEntry): string =>
@@ -34,20 +34,20 @@ const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: S
 const lastOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version);
 
-/** The entry that records the addition of a version, if any. */
+/** The entry for the addition of a version; undefined: it was not recorded. */
 const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version && e.to === 'proposed');
 
 /**
- * The next entry of a journal.
+ * Creates the next entry of a journal.
  * @throws SluiceError version_exists: the number was used before | model_retired: already retired | approval_refused:
- * the approver cannot be distinguished from the person who added it
+ * the approver may be the person who added the version
  */
 export function stateEntryFor(history: readonly StateEntry[], planned: PlannedState): StateEntry {
   const { version, to, package_sha256, by } = planned;
   const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
   const from = lastOf(history, version)?.to ?? null;
-  // One that was proposed and never arrived is proposed again.
+  // A version that was proposed but not added can be proposed again.
   if (to === 'proposed' && from !== null && from !== 'proposed') {
     throw new SluiceError('version_exists', `version ${version} ${from === 'removed' ? 'was removed, and its number is not reused' : 'is already in the journal'}`); // biome-ignore format: one line
   }
@@ -58,7 +58,7 @@ export function stateEntryFor(history: readonly StateEntry[], planned: PlannedSt
   return chained<StateEntry>(entry, history.at(-1), textOf, key);
 }
 
-/** Four eyes: who signed when a version was added does not approve it. */
+/** Four-eyes principle: the person who signed the addition of a version must not approve it. */
 function assertOther(history: readonly StateEntry[], version: string, key: KeyObject | undefined): void {
   const adder = proposalOf(history, version)?.signature;
   if (!adder) return;
@@ -74,7 +74,7 @@ function assertOther(history: readonly StateEntry[], version: string, key: KeyOb
 
 const STATES: readonly string[] = ['proposed', 'approved', 'retired', 'removed'] satisfies RecordedState[];
 
-/** The entries of a journal as it was kept. @throws SluiceError model_invalid: a line is damaged */
+/** Parses the entries of a stored journal. @throws SluiceError model_invalid: a line is damaged */
 export function readStates(file: string, text: string): StateEntry[] {
   return text.split('\n').flatMap((line, i) => {
     if (line === '') return [];
@@ -91,13 +91,16 @@ export function readStates(file: string, text: string): StateEntry[] {
 
 export const stateLine = (entry: StateEntry): string => `${JSON.stringify(entry)}\n`;
 
-/** With keys, one of them has to have made every signature. @throws SluiceError signature_invalid, naming the entry */
+/**
+ * Checks the chain and, if keys are supplied, that one of them made each signature. @throws SluiceError
+ * signature_invalid, naming the entry
+ */
 export const checkStates = (
   history: readonly StateEntry[],
   keys: readonly KeyObject[] | null,
 ): { chained: number; signed: number } => checkChain(history, textOf, { keys, asked: () => false });
 
-/** Whether one of the keys signed an entry as it is. */
+/** Whether one of the keys signed exactly this entry. */
 export const isStateSignedBy = (entry: StateEntry, keys: readonly KeyObject[]): boolean =>
   isSignedBy(entry, keys, textOf);
 
@@ -109,7 +112,7 @@ export function statesOf(
   const states: Record<string, VersionState> = Object.create(null);
   for (const { version, to } of history) if (to === 'removed') states[version] = to;
   for (const version of versions) {
-    // One that is there although it was removed was put there by hand.
+    // A version that exists although it was removed was added by hand.
     const last = lastOf(history, version)?.to ?? 'proposed';
     const isChampion = last !== 'retired' && Object.hasOwn(aliases, 'champion') && aliases.champion === version;
     states[version] = isChampion ? 'champion' : last;
@@ -118,7 +121,7 @@ export function statesOf(
 }
 
 /**
- * Version → the hash of the approved package. Retired versions stay approved, so that their runs can be repeated.
+ * Version → hash of the approved package. Retired versions stay approved, so that their runs can be repeated.
  * @throws SluiceError signature_invalid: the journal was changed
  */
 export function approvedIn(history: readonly StateEntry[], approvals: Approvals): Record<string, string> {

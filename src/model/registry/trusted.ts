@@ -1,5 +1,5 @@
-// A registry that returns only trusted packages: with a lock, or signed with a known key or certificate; and with valid
-// approvals.
+// A registry that returns only trusted packages: with a lock file, a trusted signature and a valid approval, as far as the policy requires
+// them.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,19 +9,19 @@ import { LOCK } from '../package/package-hash.ts';
 import type { Registry } from './registry.ts';
 import type { Approvals } from './state-journal.ts';
 
-/** What a package has to have before it is loaded. */
+/** Requirements that a package must meet before it is loaded. */
 export interface TrustPolicy {
-  /** package.lock. */
+  /** Require package.lock. */
   require_lock?: boolean;
-  /** A signature: PEM file with the public key, or with the certificates that are trusted. */
+  /** Require a signature: PEM file with the public key, or with the trusted certificates. */
   require_signature?: string;
-  /** Names of the certificates that may sign: common names, or alternative names with their kind. */
+  /** Names of the certificates that may sign: common names, or alternative names with their type. */
   require_signer?: readonly string[];
-  /** An approval: PEM file with the public keys of those who may give it, or `any`. */
+  /** Require an approval: PEM file with the public keys of the permitted approvers, or `any`. */
   require_approval?: string;
 }
 
-/** What the environment asks for, unless something else is said. */
+/** Completes a policy with the requirements of the environment. */
 export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefined>): TrustPolicy => {
   const signature = said.require_signature ?? env.SLUICE_REQUIRE_SIGNATURE;
   const signer = said.require_signer ?? signerNames(env.SLUICE_REQUIRE_SIGNER);
@@ -35,13 +35,13 @@ export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefi
   };
 };
 
-/** The names of signers in a flag or a variable, separated by commas; undefined: there are none. */
+/** Parses comma-separated names of signers; undefined: none. */
 export function signerNames(text: string | undefined): string[] | undefined {
   const names = (text ?? '').split(',').map((name) => name.trim());
   return names.some((name) => name !== '') ? names.filter((name) => name !== '') : undefined;
 }
 
-/** Whose approvals count; null: none is asked for. @throws SluiceError usage: the file cannot be read, or holds no key */
+/** The accepted approvals; null: none are required. @throws SluiceError usage: the file cannot be read, or contains no key */
 export async function approvalsOf({ require_approval: said }: TrustPolicy): Promise<Approvals | null> {
   if (said === undefined) return null;
   return said === 'any' ? said : publicKeys(await readFile(said, 'utf8').catch(unreadable(said)), said);
@@ -63,8 +63,9 @@ export function publicKeys(pem: string, file: string): KeyObject[] {
 }
 
 /**
- * The registry itself where nothing is asked for. A package is checked once as long as it is held: a change makes another one of it.
- * @throws SluiceError usage: the file of keys cannot be read, or holds none
+ * Applies a policy to a registry; without requirements returns the registry itself. Each loaded package is checked
+ * once; a changed package is a new object.
+ * @throws SluiceError usage: the key file cannot be read, or contains no key
  */
 export async function trusting(registry: Registry, policy: TrustPolicy): Promise<Registry> {
   if (policy.require_signer !== undefined && policy.require_signature === undefined) {

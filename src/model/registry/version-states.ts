@@ -1,4 +1,4 @@
-// The lifecycle state of each version: from folders and aliases, the journal, and the approval policy.
+// Combines folders, aliases, journal and approval policy into the lifecycle state of each version.
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { SIGNATURE } from '../package/package-hash.ts';
@@ -6,12 +6,12 @@ import type { Mover } from './journal.ts';
 import { type ModelEntry, pickVersion, type ResolvableEntry } from './registry.ts';
 import { type Approvals, approvedIn, type StateEntry, statesOf } from './state-journal.ts';
 
-/** The versions before the journal is applied; with the journal. */
+/** The versions as found in the store, with their journal; states are not applied yet. */
 export interface FoundEntry extends Pick<ModelEntry, 'id' | 'versions' | 'aliases'> {
   journal: readonly StateEntry[];
 }
 
-/** null: no version is left. @throws SluiceError signature_invalid: approvals are asked for, and the journal was changed */
+/** null: no version is left. @throws SluiceError signature_invalid: approvals are required, and the journal was changed */
 export function withStandings(found: FoundEntry | null, approvals: Approvals | null): ResolvableEntry | null {
   if (found === null) return null;
   const { id, aliases, journal } = found;
@@ -23,14 +23,14 @@ export function withStandings(found: FoundEntry | null, approvals: Approvals | n
   return { id, versions, aliases, states, approved: approvals === null ? null : approvedIn(journal, approvals) };
 }
 
-/** The same as it is listed. */
+/** The fields of an entry that are listed. */
 export const asListed = ({ id, versions, aliases, states }: ResolvableEntry): ModelEntry => ({
   ...{ id, versions, aliases, states },
 });
 
 /**
- * Refuses to retire or remove what references mean.
- * @throws SluiceError model_in_use, naming them
+ * Rejects retiring or removing a version that references resolve to.
+ * @throws SluiceError model_in_use, naming the references
  */
 export function assertUnmeant(entry: ResolvableEntry, version: string): void {
   const { id, aliases } = entry;
@@ -40,7 +40,7 @@ export function assertUnmeant(entry: ResolvableEntry, version: string): void {
   throw new SluiceError('model_in_use', `${meaning.join(', ')} points to ${id}:${version}: move it first`);
 }
 
-/** Without a policy, too: others may resolve without one. */
+/** Ignores the approval policy, because others may resolve references without it. */
 function isMeantBare(entry: ResolvableEntry, version: string): boolean {
   try {
     return pickVersion({ ...entry, approved: null }, { id: entry.id }) === version;
@@ -50,7 +50,7 @@ function isMeantBare(entry: ResolvableEntry, version: string): boolean {
 }
 
 /**
- * Four eyes: who signed a package does not approve it.
+ * Four-eyes principle: the person who signed a package must not approve it.
  * @throws SluiceError approval_refused
  */
 export async function assertNotSigner(model: ModelPackage, { key }: Mover): Promise<void> {

@@ -1,5 +1,5 @@
-// model.sig: a package signed with a key or a certificate, as `model_signing` of the OpenSSF writes and reads it: a Sigstore bundle, made and
-// checked without a network.
+// model.sig: signs packages with a key or a certificate in the format of the OpenSSF's `model_signing`, a Sigstore bundle that is created
+// and verified offline.
 import {
   createHash,
   createPrivateKey,
@@ -32,14 +32,14 @@ interface Statement {
 
 type Named = Pick<PackageFile, 'name' | 'sha256'>;
 
-/** SHA-256 over the digests of the files, in the order in which they are named. */
+/** SHA-256 over the digests of the files, in the order of the statement. */
 function rootOf(digests: readonly string[]): string {
   const hash = createHash('sha256');
   for (const digest of digests) hash.update(digest, 'hex');
   return hash.digest('hex');
 }
 
-/** The statement about a package, as JSON. All of its files are named but the signature itself. */
+/** The statement about a package as JSON. It lists all files except the signature. */
 function statementFor({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>): string {
   const signed = files.filter((f) => f.name !== SIGNATURE);
   const statement: Statement = {
@@ -62,7 +62,7 @@ function statementFor({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>): stri
 const invalidStatement = (how: string, cause?: unknown): SluiceError =>
   new SluiceError('signature_invalid', `${SIGNATURE} ${how}`, { cause });
 
-/** The files that a statement names. @throws SluiceError signature_invalid: it is of another form, or contradicts itself */
+/** The files in a statement. @throws SluiceError signature_invalid: the statement has another form, or contradicts itself */
 function readModelStatement(payload: Buffer): Named[] {
   let statement: Statement;
   try {
@@ -89,7 +89,8 @@ function readModelStatement(payload: Buffer): Named[] {
 }
 
 /**
- * Holds the files of a package against those that were signed. The lock may have been written after the signature: it names the same files.
+ * Compares the files of a package with the signed ones. The lock file may be newer than the signature, because it lists
+ * the same files.
  * @throws SluiceError signature_invalid, naming the files
  */
 function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signed: readonly Named[]): void {
@@ -110,7 +111,7 @@ function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signe
 
 const BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
 
-/** The hash that goes with a curve. */
+/** Hash algorithm by curve. */
 const HASHES: Readonly<Record<string, string>> = { prime256v1: 'sha256', secp384r1: 'sha384', secp521r1: 'sha512' };
 
 const hashFor = (key: KeyObject): string | undefined =>
@@ -126,28 +127,28 @@ interface Bundle {
   dsseEnvelope: { payload: string; payloadType: string; signatures: { sig: string; keyid: string }[] };
 }
 
-/** What signs: a private key, and the certificates that vouch for it, its own first. */
+/** A private key for signing, with its certificate chain, its own certificate first. */
 export interface ModelSigner {
   key: KeyObject;
   certificates: readonly X509Certificate[];
 }
 
-/** The trusted signers: a public key, or certificate roots, and of these only the names in `signers`, if set. */
+/** Trusted signers: a public key, or certificate roots, optionally restricted to the names in `signers`. */
 export type ModelTrust =
   | { kind: 'key'; key: KeyObject }
   | { kind: 'certificates'; certificates: readonly X509Certificate[]; signers: readonly string[] | null };
 
-/** A chain has a handful of certificates; each costs a verification of its signature. */
+/** Maximum length of a chain. Real chains have a handful of certificates, and each takes a signature verification. */
 const MAX_CERTIFICATES = 16;
 
-/** SHA-256 of the public key in PEM, which is how bundles name it. */
+/** SHA-256 of the public key as PEM; bundles identify the key by it. */
 const hintOf = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'pem' }))
     .digest('hex');
 
 /**
- * A private key in PEM, and certificates in PEM if its own is to be included.
+ * Reads a private key in PEM, and optionally its certificates in PEM.
  * @throws SluiceError usage: not a key on P-256, P-384 or P-521, or a certificate of another key
  */
 export function signerOf(pem: string, file: string, certificates: { pem: string; file: string } | null): ModelSigner {
@@ -169,8 +170,8 @@ export function signerOf(pem: string, file: string, certificates: { pem: string;
 }
 
 /**
- * Reads trusted keys or certificates from a PEM file. `signers`: certificate names that may sign; null: every one
- * issued by a root.
+ * Reads trusted keys or certificates from a PEM file. `signers`: names of certificates that may sign; null: all
+ * certificates issued by a root.
  * @throws SluiceError usage
  */
 export function trustOf(pem: string, file: string, signers: readonly string[] | null = null): ModelTrust {
@@ -191,7 +192,7 @@ export function trustOf(pem: string, file: string, signers: readonly string[] | 
   return { kind: 'key', key };
 }
 
-/** The text of model.sig for a package as it was loaded. */
+/** Creates the text of model.sig for a loaded package. */
 export function signModel(model: Pick<ModelPackage, 'ref' | 'files'>, { key, certificates }: ModelSigner): string {
   const payload = Buffer.from(statementFor(model));
   const sig = sign(hashFor(key), preAuthentication(payload), key).toString('base64');
@@ -214,7 +215,7 @@ export function signModel(model: Pick<ModelPackage, 'ref' | 'files'>, { key, cer
 const invalid = (how: string, cause?: unknown): SluiceError =>
   new SluiceError('signature_invalid', `${SIGNATURE} ${how}`, { cause });
 
-/** The key that has to have made the signature, and whose it is said to be. @throws SluiceError signature_invalid */
+/** The key that must have made the signature, and a description of its owner. @throws SluiceError signature_invalid */
 function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: string } {
   const { publicKey, x509CertificateChain } = bundle.verificationMaterial;
   if (trust.kind === 'key') {
@@ -240,7 +241,7 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
   return { key: signer!.publicKey, by };
 }
 
-/** Checks a bundle of any origin against a package and the trusted keys; returns the signers. @throws SluiceError signature_invalid */
+/** Verifies an untrusted bundle for a package against trusted keys. Returns the signer. @throws SluiceError signature_invalid */
 export function verifyModel(
   model: Pick<ModelPackage, 'ref' | 'files'>,
   text: string,
@@ -270,7 +271,7 @@ export function verifyModel(
   return { by: signed.by };
 }
 
-/** The signature of a loaded package, checked. @throws SluiceError signature_missing | signature_invalid | model_hash_mismatch */
+/** Verifies the signature of a loaded package. @throws SluiceError signature_missing | signature_invalid | model_hash_mismatch */
 export async function verifySignature(model: ModelPackage, trust: ModelTrust): Promise<{ by: string }> {
   if (!model.files.some((f) => f.name === SIGNATURE)) {
     throw new SluiceError('signature_missing', `${model.ref} is not signed: it has no ${SIGNATURE}`);

@@ -1,4 +1,4 @@
-// Names the rows of an output that changed: scores the rows of its changed blocks again, and compares.
+// Finds the changed rows of an output by scoring the rows of its changed blocks again.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -19,17 +19,17 @@ import { interpretationOf, type RunSpec, scoringOf } from '../spec.ts';
 interface RescoreOptions {
   predicate: Predicate;
   model: ModelPackage;
-  /** Of the run. */
+  /** Input and output of the run. */
   input: Endpoint;
   output: Endpoint;
 }
 
-/** The blocks of some rows. */
+/** A range of rows, scored again. */
 interface Rescored {
   /** The first row. */
   first: number;
   rows: number;
-  /** Lines of the rejects file without the name of the input. */
+  /** Lines of the rejects file, without the name of the input. */
   rejects: string;
 }
 
@@ -76,7 +76,7 @@ async function rescore(
   }
 }
 
-/** Into text, which `write` receives. */
+/** Scores rows again into text, which `write` receives. */
 async function rescoreText(
   options: RescoreOptions,
   rows: RowRange,
@@ -88,14 +88,14 @@ async function rescoreText(
   return rescore(options, rows, { output, write, commit: nothing, abort: nothing });
 }
 
-/** Rows of a changed block of a text output, from 1. `actual`: its bytes now. */
+/** Finds the changed rows (from 1) of a changed block of a text output. `actual`: the current bytes of the block. */
 export async function changedTextRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
   const chunks: Buffer[] = [];
   const { first } = await rescoreText(options, rows, async (bytes) => {
     chunks.push(Buffer.from(bytes));
   });
   const { format } = options.output;
-  // The tail of JSON is written after the last block: it is not part of this one.
+  // The closing bracket of JSON is written after the last block, so it is not part of this block.
   const written = pieces(Buffer.concat(chunks), format);
   const records = recordStarts(written, format);
   const isHeaded = first === 1 && isDelimited(format);
@@ -105,7 +105,7 @@ export async function changedTextRows(options: RescoreOptions, rows: RowRange, a
   return [...new Set(found)].filter((row) => row >= rows.first && row <= rows.last);
 }
 
-/** Rows of a changed block of a rejects file. `actual`: its bytes now. */
+/** Finds the changed rows of a changed block of a rejects file. `actual`: the current bytes of the block. */
 export async function changedListRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
   // The rejects file does not depend on the format of the output.
   const { rejects } = await rescoreText(options, rows, async () => {});
@@ -115,7 +115,7 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   for (const [i, line] of lines.entries()) whole[records[i]!] = (whole[records[i]!] ?? '') + line.toString();
   const text = actual.toString();
   const prefixes = whole.map((record) => prefixOf(text, record));
-  // The name of the input in front of a record is the same for all.
+  // All records have the same prefix with the name of the input, so the most frequent prefix is the right one.
   const counts = new Map<string | null, number>();
   for (const prefix of prefixes) counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
   counts.delete(null);
@@ -130,13 +130,13 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   return changed.length === 0 && all.length === 1 ? all : changed;
 }
 
-/** The bytes before a record on its line; null: no such record. */
+/** The bytes before a record on its line. null: the record does not occur. */
 function prefixOf(text: string, record: string): string | null {
   const at = text.indexOf(`,${record}`);
   return at < 0 ? null : text.slice(text.lastIndexOf('\n', at) + 1, at);
 }
 
-/** Rows of a changed row group or record batch that are read as other values. @throws SluiceError: it cannot be decoded */
+/** Finds the rows of a changed row group or record batch whose values differ. @throws SluiceError: it cannot be decoded */
 export async function changedTableRows(options: RescoreOptions, rows: RowRange): Promise<number[]> {
   const { predicate, model, output } = options;
   const spec = predicate.options as unknown as Pick<RunSpec, 'score' | 'on_invalid'>;
@@ -168,7 +168,7 @@ export async function changedTableRows(options: RescoreOptions, rows: RowRange):
   }
 }
 
-/** Rows of a table as JSON, from row `first` on. */
+/** Rows of a table as JSON, starting with row `first`. */
 async function* linesFrom(table: Endpoint, first: number): AsyncGenerator<string> {
   const source = await openSource(table);
   try {
@@ -185,7 +185,7 @@ async function* linesFrom(table: Endpoint, first: number): AsyncGenerator<string
   }
 }
 
-/** Lines with their ends; of JSON its elements, each with what precedes it. */
+/** Splits text into lines including their line ends. JSON is split into array elements, each with the bytes that precede it. */
 function pieces(text: Buffer, format: Endpoint['format']): Buffer[] {
   const found: Buffer[] = [];
   if (format !== 'json') {
@@ -217,7 +217,7 @@ const OPEN = 123;
 const CLOSE = 125;
 const CLOSE_LIST = 93;
 
-/** Which record each piece belongs to, from 0: fields of CSV can contain line ends. */
+/** Index (from 0) of the record that each piece belongs to. Fields of CSV can contain line ends. */
 function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number[] {
   if (!isDelimited(format)) return of.map((_, i) => i);
   let [record, quoted] = [0, false];
@@ -229,7 +229,7 @@ function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number
   });
 }
 
-/** Which pieces of `written` changed; `now`: all bytes of `actual`. */
+/** Indexes of the pieces of `written` that changed. `now`: all bytes of `actual`. */
 function differences(written: readonly Buffer[], actual: readonly Buffer[], now: Buffer): number[] {
   const before = Buffer.concat(written);
   const byPieces = missingPieces(
@@ -237,7 +237,7 @@ function differences(written: readonly Buffer[], actual: readonly Buffer[], now:
     actual.map((piece) => piece.toString('latin1')),
   );
   if (before.length !== now.length) return byPieces;
-  // Where only bytes were replaced, a line end can be among them: the row in front of it changed, and not the one behind.
+  // If bytes were only replaced, a line end can be among them. Then the row before the line end changed, not the row after it.
   let end = 0;
   const byBytes = [...written.keys()].filter((i) => {
     const from = end;
@@ -247,10 +247,10 @@ function differences(written: readonly Buffer[], actual: readonly Buffer[], now:
   return byBytes.length <= byPieces.length ? byBytes : byPieces;
 }
 
-/** With more edits, pieces are compared by their place. */
+/** With more edits than this, pieces are compared by position. */
 const MOST_EDITS = 1000;
 
-/** The pieces of `written` that are not in `actual` at their place, or are there twice. */
+/** Indexes of the pieces of `written` that are missing, moved or duplicated in `actual`. */
 function missingPieces(written: readonly string[], actual: readonly string[]): number[] {
   let start = 0;
   while (start < written.length && written[start] === actual[start]) start++;
@@ -268,7 +268,7 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
   const { removed, added } = edits;
   const found = new Set(removed.map((i) => start + i));
   for (const { piece, before } of added) {
-    // A duplicated row, or foreign bytes: the next row is named.
+    // For a duplicated row the row itself is reported; for foreign bytes, the next row.
     const same = written.indexOf(piece);
     if (same >= 0) found.add(same);
     else if (removed.length === 0) found.add(Math.min(start + before, written.length - 1));
@@ -279,11 +279,11 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
 interface Edits {
   /** Positions in the first list. */
   removed: number[];
-  /** Pieces of the second list, and the position in the first one that they precede. */
+  /** Pieces of the second list, with the position in the first list before which each was added. */
   added: { piece: string; before: number }[];
 }
 
-/** The shortest edit script of Myers (1986); null: it is longer than MOST_EDITS. */
+/** The shortest edit script, by the algorithm of Myers (1986). null: it has more than MOST_EDITS edits. */
 function shortestEdit(a: readonly string[], b: readonly string[]): Edits | null {
   const most = Math.min(a.length + b.length, MOST_EDITS);
   const reached = new Int32Array(2 * most + 3);

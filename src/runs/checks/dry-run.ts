@@ -8,7 +8,7 @@ import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { checkDelivery, interpretationOf } from '../spec.ts';
 
-/** Reports its findings, a line each. @throws SluiceError what would prevent the run */
+/** Logs its findings, one line each. @throws SluiceError if the run would fail */
 export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
   await checkDelivery(pipeline);
   const host = await context.host();
@@ -20,7 +20,7 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
   const interpretation = interpretationOf(pipeline);
   if (interpretation) assertExplainable(hosted.model, interpretation);
   const { source } = pipeline;
-  // Kafka is loaded for those who use it.
+  // Kafka is loaded only if the pipeline uses it.
   const topics = () => import('../topics/topic-dry-run.ts');
   if (isEndless(source)) await (await topics()).dryRunOfTopic(pipeline, context, log);
   else {

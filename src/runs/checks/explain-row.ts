@@ -1,4 +1,4 @@
-// One row of a file through the engine with its interpretation: read up to the row, scored alone.
+// Scores and explains one row of a file with the engine: reads up to the row, then scores only that row.
 import { recordsOf } from '../../core/block.ts';
 import { sleep } from '../../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
@@ -37,14 +37,14 @@ export interface ExplainedRow {
 interface ExplainRowOptions {
   model: ModelPackage;
   source: OpenSource;
-  /** Data row, from 1. */
+  /** Number of the data row, from 1. */
   row: number;
-  /** Number of pairs of columns. Default: none. */
+  /** Number of column pairs to report. Default: none. */
   interactions?: number;
   signal?: AbortSignal;
 }
 
-/** @throws SluiceError input_not_found when the input has fewer rows, interpretation_unavailable, or what ends a run */
+/** @throws SluiceError input_not_found: the input has fewer rows | interpretation_unavailable | any error that ends a run */
 export async function explainRow(options: ExplainRowOptions): Promise<ExplainedRow> {
   const { model, source, row, interactions = 0, signal } = options;
   const asked = { effects: true, reasons: true, top: null, below: null };
@@ -57,14 +57,14 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
     await runOnce({
       model,
       pool,
-      // One object of JSON is taken as an array of one, whatever it was a part of.
+      // A single JSON object is read as an array with one element, for both json and ndjson inputs.
       source: {
         chunks: NO_CHUNKS,
         whole: text,
         input: source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' },
       },
       scoring: {
-        // Columns outside the model are ignored.
+        // Accepts columns that the model does not read.
         passthrough: '*',
         interpretation,
         limits: {},
@@ -89,7 +89,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 
-/** @throws SluiceError input_not_found. The record of the row in the input, preceded by the header if there is one. */
+/** Returns the record of a row, preceded by the header if the input has one. @throws SluiceError input_not_found */
 export async function findRow({ source, row, signal }: Omit<ExplainRowOptions, 'model'>): Promise<Buffer> {
   const slabs = new SlabPool(2, DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();

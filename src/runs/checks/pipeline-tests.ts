@@ -26,7 +26,7 @@ const PipelineTestSchema = Type.Object(
 
 interface CaseResult {
   name: string;
-  /** null: passed. */
+  /** null: the test passed. */
   failure: string | null;
 }
 
@@ -49,7 +49,7 @@ export async function readPipelineTests(file: string): Promise<Static<typeof Pip
   return parsed.value.cases;
 }
 
-/** Runs the cases of a test file without the sources and sinks of its pipeline. @throws SluiceError usage | model_* */
+/** Runs the test cases of a pipeline without opening its sources and sinks. @throws SluiceError usage | model_* */
 export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {
   const cases = await readPipelineTests(testFileOf(pipeline.file));
   const scorer = recordScorer(pipeline, host);
@@ -65,7 +65,7 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
   }
 }
 
-/** Differences between `got` and the expectation, as text; keys without an expectation are ignored. */
+/** Difference between `got` and the expected value as text. Keys without an expected value are ignored. */
 function differenceOf(want: unknown, got: unknown, tolerance: number, at: string): string | null {
   const where = at === '' ? 'the prediction' : at;
   if (typeof want === 'number' && typeof got === 'number') {

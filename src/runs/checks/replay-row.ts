@@ -1,4 +1,4 @@
-// Scores one row of an output again with the package that its manifest names, and compares it bit by bit with the output.
+// Scores one row of an output again with the package named in its manifest, and compares the result bit by bit with the output.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,14 +25,14 @@ interface ReplayOptions {
   predicate: Predicate;
   model: ModelPackage;
   row: number;
-  /** null: in the folder of the output, under the name in the manifest. */
+  /** null: the name in the manifest, in the folder of the output. */
   input: string | null;
 }
 
 export interface Replayed {
   row: number;
   same: boolean;
-  /** The answer as it was written, and as it is made now; both without the number of the row. */
+  /** The prediction in the output and the prediction made now, both without the row number. */
   written: string;
   again: string;
 }
@@ -63,7 +63,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   return { row, same: plain.written === plain.again, ...plain };
 }
 
-/** The input that a manifest names; a query is executed again. */
+/** The input named in a manifest. A query is executed again. */
 async function inputOf(predicate: Predicate, output: string, named: string | null): Promise<Endpoint> {
   const source = predicate.options.source as unknown as End;
   if (!isQuery(source)) return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
@@ -88,7 +88,7 @@ async function columnarRow(to: Endpoint, row: number): Promise<Buffer> {
   return Buffer.concat(text);
 }
 
-/** Through a file of one row, so that writer and reader treat both rows alike. */
+/** Scores the row into a file with only that row, so that the writer and the reader treat both rows alike. */
 async function scoredIntoColumns(
   model: ModelPackage,
   options: Options,
@@ -114,7 +114,7 @@ async function scoredIntoColumns(
   }
 }
 
-/** The last line of a text that otherwise has only the header, without the number of the row. */
+/** The only data line of a text, without the row number. */
 function withoutRow(
   text: Buffer,
   { options }: Predicate,
@@ -122,7 +122,7 @@ function withoutRow(
 ): string {
   const all = text.toString().trimEnd();
   if (format === 'ndjson' || isColumnar(format)) {
-    // A damaged line is compared as it is.
+    // A damaged line is compared unparsed.
     if (!isJson(all)) return all;
     const members = membersOf(all).filter(({ key }) => key !== 'row');
     return `{${members.map(({ key, token }) => `${JSON.stringify(key)}:${token}`).join(',')}}`;
@@ -135,7 +135,10 @@ function withoutRow(
   return field ? line.slice(0, field[0]) + line.slice(field[1]) : line;
 }
 
-/** Where field `index`, from 0, of a delimited record begins and ends; delimiters in quotes are part of a field. null: there is none. */
+/**
+ * Start and end of field `index` (from 0) of a delimited record; a quoted field can contain delimiters. null: the
+ * record has fewer fields.
+ */
 function fieldAt(record: string, delimiter: string, index: number): [number, number] | null {
   let quoted = false;
   let [field, from] = [0, 0];

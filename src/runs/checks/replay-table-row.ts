@@ -1,4 +1,4 @@
-// Scores one row of the input of a pipeline again and compares it with the row of the table that the pipeline wrote.
+// Scores one row of a pipeline's input again and compares it with the row that the pipeline wrote to its table.
 
 import { isQuery } from '../../connectors/connectors.ts';
 import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
@@ -15,11 +15,14 @@ interface TableReplay {
   pipeline: Pipeline;
   model: ModelPackage;
   row: number;
-  /** null: the file that the pipeline names. */
+  /** null: the file named in the pipeline. */
   input: string | null;
 }
 
-/** @throws SluiceError usage: no pipeline of a file or query into a table | verification_failed: no such row | input_* | database_* */
+/**
+ * @throws SluiceError usage: the pipeline does not read a file or query, or does not write to a table |
+ * verification_failed: no such row | input_* | database_*
+ */
 export async function replayTableRow({ pipeline, model, row, input }: TableReplay): Promise<Replayed> {
   const { sink, score } = pipeline;
   if (sink.type !== 'postgres') {
@@ -65,7 +68,7 @@ async function inputOf({ source }: Pipeline, named: string | null): Promise<Endp
 const agreement = (one: RowAsText, other: RowAsText): number =>
   Object.keys(other).filter((column) => one[column] === other[column]).length;
 
-/** Of several appended runs, the row that agrees in most columns. */
+/** If several runs appended the row, the stored row that agrees in most columns. */
 const nearest = (stored: readonly RowAsText[], again: RowAsText): RowAsText =>
   stored.reduce((best, row) => (agreement(row, again) > agreement(best, again) ? row : best));
 

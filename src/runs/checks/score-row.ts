@@ -1,4 +1,4 @@
-// A single row of any input, scored the way the whole input is.
+// Scores a single row of any input in the same way as the whole input.
 
 import { WorkerPool } from '../../engine/worker-pool.ts';
 import { isColumnar } from '../../formats/formats.ts';
@@ -14,7 +14,7 @@ import { findRow } from './explain-row.ts';
 
 type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
 
-/** A row that was read, or, of Parquet and Arrow, is read while it is scored. */
+/** A row already in memory; a row of Parquet or Arrow is read while it is scored. */
 export interface SingleRowInput {
   source: OneRun['source'];
   /** Idempotent. */
@@ -22,7 +22,7 @@ export interface SingleRowInput {
 }
 
 interface InputRow {
-  /** Data row, from 1. */
+  /** Number of the data row, from 1. */
   row: number;
   model: ModelPackage;
   score: Pipeline['score'];
@@ -36,7 +36,7 @@ export async function openInputRow(from: Endpoint, { row, model, score }: InputR
   }
   const source = await openRows(from, model, score);
   const whole = await findRow({ source, row }).finally(() => source.close());
-  // An element of an array, and a line, is an object: taken alone it is an array of one.
+  // An array element or a line is an object, so it is read as an array with one element.
   const input = source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' as const };
   return { source: { chunks: NO_CHUNKS, whole, input }, close: async () => {} };
 }
@@ -46,7 +46,7 @@ const openRows = (from: Endpoint, { manifest }: ModelPackage, score: Pipeline['s
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 
-/** Scores the row into a sink and commits it; an invalid row is written as an error. */
+/** Scores the row into a sink and commits the sink. An invalid row is written as an error. */
 export async function scoreRowInto(
   model: ModelPackage,
   options: Options,
@@ -62,7 +62,7 @@ export async function scoreRowInto(
   }
 }
 
-/** The same as bytes of a text format, header included. */
+/** Scores the row into bytes of a text format, including the header. */
 export async function scoreRow(
   model: ModelPackage,
   options: Options,

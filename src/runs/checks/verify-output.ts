@@ -1,4 +1,4 @@
-// Checks an output against its manifest, offline: the manifest itself, the output, its rejects file, and on request input and package.
+// Verifies an output against its manifest, offline: the manifest, the output, its rejects file and, on request, the input and the package.
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
@@ -26,28 +26,31 @@ interface VerifyOptions {
   output: string;
   /** null: the input is not checked. */
   input: string | null;
-  /** Default: in the folder of the output, under the name in the manifest. */
+  /** Path of the rejects file. Default: the name in the manifest, in the folder of the output. */
   list: string | null;
-  /** Folder of the package; null: it is not checked. */
+  /** Folder of the package; null: the package is not checked. */
   package: string | null;
-  /** The key that must have signed; null: any, or none. */
+  /** The key that must have signed the manifest. null: any signature, or none, is accepted. */
   key: KeyObject | null;
-  /** The name under which the output was written; default: its present name. */
+  /** The name under which the output was written. Default: its current name. */
   writtenAs?: string;
 }
 
-/** One thing that is wrong. */
+/** One difference between a file and its manifest. */
 interface ProofFinding {
   file: ProvenName | 'package' | 'manifest';
-  /** changed: a block; inserted: bytes between blocks; content: a file as a whole; stored: compressed again with the same content. */
+  /**
+   * changed: a block differs; inserted: bytes between blocks; content: the whole file differs; stored: the content is
+   * the same, but compressed again.
+   */
   kind: 'changed' | 'inserted' | 'content' | 'stored' | 'missing' | 'name';
-  /** First and last row of the block, from 1; null: the finding is not about rows. */
+  /** First and last row of the block, from 1. null: the finding does not concern rows. */
   range: readonly [number, number] | null;
-  /** First byte of the block and one behind its last, uncompressed; null: as `range`. */
+  /** Uncompressed byte range of the block, end exclusive. null: the finding does not concern rows. */
   bytes: readonly [number, number] | null;
-  /** The rows in the range that changed, as far as they are known. */
+  /** The rows in the range that changed, if they could be determined. */
   rows: readonly number[];
-  /** A sentence. */
+  /** Message of the finding. */
   text: string;
 }
 
@@ -79,7 +82,7 @@ export async function readManifest(
   }
 }
 
-/** Damaged or missing files are findings, not errors. */
+/** Verifies an output. A damaged or missing file is a finding, not an error. */
 export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   let read: Awaited<ReturnType<typeof readManifest>>;
   try {
@@ -94,7 +97,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   const checked: ProofFinding['file'][] = ['manifest'];
   const { output, list } = predicate;
   const name = options.writtenAs ?? path.basename(options.output);
-  // Otherwise an output that was signed for another day would pass as this one.
+  // Without this check a signed output of another day would pass as this output.
   if (output.name !== name) {
     const text = `output: the manifest describes ${output.name}, not ${name} (use --written-as for a renamed file)`;
     findings.push(finding('output', 'name', text));
@@ -140,7 +143,7 @@ interface FileChanges extends Located {
   file: ProvenName;
   at: Endpoint;
   isWhole: boolean;
-  /** Of its content, as it was written. */
+  /** Length of the content in bytes, as it was written. */
   end: number;
 }
 
@@ -180,7 +183,7 @@ async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Everything needed to score rows again. */
+/** Inputs for scoring rows again. */
 interface Naming {
   folder: string;
   predicate: Predicate;
@@ -220,12 +223,12 @@ function placeOf({ from, to, first, last }: ChangedBlocks, { compression }: Endp
   return `${first === last ? `row ${first}` : `the block of rows ${first} to ${last}`} (${place})`;
 }
 
-/** More bytes are not compared row by row. */
+/** Longer changes are not compared row by row. */
 const MOST_COMPARED_BYTES = 64 * 1024 * 1024;
-/** Rows that a sentence lists. */
+/** Maximum number of rows that a message lists. */
 const MOST_LISTED = 10;
 
-/** The rows of a block that changed, and how the sentence of the finding ends. */
+/** The changed rows of a block, and the text to append to the message of the finding. */
 async function namedRows(
   file: ProvenName,
   change: ChangedBlocks,
@@ -235,7 +238,7 @@ async function namedRows(
   const { from, to, first, last, movedBefore, movedBehind } = change;
   if (naming === null || last < first) return { rows: [], text: '' };
   const { predicate, ends, folder } = naming;
-  // Where the input changed, its rows differ only from an output that did not.
+  // If the input changed too, scoring it again proves nothing unless the output is intact.
   const isInputChanged = all.some((changes) => changes.file === 'input');
   if ((isInputChanged && (all.length > 1 || movedBefore !== movedBehind)) || isQuery(predicate.options.source))
     return { rows: [], text: '' };
@@ -259,7 +262,7 @@ async function namedRows(
   }
 }
 
-/** The bytes of the blocks that have some rows, `to` exclusive. */
+/** Byte range of the blocks that contain the given rows; `to` is exclusive. */
 function bytesOfRows(blocks: readonly BlockRange[], { first, last }: RowRange): [from: number, to: number] {
   let [row, start, from, to] = [1, 0, -1, 0];
   for (const { end, rows } of blocks) {
@@ -311,7 +314,7 @@ interface EndOptions {
   delimiter?: keyof typeof DELIMITERS;
 }
 
-/** The output as it is read again; its name now may be another one than it was written under. */
+/** The output to read, under its current name, which can differ from the name it was written under. */
 export function outputEnd({ options, output }: Predicate, name: string): Endpoint {
   return { ...endpoint(output.name, options.sink as EndOptions, 'csv'), name };
 }
@@ -321,7 +324,7 @@ export function inputEnd({ options, input }: Predicate, name: string): Endpoint 
   return { ...endpoint(input.name, said, 'csv'), name };
 }
 
-/** Files of a package that differ from the manifest. */
+/** Findings about files of a package that differ from the manifest. */
 async function verifyPackageFiles(folder: string, { model }: Predicate): Promise<ProofFinding[]> {
   const make = (text: string): ProofFinding => finding('package', 'content', `package: ${text}`);
   let files: readonly { name: string; sha256: string }[];

@@ -18,13 +18,13 @@ import { digestOf, isProven, optionsOf } from './manifest-content.ts';
 interface RunIntended {
   spec: FileRunSpec;
   model: ModelPackage;
-  /** Signs manifests; null: they are not signed. */
+  /** Key that signs manifests; null: they are not signed. */
   key: KeyObject | null;
 }
 
 /**
- * The manifest of the output decides: it must name the same package, versions, options and signer, and the current input.
- * Output and rejects file must exist with the recorded size; `sluice verify` finds later changes.
+ * The manifest of the output decides: it must list the same package, versions, options and signer, and the current
+ * input. Output and rejects file must exist with the recorded size; `sluice verify` finds later changes.
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
@@ -36,7 +36,7 @@ async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, lis
   return (await hasSize(input.name, told.input)) && (await digestOf(input.name)).sha256 === told.input.stored.sha256;
 }
 
-/** null: there is none, or it is damaged or another one's. */
+/** null: the manifest is missing, damaged, or signed by another key. */
 async function manifestOf(output: string, key: KeyObject | null): Promise<Predicate | null> {
   try {
     const text = await storedText(manifestNameOf(output));
@@ -63,9 +63,9 @@ const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =
 export const alreadyScoredPlugin: RunPlugin = {
   plan({ spec, context, model, several, rejects, signKey: key, result, distinguishing }) {
     const mayResume = spec.resume === 'always' || spec.resume === 'asked';
-    // A rejects file of all inputs is written by one run.
+    // A rejects file shared by all inputs must be written by one run.
     if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
-    // A manifest does not say what else an earlier run left.
+    // A manifest does not record the other files that an earlier run wrote.
     if (Object.keys(distinguishing).length > 0) return null;
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;

@@ -1,5 +1,5 @@
-// The journal of checkpoints: lines of JSON, each with a checksum over itself and the line before. A torn or damaged line ends the
-// journal; readers get the complete lines before it.
+// The checkpoint journal: lines of JSON, each with a checksum over itself and the previous line. A torn or damaged line ends the journal;
+// readers get the complete lines before it.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -12,13 +12,13 @@ const LF = 0x0a;
 const sumOf = (before: string, text: string | Uint8Array): string =>
   createHash('sha256').update(before).update(text).digest('hex').slice(0, SUM_LENGTH);
 
-/** A file of the journal is missing or changed. */
+/** The error for a file that was changed or removed since the interrupted run. */
 export const changedMeanwhile = (what: string): SluiceError =>
   new SluiceError('checkpoint_mismatch', `cannot resume: ${what} changed since the interrupted run (use --restart)`);
 
 export interface JournalRead {
   lines: readonly unknown[];
-  /** Where its last whole line ends, bytes, and the sum of that line. */
+  /** Offset of the end of the last complete line in bytes, and the checksum of that line. */
   end: number;
   sum: string;
 }
@@ -27,7 +27,7 @@ export interface JournalRead {
 export async function readCheckpoints(file: string): Promise<JournalRead | null> {
   let bytes: Buffer;
   try {
-    // Others may write to the folder, and a journal decides where writing continues.
+    // Other users may write to the folder, but the journal decides where writing resumes.
     if (process.getuid !== undefined && (await stat(file)).uid !== process.getuid()) return null;
     bytes = await readFile(file);
   } catch (cause) {
@@ -48,7 +48,7 @@ export async function readCheckpoints(file: string): Promise<JournalRead | null>
   return { lines, end, sum };
 }
 
-/** Appends lines that are on the disk once that resolves. */
+/** Appends lines to the journal. When the promise resolves, the lines are flushed to the disk. */
 export class CheckpointWriter {
   readonly #handle: FileHandle;
   #end: number;
@@ -60,14 +60,14 @@ export class CheckpointWriter {
     this.#sum = sum;
   }
 
-  /** Continues after the complete lines of a journal, or creates a new one. @throws Error of the file system */
+  /** Appends after the complete lines of an existing journal, or creates a new journal. @throws Error of the file system */
   static async open(file: string, whole: JournalRead | null): Promise<CheckpointWriter> {
     const handle = await open(file, whole === null ? 'wx' : 'r+');
     await handle.truncate(whole?.end ?? 0);
     return new CheckpointWriter(handle, whole ?? { end: 0, sum: '' });
   }
 
-  /** @throws Error of the file system: the journal ends before this line from then on */
+  /** @throws Error of the file system; later appends overwrite the incomplete line */
   async append(...lines: readonly unknown[]): Promise<void> {
     let text = '';
     let sum = this.#sum;

@@ -1,5 +1,5 @@
-// Checkpoints of a run from one input into a file: every few seconds the output is flushed to the disk, then a
-// line is appended to a journal. A later run resumes after the last line of the journal of a process that has ended.
+// Checkpoints of a run from one input into a file: every few seconds, flushes the output to disk and appends a line to a journal. A later
+// run resumes after the last line of the journal, once the process that wrote it has ended.
 
 import { storedSize } from '../../connectors/stored-bytes.ts';
 import { monotonicMs } from '../../core/clock.ts';
@@ -29,7 +29,7 @@ import {
   type RunIdentity,
 } from './interrupted-run.ts';
 
-/** Errors of the disk, the machine or an operator, after which the same run may succeed. */
+/** Errors caused by the disk, the machine or an operator; the same run may succeed later. */
 const MAY_GO_ON = new Set<ErrorCode>([
   'cancelled',
   'output_full',
@@ -46,18 +46,18 @@ const MAY_GO_ON = new Set<ErrorCode>([
 ]);
 
 interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
-  /** null: a topic. */
+  /** null: the output is a topic. */
   output: IdentifiedRun['output'] | null;
-  /** The list of rejected rows is that of several inputs. */
+  /** Several inputs share the rejects file. */
   shared: boolean;
   set: CommitSet;
   log: Log;
-  /** From one checkpoint to the next; 0: none. */
+  /** Interval between checkpoints; 0: no checkpoints. */
   everyMs: number;
 }
 
 /**
- * Finds the run that this one resumes, and takes it over; the files of `set` are opened afterwards.
+ * Finds the interrupted run to resume and takes ownership of it. Call it before the files of `set` are opened.
  * @returns null: this run has no checkpoints
  * @throws SluiceError usage: `--resume` is not possible; checkpoint_mismatch; output_unwritable
  */
@@ -91,13 +91,13 @@ interface Parts {
 }
 
 /**
- * States: ahead of the verdict (nothing is journaled) → due, after the interval → writing, concurrent with the run → ended. The order of a
- * checkpoint: 1. the sums are taken at the end of a block, 2. output and list are flushed, 3. their names say that they stay,
- * 4. the line is appended to the journal and flushed.
+ * States: ahead of the verdict (nothing is journaled) → due, after the interval → writing, concurrently with the run →
+ * ended. Steps of a checkpoint: 1. the checksums are taken at the end of a block, 2. output and rejects file are
+ * flushed, 3. they are renamed so that they survive the process, 4. the line is appended to the journal and flushed.
  */
 class FileCheckpoints implements StepObserver {
   readonly #parts: Parts;
-  /** The interrupted run that this one continues. */
+  /** The interrupted run that this run resumes. */
   readonly resume: Interrupted | null;
   readonly #sum = new TallyAccumulator();
   #input: PrefixedChunks | null = null;
@@ -108,9 +108,9 @@ class FileCheckpoints implements StepObserver {
   #rows = 0;
   #last = monotonicMs();
   #writing: Promise<void> | null = null;
-  /** The journal describes the files on the disk. */
+  /** Whether the journal describes files on the disk. */
   #durable: boolean;
-  /** No more checkpoints: the journal could not be written. */
+  /** Checkpoints have stopped because the journal could not be written. */
   #off = false;
   #failure: unknown = null;
 
@@ -121,20 +121,20 @@ class FileCheckpoints implements StepObserver {
     this.#durable = found !== null;
   }
 
-  /** The input is read from its start; again, if output ahead of the verdict is discarded. */
+  /** Starts at the beginning of the input. Called again if output written before the verdict is discarded. */
   begin(): void {
     this.#sum.take();
     this.#blocks = this.resume?.last.blocks ?? 0;
     this.#rows = this.resume?.last.rows ?? 0;
   }
 
-  /** The input, with the hash of the prefix that the interrupted run had read. */
+  /** Adds the hash of the input prefix that the interrupted run had read. */
   tapSource({ source, proof }: Attempt): OpenSource {
     this.#input = prefixed(source, this.resume?.last ?? null, proof);
     return { ...source, chunks: this.#input.chunks };
   }
 
-  /** Output is valid from now on. @throws SluiceError checkpoint_mismatch: another evaluator scored the earlier output */
+  /** From now on the output is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored the earlier output */
   onVerdict(evaluator: string): void {
     const before = this.resume?.head.evaluator ?? evaluator;
     if (before !== evaluator) throw mismatch(this.#parts.output, this.resume!, ['the evaluator of this machine']);
@@ -175,7 +175,7 @@ class FileCheckpoints implements StepObserver {
     try {
       await Promise.all(flushed);
     } catch (error) {
-      // A flush that failed once may go well the next time, and the bytes are lost all the same.
+      // The next flush might succeed although the bytes of this flush are lost, so the error is kept.
       this.#failure = error;
       return;
     }
@@ -201,21 +201,21 @@ class FileCheckpoints implements StepObserver {
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 
-  /** Awaits the last checkpoint. @throws SluiceError output_failed as `onBlockEnd` */
+  /** Waits for the last checkpoint. @throws SluiceError output_failed, as in `onBlockEnd` */
   async beforeCommit(): Promise<void> {
     this.#off = true;
     await this.#writing;
     if (this.#failure !== null) throw this.#failure;
   }
 
-  /** The files have their names: the journal is removed. Never throws. */
+  /** Removes the journal after publication. Never throws. */
   async published(): Promise<void> {
     await this.#writer?.close();
     if (this.#file !== null) await gone(this.#file).catch(() => {});
     this.#durable = false;
   }
 
-  /** Ends the set of a failed run: its files are kept if a resumed run may succeed. Never throws. */
+  /** Ends the set of a failed run; keeps its files if a later run may succeed. Never throws. */
   async failed(cause: unknown): Promise<void> {
     await this.beforeCommit().catch(() => {});
     const { set, log, output } = this.#parts;
@@ -231,7 +231,7 @@ class FileCheckpoints implements StepObserver {
   }
 }
 
-/** Where a block proof has the marks of the input, they identify it: hashing it once more would cost as much again. */
+/** The digests of a block proof identify a text input; hashing the input a second time would double the cost. */
 function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: BlockProof | null): PrefixedChunks {
   const isMarked = proof?.isText === true;
   if (!isMarked && last === null && again) return withLatePrefix(chunks, again);
@@ -239,9 +239,9 @@ function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof:
   return { chunks, prefix: () => null, holds: () => proof.reached };
 }
 
-/** Saves the state of a step every few seconds, and finds the interrupted run that a step continues. */
+/** Saves the state of a step every few seconds, and finds the interrupted run that a step resumes. */
 export const checkpointsPlugin: RunPlugin<{ checkpoint_every: number }> = {
-  // An interrupted shard is scored again: it is short, and the description of its part comes from one process.
+  // An interrupted shard is scored again: it is short, and one process must describe its whole result.
   plan: ({ spec, options, distinguishing, context, model, rejects }) =>
     spec.shard
       ? null

@@ -1,9 +1,9 @@
-// Applies the gate to each input of a run.
+// The plugin that applies the gate to each input of a run.
 import { connectorOf } from '../../connectors/connectors.ts';
 import { RunFindings, refuseVisible } from '../gate.ts';
 import type { RunPlugin } from '../plugin.ts';
 
-/** Judges every input before it is published, and collects findings for report and summary. */
+/** Judges every input before it is published, and collects findings for the report and the summary. */
 export const gatePlugin: RunPlugin = {
   async plan({ spec, context, model, steps }) {
     const findings = context.findings ?? new RunFindings();

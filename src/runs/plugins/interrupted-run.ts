@@ -31,21 +31,21 @@ export interface CheckpointHead {
   evaluator: string;
 }
 
-/** A line after the first: the durable state after a number of blocks. */
+/** A later line of a journal: the durable state after a number of blocks. */
 export interface Checkpoint {
   blocks: number;
   rows: number;
   inputEnd: number;
-  /** SHA-256 of the input up to `inputRead`, at least `inputEnd`; null: `proof` has it. */
+  /** SHA-256 of the input up to `inputRead`, which is at least `inputEnd`. null: the digests in `proof` identify the input. */
   read: Prefix | null;
-  /** Bytes before anything packs them. */
+  /** Uncompressed length of the output in bytes. */
   written: number;
-  /** Bytes of the output as it is stored, and of the list; null: there is none yet. */
+  /** Raw length of the output and of the rejects file in bytes; null: no rejects file exists yet. */
   output: number;
   list: number | null;
-  /** Of the blocks since the line before. */
+  /** Counts of the blocks since the previous line. */
   tally: SavedTally;
-  /** These blocks, as the manifest has them; nothing where none is left. */
+  /** Digests of these blocks for the manifest; absent if no manifest is written. */
   proof?: readonly ProvenBlock[];
 }
 
@@ -68,14 +68,14 @@ export interface Search {
 }
 
 export interface Found {
-  /** Path of the journal; it is this process's own. */
+  /** Path of the journal, which this process now owns. */
   file: string;
   run: Interrupted;
 }
 
 /**
- * The run to resume, which then belongs to this process; null: this one starts from the beginning.
- * @throws SluiceError checkpoint_mismatch: there is one, of another input, package, option or version;
+ * Finds the run to resume and takes ownership of it. null: this run starts from the beginning.
+ * @throws SluiceError checkpoint_mismatch: the interrupted run had another input, package, option or version;
  * output_unwritable
  */
 export async function findInterrupted(search: Search): Promise<Found | null> {
@@ -125,7 +125,7 @@ async function adopt(
   return null;
 }
 
-/** null: not a journal, or a power failure came before its first checkpoint. */
+/** null: the file is not a journal, or a power failure occurred before its first checkpoint. */
 async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;
@@ -146,10 +146,10 @@ export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, di
   return new SluiceError('checkpoint_mismatch', `${what}: ${differences.join(', ')} changed; ${help}`);
 }
 
-/** Plain data by the name used in messages: "the input", "the package", the name of an option, "the version of Sluice". */
+/** Values that identify a run, by the name used in messages: "the input", "the package", the name of an option, "the version of Sluice". */
 export type RunIdentity = Record<string, unknown>;
 
-/** Keys of a spec that never change a byte of the output. */
+/** Keys of a spec that do not affect the output. */
 const WITHOUT_EFFECT = new Set(['path', 'workers', 'batch_rows', 'batch_wait_ms']);
 
 export interface IdentifiedRun {
@@ -157,7 +157,7 @@ export interface IdentifiedRun {
   model: ModelPackage;
   input: Endpoint;
   output: Endpoint;
-  /** Path of the list of rejected rows; null: there is none. */
+  /** Path of the rejects file; null: none. */
   list: string | null;
   /** Options of features that distinguish this run from others. */
   distinguishing: Readonly<Record<string, unknown>>;
@@ -176,7 +176,7 @@ export async function identityOf({
   const beside = list === null ? null : path.relative(path.dirname(path.resolve(output.name)), path.resolve(list));
   return {
     'the name of the input': input.name,
-    // The rows of a query identify its content.
+    // The input of a query is identified by its rows.
     ...(input.query ? {} : { 'the size of the input': await storedSize(input.name) }),
     'the model': model.ref,
     'the content of its package': model.sha256,
@@ -187,21 +187,21 @@ export async function identityOf({
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
-    // Earlier versions cut and identified them as lines of text.
+    // Distinguishes runs of earlier versions, which identified tables by lines of text.
     ...(isColumnar(input.format) ? { 'the identity of the table': 'its cells' } : {}),
     ...distinguishing,
     'whether a manifest is written': spec.manifest !== false,
     'the version of Sluice': VERSION,
-    // Compressors and the text of numbers are of the runtime.
+    // The Node version determines compression and number formatting.
     'the version of Node': process.version,
   };
 }
 
-/** The settings in a part of a spec by their whole names. */
+/** Flattens a part of a spec to settings with dotted names. */
 function flat(prefix: string, part: object): RunIdentity {
   const found: RunIdentity = {};
   for (const [key, value] of Object.entries(part)) {
-    // Further inside keys may be names of columns.
+    // Keys at deeper levels may be column names, so they are never excluded.
     if (value === undefined || (!prefix.includes('.') && WITHOUT_EFFECT.has(key))) continue;
     const name = `${prefix}.${key}`;
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) Object.assign(found, flat(name, value));
@@ -210,13 +210,13 @@ function flat(prefix: string, part: object): RunIdentity {
   return found;
 }
 
-/** Names of the differences between two runs. */
+/** Names of the values in which two runs differ. */
 export function differencesOf(before: RunIdentity, now: RunIdentity): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]));
 }
 
-/** The files of a step that may be resumed. */
+/** The files of a step that might be resumed. */
 export interface ResumedStep {
   input: Endpoint;
   output: Endpoint | null;
@@ -226,7 +226,7 @@ export interface ResumedStep {
   shared: boolean;
 }
 
-/** Why a run cannot be resumed; `refused`: `--resume` is an error, otherwise the run starts from the beginning. */
+/** Why a run cannot be resumed. `refused`: `--resume` is an error; otherwise the run silently starts from the beginning. */
 export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
   if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
@@ -244,7 +244,7 @@ export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
   const away = [output.name, list].find((name) => name !== null && isObject(name));
   if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
   const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
-  // Opening it reports that it is missing.
+  // A missing input is reported later, when it is opened.
   if (file?.isFile() === false) {
     return { refused: true, why: `${input.name} is not a regular file and cannot be read again` };
   }

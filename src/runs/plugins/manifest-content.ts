@@ -1,4 +1,4 @@
-// What a manifest says of a run: its files, its model, its options, and who made it.
+// Content of a manifest: the files of a run, its model, its options, and the programs that made it.
 
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -23,21 +23,21 @@ import type { Predicate, ProvenBlock, ProvenFile } from '../../proof/statement.t
 import type { Endpoint } from '../endpoint-specs.ts';
 import type { FileRunSpec, FilesOnlySpec } from '../spec.ts';
 
-/** Keys of a spec that never change a byte of the output, or that the manifest has elsewhere. */
+/** Keys of a spec that do not affect the output, or that the manifest stores elsewhere. */
 const WITHOUT_EFFECT = new Set([
   'path',
   'workers',
   'batch_rows',
   'batch_wait_ms',
-  // Control totals are compared and change nothing.
+  // Control totals are only compared with the input.
   'expect',
   'control',
   'done_file',
 ]);
 
 /**
- * The blocks of a rejects file. Blocks without rejected rows have no bytes in it: their rows count for the next one that has. `start`,
- * `end`: offsets of the first block and of the end; other bytes belong to other inputs.
+ * The blocks of a rejects file. The rows of a block without rejects are added to the next block with rejects. `start`,
+ * `end`: byte range of the blocks; other bytes belong to other inputs.
  */
 export function listBlocks(
   blocks: readonly Pick<ProvenBlock, 'rows' | 'list'>[],
@@ -57,7 +57,7 @@ export function listBlocks(
   return ranges;
 }
 
-/** Properties of this program. */
+/** Versions of the programs that made the output. */
 export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
 
 export const provenRows = ({
@@ -79,14 +79,14 @@ export const modelOf = ({ ref, sha256, files }: ModelPackage): Predicate['model'
   files: hashedFiles(files).map((file) => ({ name: file.name, sha256: file.sha256 })),
 });
 
-/** Writes the manifest, which is published with its output. @throws SluiceError output_* */
+/** Adds the manifest to the set that publishes its output. @throws SluiceError output_* */
 export async function addManifest(set: CommitSet, output: string, text: string): Promise<void> {
   const sink = await set.open(manifestNameOf(output), { beside: true });
   await sink.write(Buffer.from(text));
   await sink.commit();
 }
 
-/** The key that signs, read before anything is scored. @throws SluiceError usage */
+/** Loads the signing key. Called before anything is scored. @throws SluiceError usage */
 export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<KeyObject | null> {
   const file = spec.sign_key ?? process.env.SLUICE_SIGN_KEY;
   if (!file) return null;
@@ -96,7 +96,7 @@ export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<Ke
   return readKey(pem, 'private', file);
 }
 
-/** Whether a run into this output leaves a manifest. */
+/** Whether a run writes a manifest next to this output. */
 export const isProven = (spec: Pick<FileRunSpec, 'manifest' | 'shard'>, output: Endpoint | null): output is Endpoint =>
   spec.manifest !== false && !spec.shard && output !== null && output.name !== STDIO;
 
@@ -123,20 +123,20 @@ export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint):
 export const blockBytesIn = ({ tuning }: Pick<FileRunSpec, 'tuning'>, isTable: boolean): number =>
   tuning?.blockBytes ?? blockBytesOf(isTable);
 
-/** `delimiter`: nothing where there is none. */
+/** `delimiter` is undefined for formats without one. */
 export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'format' | 'compression' | 'delimiter'>) {
   const name = Object.entries(DELIMITERS).find(([, mark]) => mark === delimiter)?.[0];
   return { format, compression, delimiter: isDelimited(format) ? name : undefined };
 }
 
-/** Of a file or an object that is not read from its beginning to its end. */
+/** Digests a file or object that was not read sequentially. */
 export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   const digest = new FileDigest();
   for await (const chunk of storedBytes(file)) digest.add(chunk);
   return digest.digest;
 }
 
-/** SHA-256 of the existing manifest; null: none. @throws SluiceError output_failed: it cannot be read */
+/** SHA-256 of the existing manifest; null: there is none. @throws SluiceError output_failed: it cannot be read */
 export async function previousOf(file: string): Promise<string | null> {
   const text = await storedText(file).catch((cause) => {
     if (cause instanceof SluiceError) throw cause;

@@ -1,4 +1,4 @@
-// The manifest of an output: digests of input, output and rejects file, computed while they are read and written.
+// The manifest of an output, with digests of input, output and rejects file that are computed while they are read and written.
 
 import type { KeyObject } from 'node:crypto';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
@@ -54,34 +54,34 @@ interface ProofOf {
   key: KeyObject | null;
   /** Blocks that the interrupted run wrote; null: the run starts from the beginning. */
   earlier: readonly ProvenBlock[] | null;
-  /** The rejects file and its path; null: there is none. */
+  /** Rejects file with its path; null: none. */
   list: { name: string; digests: ListDigests } | null;
 }
 
 /** The digests of one attempt to score one input. */
 class RunProof implements BlockProof {
   readonly #of: ProofOf;
-  /** Blocks of text are those that the run scores; of a table they are its row groups or record batches. */
+  /** Whether the input is text, whose blocks are those the run scores. The blocks of a table are row groups or record batches. */
   readonly isText: boolean;
-  /** Also digests the file where its text is stored as it is. */
+  /** Also provides the digest of the whole file if the file is uncompressed text. */
   readonly #input: BlockDigests;
   readonly #inputStored: FileDigest | null;
   readonly #output: BlockDigests;
   readonly #outputStored: FileDigest | null;
-  /** Blocks of tables. */
+  /** Blocks of columnar files. */
   readonly #inputTable: BlockRange[] = [];
   readonly #outputTable: BlockRange[] = [];
-  /** Rows of the record batches that are not in a block yet, and the least bytes of a block. */
+  /** Rows of the record batches not yet assigned to a block, and the minimum size of a block in bytes. */
   #batchRows = 0;
   readonly #batchBytes: number;
-  /** Marks of input blocks that are not written yet. */
+  /** Digests of input blocks whose results are not written yet. */
   readonly #cut: Mark[] = [];
   readonly #blocks: ProvenBlock[];
-  /** Bytes that a shard reads before its piece of the file, and that do not belong to it. */
+  /** Header bytes that a shard reads before its piece; they do not count as part of the piece. */
   #before: number;
-  /** Bytes of a shared rejects file that belong to other inputs. */
+  /** Bytes in a shared rejects file that belong to earlier inputs. */
   readonly #listStart: number;
-  /** Input blocks that have been cut, and blocks that checkpoints have. */
+  /** Number of input blocks that were cut, and of blocks that checkpoints have stored. */
   #seen = 0;
   #taken: number;
 
@@ -93,7 +93,7 @@ class RunProof implements BlockProof {
     this.isText = !isColumnar(format);
     const asStored = this.isText && compression === 'none' && !declared?.encoding && !totals?.trailer;
     this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
-    // A plan has the digest of the piece as it is stored.
+    // The plan contains the digest of the raw piece.
     this.#inputStored = asStored || planned ? null : new FileDigest();
     this.#input = asStored && !planned ? new ContentDigests() : new BlockDigests();
     const outputAsStored = of.output.compression === 'none' && !isColumnar(of.output.format);
@@ -103,20 +103,23 @@ class RunProof implements BlockProof {
     this.#listStart = of.earlier === null ? (of.list?.digests.bytes ?? 0) : 0;
   }
 
-  /** Digests the input as it is stored, where that is not its text. */
+  /** Digests the raw input if it differs from its text. */
   get sourceStored(): StoredBytes | undefined {
     const digest = this.#inputStored;
-    // Parquet is not read in order: `readInput` digests it.
+    // Parquet is not read in order, so `readInput` digests it.
     return digest && this.#of.input.format !== 'parquet' ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Digests the stored output if it differs from the written bytes. */
+  /** Digests the raw output if it differs from the written bytes. */
   get sinkStored(): StoredBytes | undefined {
     const digest = this.#outputStored;
     return digest ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Bytes of an Arrow input, message by message. Small record batches are joined, so that a manifest is small compared with its input. */
+  /**
+   * Receives the bytes of an Arrow input, message by message. Small record batches are joined into one block to keep
+   * the manifest small.
+   */
   readonly onInputRows: TableRowsBytes = (bytes, rows) => {
     this.#input.add(bytes);
     this.#batchRows += rows;
@@ -130,13 +133,13 @@ class RunProof implements BlockProof {
     this.#batchRows = 0;
   }
 
-  /** Row groups and record batches of the output. */
+  /** Receives row groups and record batches of the output. */
   readonly onOutputRows: TableRowsBytes = (bytes, rows) => {
     const mark = this.#output.markWith(bytes);
     if (mark) this.#outputTable.push({ ...mark, rows });
   };
 
-  /** Wraps a sink of text. */
+  /** Wraps a text sink so that its bytes are digested. */
   sink(sink: OpenSink): OpenSink {
     if (isColumnar(this.#of.output.format)) return sink;
     const digests = this.#output;
@@ -169,7 +172,7 @@ class RunProof implements BlockProof {
     else if (!isSameMark(earlier.input, mark)) throw changedMeanwhile('the content of the input');
   };
 
-  /** Digests a Parquet input: its pages were read in another order. @throws SluiceError input_changed */
+  /** Digests a Parquet input, whose pages were not read in order. @throws SluiceError input_changed */
   async readInput({ groups }: OpenSource): Promise<void> {
     if (!groups) return;
     const { ends, chunks } = groups;
@@ -188,7 +191,7 @@ class RunProof implements BlockProof {
     }
   }
 
-  /** Reads the output of the interrupted run. @throws SluiceError checkpoint_mismatch: it changed */
+  /** Verifies the output of the interrupted run. @throws SluiceError checkpoint_mismatch: it changed */
   readonly verifyWritten = async (stored: AsyncIterable<Uint8Array>): Promise<void> => {
     const digest = this.#outputStored;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
@@ -213,10 +216,10 @@ class RunProof implements BlockProof {
     });
   };
 
-  /** The files of the run, once they are complete. Called once. */
+  /** The digests of the run's files. Call it once, when they are complete. */
   async seen(): Promise<SeenFiles> {
     const { input, output, list } = this.#of;
-    // A rejects file without a byte does not exist.
+    // An empty rejects file is not published.
     const listed = list && list.digests.bytes > 0 ? list.digests.digest : null;
     return {
       input: provenFile(input.name, this.#storedInput()),
@@ -247,7 +250,7 @@ class RunProof implements BlockProof {
     return this.#inputStored?.digest ?? (this.#input as ContentDigests).digest;
   }
 
-  /** The text of the manifest, once all files are complete. @throws SluiceError model_invalid | usage: the key */
+  /** The text of the manifest; all files must be complete. @throws SluiceError model_invalid | usage: the key */
   async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
     const { spec, model, input, output } = this.#of;
     const statement = statementOf({
@@ -285,13 +288,13 @@ export interface ObservedStep {
   earlier: readonly ProvenBlock[] | null;
 }
 
-/** Observes both ends and the rejects file of a step: the taps of the manifest and of the description of a shard part. */
+/** Observes source, sink and rejects file of a step. Base of the observers for manifests and for descriptions of shard results. */
 export class ProofObserver implements StepObserver {
   protected readonly of: ProofOf;
-  /** Of the current attempt. */
+  /** Digests of the current attempt. */
   protected current: RunProof;
 
-  /** Called before the rejects file of the step is opened, because that is observed from its beginning. */
+  /** Create it before the rejects file of the step is opened, because that file is observed from its first byte. */
   constructor({ rejects, ...of }: ObservedStep) {
     const digests = rejects.digestsOf(of.input);
     this.of = { ...of, list: digests && { name: rejects.pathFor(of.input)!, digests } };
@@ -343,7 +346,7 @@ export class ProofObserver implements StepObserver {
   }
 }
 
-/** Adds a manifest to the set that its output is published with. */
+/** Adds a manifest to the commit set of its output. */
 class ManifestObserver extends ProofObserver {
   readonly #set: CommitSet;
   readonly #evaluator: () => string;
@@ -359,7 +362,7 @@ class ManifestObserver extends ProofObserver {
   }
 }
 
-/** Publishes a manifest with each output; one of an earlier run is removed where this run has none. */
+/** Publishes a manifest with each output. If manifests are disabled, removes the manifest of an earlier run. */
 export const manifestPlugin: RunPlugin = {
   plan({ spec, model, rejects, signKey: key, evaluator }) {
     return ({ input, output, set, resume }) => {

@@ -1,16 +1,17 @@
-// The features of a run with their options, in the order in which their hooks run. Flags, keys of pipelines, checks and help follow from it.
+// The features of a run with their options, in the order in which their hooks run. Flags, pipeline keys, checks and help are derived from
+// it.
 import { amount } from '../../config/options/describe-option.ts';
 import { feature, type OptionsOf, type RunPlugin } from '../plugin.ts';
 
-/** Compares the rows read with the totals that the sender of the input states. */
+/** Compares the number of rows read with the control totals of the sender. */
 const controlTotalsPlugin: RunPlugin = {
   plan: () => () => ({ beforeCommit: ({ rows }, { source }) => source.checkTotals?.(rows) }),
 };
 
 export const FEATURES = [
-  // May skip the step: nothing else is opened then.
+  // May skip the step; then no later plugin is opened.
   feature({}, async () => (await import('./already-scored.ts')).alreadyScoredPlugin),
-  // Finds the interrupted run that the plugins below continue.
+  // Finds the interrupted run that the plugins below resume.
   feature(
     {
       checkpoint_every: {
@@ -27,7 +28,7 @@ export const FEATURES = [
   ),
   feature({}, async () => (await import('./output-manifest.ts')).manifestPlugin),
   feature({}, async () => (await import('./shard-part.ts')).shardPartPlugin),
-  // These may prevent publication, the plainest reason first.
+  // May prevent publication. The plugin with the simplest error comes first.
   feature({}, async () => controlTotalsPlugin),
   feature({}, async () => (await import('./require-scored-rows.ts')).requireScoredRowsPlugin),
   feature({}, async () => (await import('./input-gate.ts')).gatePlugin),

@@ -1,4 +1,4 @@
-// The description of a shard's part: plan, shard, package, settings, counts and digests. Merging trusts nothing else.
+// The description of a shard result: plan, shard, package, settings, counts and digests. Merging relies only on this description.
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -16,7 +16,7 @@ import type { ShardPlan, ShardSpec } from '../shards/shard-plan.ts';
 import { modelOf, optionsOf, RUNTIME } from './manifest-content.ts';
 import { type ObservedStep, ProofObserver } from './output-manifest.ts';
 
-/** A stored file of the part. */
+/** A file of the shard result. */
 export interface StoredFile {
   name: string;
   bytes: number;
@@ -25,7 +25,7 @@ export interface StoredFile {
 
 interface PartDescription extends Omit<SavedTally, 'details'> {
   kind: 'sluice-part';
-  /** Name of the plan, and the piece of it. */
+  /** SHA-256 of the plan, and the index of the shard and the file in it. */
   plan: string;
   shard: number;
   file: number;
@@ -33,18 +33,18 @@ interface PartDescription extends Omit<SavedTally, 'details'> {
   /** null: no row was rejected. */
   rejects: StoredFile | null;
   made_by: MadeBy;
-  /** As a manifest has them; bytes of the input are counted from the beginning of the piece. */
+  /** Blocks as in a manifest; input offsets are relative to the start of the piece. */
   blocks: ProvenBlocks;
 }
 
-/** Package and settings of a part; all parts must agree in all but the evaluator. */
+/** Package and settings of a shard result. Results to be merged must agree in everything except the evaluator. */
 interface MadeBy {
   model: Predicate['model'];
   sluice: string;
   node: string;
   onnxruntime: string;
   evaluator: string;
-  /** As in the manifest of a single run, except for its input. */
+  /** The options in the manifest of a single run, without its input. */
   options: PartOptions;
 }
 
@@ -63,14 +63,14 @@ async function describePart(set: CommitSet, output: string, part: PartDescriptio
 
 const digestOfPart = (part: PartDescription): string => createHash('sha256').update(JSON.stringify(part)).digest('hex');
 
-/** A part with where its output lies. */
+/** A shard result and the path of its output. */
 export interface FoundPart extends PartDescription {
   path: string;
 }
 
 /**
- * The descriptions of files, of which lists and descriptions themselves are left out.
- * @throws SluiceError parts_mismatch: a part without a description, one that is damaged, or of another plan
+ * Reads the descriptions of outputs; rejects files and descriptions in `files` are ignored.
+ * @throws SluiceError parts_mismatch: a description is missing, damaged, or belongs to another plan
  */
 export async function partsOf(files: readonly string[], plan: ShardPlan): Promise<FoundPart[]> {
   const parts: FoundPart[] = [];
@@ -97,7 +97,7 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
   return parts;
 }
 
-/** Observes one piece of a shard and describes it in a sidecar file. */
+/** Observes one piece of a shard and describes its result in a sidecar file. */
 class PieceObserver extends ProofObserver {
   state = new TallyAccumulator();
   readonly #shard: ShardSpec;

@@ -1,4 +1,4 @@
-// How long scoring files will take on machines like this one, measured on samples of them, and how many of them a deadline needs.
+// Estimates from samples how long files take to score on similar machines, and how many machines a deadline needs.
 import { monotonicMs, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { RunAccount } from '../account.ts';
@@ -8,34 +8,34 @@ import { InputScorer } from '../input-scorer.ts';
 import { type RunSpec, scoringOf } from '../spec.ts';
 import type { PlannedInput, ShardPlan } from './shard-plan.ts';
 
-/** Added to measurements: nights have other load, slower disks and repeated shards. */
+/** Factor on measured times: at night the machines have other load, slower disks and repeated shards. */
 export const MARGIN = 1.25;
 const MOST_MACHINES = 10_000;
 const PIECES = 3;
-/** Of sampling, at most. */
+/** Maximum duration of sampling. */
 const SAMPLE_MS = 9_000;
 
-/** Seconds and bytes on this machine, without any margin. */
+/** Measurements on this machine, without a safety margin. */
 export interface Measured {
-  /** Until the first rows are answered. */
+  /** Seconds until the first rows are answered. */
   startSeconds: number;
-  /** Bytes of input as stored, a second, by all workers together. */
+  /** Raw input bytes per second, for all workers together. */
   bytesPerSecond: number;
   rowsPerSecond: number;
-  /** Bytes of output a byte of input. */
+  /** Output bytes per input byte. */
   outputShare: number;
 }
 
 export interface Estimate {
-  /** One machine alone, with the margin. */
+  /** Estimate for a single machine, including the margin. */
   seconds: number;
-  /** What `machines` take, with the margin and the merge. */
+  /** Estimate for `machines` machines, including the margin and the merge. */
   inShardsSeconds: number;
-  /** null: no number is enough. */
+  /** null: no number of machines is enough. */
   machines: number | null;
 }
 
-/** `planBytesPerSecond`: speed of reading and hashing here; merging reads, hashes and writes all parts. */
+/** `planBytesPerSecond`: speed of reading and hashing on this machine; merging reads, hashes and writes all shard results. */
 export function estimate(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Estimate {
   const { startSeconds, bytesPerSecond, outputShare } = measured;
   const merging = (2 * bytes * outputShare) / planBytesPerSecond;
@@ -56,7 +56,7 @@ interface SampleOptions {
   signal?: AbortSignal;
 }
 
-/** Scores some of the pieces of a plan into nothing, for some seconds. @throws SluiceError what ends a run */
+/** Scores some pieces of a plan for a few seconds and discards the output. @throws SluiceError any error that ends a run */
 export async function measureSample({
   spec,
   plan,
@@ -89,13 +89,13 @@ export async function measureSample({
   };
 }
 
-/** Pieces from the beginning, the middle and the end: a file may be sorted. */
+/** Pieces from the beginning, middle and end, because the file may be sorted. */
 function spread({ pieces, files }: ShardPlan): PlannedInput[] {
   const at = Array.from({ length: PIECES }, (_, i) => Math.round((i * (pieces.length - 1)) / (PIECES - 1)));
   return [...new Set(at)].map((i) => ({ piece: pieces[i]!, file: files[pieces[i]!.file]! }));
 }
 
-/** Work from the first result to the last; for a single result: since opening. */
+/** Measures from the first result to the last. With a single result, measures from opening the source. */
 class Sampled {
   first: number | null = null;
   rows = 0;
@@ -158,7 +158,7 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
           recordBytes: spec.score.record_bytes,
         });
         return {
-          // Not repeatable, so that workers are ready and the comparison has ended before it is read.
+          // Marked as not repeatable, so that reading starts only after the workers are ready and the verdict is known.
           source: { ...source, repeatable: false, chunks: begun(source) },
           sink: withOutput(nothing, { format: 'csv', delimiter: ',' }),
           onPart: ({ rows, length }) => ends.part(rows, length),

@@ -1,4 +1,4 @@
-// Joins the outputs and rejects files of shards, and digests them for the manifest while they are read.
+// Joins the outputs and rejects files of shards, and computes their digests for the manifest.
 
 import type { KeyObject } from 'node:crypto';
 import { besideStored, openStored } from '../../connectors/stored-bytes.ts';
@@ -21,14 +21,17 @@ import type { ShardPlan } from './shard-plan.ts';
 interface JoinOptions {
   plan: ShardPlan;
   set: CommitSet;
-  /** The rejects file exists even without a rejected row. */
+  /** Write the rejects file even if no row was rejected. */
   always: boolean;
   allowEmpty: boolean;
-  /** Whether manifests are left; `key` null: they are not signed. */
+  /** null: no manifests are written. `key` null: manifests are not signed. */
   manifest: { key: KeyObject | null } | null;
 }
 
-/** Writes the outputs, lists and manifests of all inputs into a set. @throws SluiceError parts_mismatch: a part was changed | output_* */
+/**
+ * Writes the outputs, rejects files and manifests of all inputs into a set. @throws SluiceError parts_mismatch: a shard
+ * result was changed | output_*
+ */
 export async function joinParts(files: readonly MergedFile[], options: JoinOptions): Promise<void> {
   const { plan, set, allowEmpty, manifest } = options;
   const outputs = new Map<MergedFile, JoinedOutput>();
@@ -39,7 +42,7 @@ export async function joinParts(files: readonly MergedFile[], options: JoinOptio
     const seen = await joinLists(name, of, options);
     const list = seen && { name, seen, stored: seen.end() };
     for (const merged of of) {
-      // The one that may lie there is of an earlier run.
+      // An existing manifest belongs to an earlier run.
       if (manifest === null) await set.remove(manifestNameOf(merged.output));
       else {
         const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, key: manifest.key };
@@ -69,7 +72,7 @@ async function joinOutput({ output, parts }: MergedFile, set: CommitSet): Promis
   return { stored: (compression === 'none' ? content : stored).digest, before };
 }
 
-/** null: there is none. */
+/** Returns null if no rejects file is written. */
 async function joinLists(
   list: string,
   files: readonly MergedFile[],
@@ -96,7 +99,7 @@ async function joinLists(
   return seen;
 }
 
-/** The same chunks, written. */
+/** Writes chunks to a sink and passes them on. */
 async function* written(chunks: AsyncIterable<Uint8Array>, sink: ByteSink): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
     await sink.write(chunk);
@@ -107,7 +110,7 @@ async function* written(chunks: AsyncIterable<Uint8Array>, sink: ByteSink): Asyn
 const compressionOf = ({ made_by, output }: FoundPart): Compression =>
   (made_by.options.sink.compression as Compression | undefined) ?? namedFormat(output.name).compression;
 
-/** The bytes of a part as stored, which have to be those that were described. */
+/** Opens the raw bytes of a file of a shard result; reading fails unless they match its description. */
 export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
   const file = besideStored(path, name);
   const changed = () => new SluiceError('parts_mismatch', `${file} was changed since its shard ended`);
@@ -123,7 +126,7 @@ export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFil
   };
 }
 
-/** @throws SluiceError parts_mismatch: it begins with something else */
+/** Removes the header. @throws SluiceError parts_mismatch: the file begins with something else */
 async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): AsyncGenerator<Uint8Array> {
   let due = header;
   for await (const chunk of chunks) {

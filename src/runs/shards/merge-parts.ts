@@ -1,4 +1,4 @@
-// Joins the parts of a plan: all there once, made by the same, with all rows; then the outputs and lists that one run would have made.
+// Merges shard results: checks that all exist exactly once with all rows and the same package, then writes the outputs of a single run.
 
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -22,10 +22,10 @@ import { openPart } from './join-parts.ts';
 import { type MergedFile, sumOf } from './merged-proof.ts';
 import type { ShardPlan } from './shard-plan.ts';
 
-/** Most pieces in a message; a plan may have thousands. */
+/** Maximum number of pieces in a message; a plan may have thousands. */
 const TOLD = 10;
 
-/** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
+/** Finds files or objects that match a pattern. @throws SluiceError parts_mismatch | storage_unavailable | errors of `partsOf` */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
   const names: string[] = [];
   if (isObject(pattern))
@@ -35,8 +35,9 @@ export async function findParts(pattern: string, plan: ShardPlan): Promise<Found
 }
 
 /**
- * The parts in the order of the plan, each there once, made by the same, with the rows that were planned.
- * @throws SluiceError parts_mismatch, with the shards to run again
+ * Returns the shard results in plan order. Each must exist exactly once, with the same package and settings and the
+ * planned rows.
+ * @throws SluiceError parts_mismatch, lists the shards to run again
  */
 export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundPart[] {
   const key = (p: Pick<FoundPart, 'shard' | 'file'>) => `${p.shard} ${p.file}`;
@@ -72,7 +73,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
   if (a.model.ref !== b.model.ref) what.push('model');
   else if (a.model.package_sha256 !== b.model.package_sha256) what.push('package');
   if (a.sluice !== b.sluice) what.push('version of Sluice');
-  // Compressors and the text of numbers are of the runtime.
+  // The Node version determines compression and number formatting.
   if (a.node !== b.node) what.push('version of Node');
   if (!isDeepStrictEqual(a.options, b.options)) what.push('options');
   return what.length === 0 ? [] : [`${part.path} was made with another ${what.join(', ')} than ${first.path}`];
@@ -80,7 +81,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
 
 interface MergeTargets {
   output: string;
-  /** null: one for each output with a rejected row. */
+  /** null: each output with a rejected row gets its own rejects file. */
   rejects: string | null;
 }
 
@@ -100,7 +101,7 @@ export function mergedFiles(
   });
 }
 
-/** Files of parts and of the merged whole, by role. */
+/** The files of shard results, with their role in messages. */
 export const filesOfParts = (parts: readonly FoundPart[]): RunFile[] =>
   parts.flatMap(({ path, rejects }) =>
     [path, ...(rejects ? [besideStored(path, rejects.name)] : [])].map((name) => ({ name, role: 'a part' })),
@@ -111,12 +112,12 @@ export const filesMerged = (files: readonly MergedFile[]): RunFile[] => [
   ...[...new Set(files.map(({ list }) => list))].map((name) => ({ name, role: 'the rejects file' })),
 ];
 
-/** The same as for one run: an input all of whose rows were rejected has failed. @throws SluiceError nothing_scored */
+/** Applies the rule of a single run: an input fails if all its rows were rejected. @throws SluiceError nothing_scored */
 export function refuseNothingIn({ parts }: MergedFile): void {
   refuseNothingScored(sumOf(parts));
 }
 
-/** One list over parts that stay as they are, each read once more. @throws SluiceError parts_mismatch: one was changed */
+/** Lists shard results that are not joined, and reads each once to check it. @throws SluiceError parts_mismatch: one was changed */
 export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): Promise<string> {
   for (const part of parts) {
     for (const stored of [part.output, part.rejects]) {
@@ -138,7 +139,7 @@ type MergedSummary = Pick<
   'rows' | 'scored' | 'rejected' | 'rejectedByCode' | 'interpreted' | 'inexact' | 'drift' | 'gate'
 > & { model: string; packageSha256: string; plan: string; shards: number };
 
-/** The package that the parts were made with; null: the registry has another one, or none. */
+/** The package that made the shard results; null: the registry does not have it or has other content under its reference. */
 export async function packageOfParts(
   parts: readonly FoundPart[],
   registry: Pick<Registry, 'resolve'>,
@@ -149,7 +150,7 @@ export async function packageOfParts(
 }
 
 /**
- * Every input as a whole, as one run judges it. No limits: nothing is judged.
+ * Judges each merged input as a single run would. Without limits nothing is judged.
  * @throws SluiceError gate_stopped: a limit is exceeded; usage: the package is missing or lacks what the limits need
  */
 export function judgeMerged(
@@ -179,7 +180,7 @@ export function judgeMerged(
   return gateSummary(limits, findings.inputs);
 }
 
-/** `model`: as `packageOfParts`; without it there is no drift, because another baseline would give other numbers. */
+/** `model`: result of `packageOfParts`. Without it the summary has no drift, because another baseline would produce other numbers. */
 export function mergedSummary(
   plan: ShardPlan,
   parts: readonly FoundPart[],

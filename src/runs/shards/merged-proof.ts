@@ -1,4 +1,4 @@
-// The manifest of a merged output, computed from the descriptions of its parts: the same as after a single run.
+// The manifest of a merged output, computed from the descriptions of its shard results. Equals the manifest of a single run.
 
 import type { KeyObject } from 'node:crypto';
 import { manifestNameOf } from '../../core/file-names.ts';
@@ -13,23 +13,23 @@ import { formatOf, listBlocks, previousOf, provenFile, provenRows } from '../plu
 import type { FoundPart } from '../plugins/shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
-/** Totals of one input. */
+/** One input with its shard results. */
 export interface MergedFile {
   file: PlannedFile;
   output: string;
-  /** Of rejected rows. */
+  /** Path of the rejects file. */
   list: string;
   parts: readonly FoundPart[];
 }
 
-/** Totals of one output. */
+/** Digest of one merged output. */
 export interface JoinedOutput {
   stored: Digest;
-  /** Uncompressed bytes of it before each part. */
+  /** Uncompressed length of the output before each shard result, in bytes. */
   before: readonly number[];
 }
 
-/** Digests a rejects file while it is joined from those of the parts. */
+/** Digests a rejects file while it is joined from the rejects files of the shards. */
 export class JoinedList {
   readonly #digests = new ContentDigests();
   readonly #header: Uint8Array;
@@ -59,24 +59,24 @@ export class JoinedList {
     }
   }
 
-  /** Of the whole file. */
+  /** Digest of the whole file. */
   end(): Digest {
     this.#begin();
     return this.#digests.digest;
   }
 
-  /** Of the blocks of a part. */
+  /** Digests of the blocks of a shard result. */
   marksOf(part: FoundPart): readonly Mark[] {
     return this.#marks.get(part) ?? [];
   }
 
-  /** Bytes before the first of these parts; what precedes it belongs to other inputs. */
+  /** Length of the rejects file before the first of these shard results; the bytes before belong to other inputs. */
   startOf(parts: readonly FoundPart[]): number {
     const starts = parts.flatMap((part) => this.#starts.get(part) ?? []);
     return starts[0] ?? 0;
   }
 
-  /** A run writes the header when it rejects its first row. */
+  /** The header is added before the first rejected row, as in a single run. */
   #begin(): void {
     if (this.#digests.bytes === 0) this.#digests.add(this.#header);
   }
@@ -86,10 +86,10 @@ interface MergedProof {
   plan: ShardPlan;
   merged: MergedFile;
   output: JoinedOutput;
-  /** null: there is none. */
+  /** null: no rejects file. */
   list: { name: string; seen: JoinedList; stored: Digest } | null;
   allowEmpty: boolean;
-  /** null: it is not signed. */
+  /** null: the manifest is not signed. */
   key: KeyObject | null;
 }
 
@@ -103,7 +103,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
   const written = endpoint(merged.output, { ...options.sink, compression }, 'csv');
   const statement = statementOf({
     model,
-    // Where machines chose differently, the answers are the same bits all the same.
+    // Machines may have used different evaluators; their predictions are bit-identical.
     made_by: { ...runtime, evaluator: [...new Set(parts.map(({ made_by }) => made_by.evaluator))].sort().join(', ') },
     options: {
       ...options,
@@ -129,7 +129,7 @@ export function sumOf(parts: readonly FoundPart[]): RunCounts {
   return counts;
 }
 
-/** The blocks of all parts at their place in the whole. */
+/** The blocks of all shard results, with their offsets in the merged files. */
 function blocksOf({ plan, merged: { parts }, output, list }: MergedProof): ProvenBlocks {
   const moved = (blocks: readonly BlockRange[], by: number) =>
     blocks.map((block) => ({ ...block, end: block.end + by }));

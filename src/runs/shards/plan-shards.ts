@@ -1,4 +1,4 @@
-// Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
+// Divides files into shards by bytes, at record starts, in one pass over each file.
 
 import { createHash } from 'node:crypto';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
@@ -20,25 +20,25 @@ import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard
 interface ShardPlanOptions {
   inputs: readonly Endpoint[];
   shards: number;
-  /** A longer record is rejected. */
+  /** Maximum length of a record in bytes; longer ones are rejected. */
   recordBytes: number;
-  /** Bytes a block. */
+  /** Block size in bytes. */
   blockBytes?: number;
-  /** Receives the number of bytes read of all inputs. */
+  /** Called with the number of bytes read and the total of all inputs. */
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
 }
 
-/** Uncompressed bytes that a compressed byte counts as. */
+/** Uncompressed bytes that one compressed byte counts for. */
 const PACKED = 4;
 
-/** One boundary between shards: the first byte of shard `shard` as a share of its file. */
+/** A boundary between shards: where shard `shard` starts, as a share of its file. */
 interface Bound {
   shard: number;
   share: number;
 }
 
-/** A file, cut: the marks are those of its bounds. */
+/** A divided file, with the record mark of each boundary. */
 interface CutFile {
   file: Omit<PlannedFile, 'name' | 'format' | 'compression' | 'delimiter'>;
   rows: number | null;
@@ -47,7 +47,7 @@ interface CutFile {
   groups?: number;
 }
 
-/** Only whole files are pieces: finding a record inside would require reading everything before it. */
+/** Whether the file cannot be divided: finding a record inside would require reading everything before it. */
 const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
 
 /**
@@ -96,7 +96,7 @@ async function sizeOfInput({ name }: Endpoint): Promise<number> {
 }
 
 interface Bounds {
-  /** The shard in which the file begins. */
+  /** The shard that contains the start of the file. */
   first: number;
   inside: Bound[];
 }
@@ -184,14 +184,14 @@ async function cutFile(
 
 const NO_HEAD = { bytes: 0, line: 1, sha256: createHash('sha256').digest('hex') };
 
-/** Each bound goes to the nearer end of the file. */
+/** Moves each boundary to the nearer end of the file. */
 async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const marks = bounds.map(({ share }) => ({ byte: share < 0.5 ? 0 : bytes, row: 1, line: 1 }));
   const { digests, sha256 } = await hashesBetween(rangesOf(name), byteOf(marks));
   return { file: { bytes, sha256, head: NO_HEAD }, rows: null, marks, digests };
 }
 
-/** Each bound goes to the beginning of the row group that is nearest. */
+/** Moves each boundary to the start of the nearest row group. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const { rowGroups } = await import('../../formats/parquet/parquet-file.ts');
   const { withRandomAccess } = await import('../../connectors/stored-bytes.ts');

@@ -1,7 +1,9 @@
-// The shared state of the processes of a sharded run: a folder, or a prefix of objects, with the decisions of the first process, its plan, the parts, and the process that merges them. Nothing in it is ever changed, so that no clock and no lock is needed:
-//  1. Shard 0 writes plan.json, then run.json, which names the plan, the inputs as they are now and the version of the model.
-//  2. Each shard waits for run.json and leaves its part, with its description, together. An existing part is not scored again.
-//  3. The process that finds all parts writes its number into merge.json, unless another did: that one merges them, also after a restart.
+// The shared state of a sharded run, in a folder or under an object prefix: the run's decisions, the plan and the shard results. Files are
+// never changed after creation, so neither clocks nor locks are needed:
+//  1. Shard 0 writes plan.json, then run.json, which records the plan, the current inputs and the model version.
+//  2. Each shard waits for run.json and publishes its result together with its description. An existing result is not scored again.
+//  3. The process that finds all results creates merge.json with its shard number, unless another process did. The shard named there
+//     merges the results, even after a restart.
 //  4. merged.json marks the outputs as complete.
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,20 +20,20 @@ import type { ShardPlan } from './shard-plan.ts';
 
 const KIND = 'sluice-shared-run';
 
-/** An input as it was when the run began: bytes, and its time of change or the tag of the object. */
+/** An input at the start of the run: its size in bytes, and its modification time or the object's ETag. */
 interface SeenInput {
   name: string;
   bytes: number;
   mark: string;
 }
 
-/** What shard 0 decided, for all. */
+/** Decisions of shard 0 that apply to all shards. */
 export interface SharedRun {
   kind: typeof KIND;
   /** SHA-256 of the plan. */
   plan: string;
   shards: number;
-  /** The configured reference, and the version it resolved to at the start: an alias may move meanwhile. */
+  /** The configured reference, and the version it resolved to at the start, because an alias may move later. */
   asked: string;
   model: string;
   inputs: readonly SeenInput[];
@@ -69,12 +71,12 @@ export class SharedWork {
     return isObject(this.#folder) ? `${this.#folder}/${name}` : path.join(this.#folder, name);
   }
 
-  /** The output of a part, with `{name}` and `{shard}`; `ending` with its point. */
+  /** Path of a shard result, with `{name}` and `{shard}`. `ending` includes the dot. */
   parts(ending: string): string {
     return this.#at(`parts/{name}.{shard}${ending}`);
   }
 
-  /** Makes the folders, where there are such. @throws SluiceError folder_unusable */
+  /** Creates the folders, unless the state is in object storage. @throws SluiceError folder_unusable */
   async open(): Promise<void> {
     if (isObject(this.#folder)) return;
     try {
@@ -84,7 +86,7 @@ export class SharedWork {
     }
   }
 
-  /** null: shard 0 has not decided yet. @throws SluiceError plan_invalid: it is none | storage_unavailable */
+  /** null: shard 0 has not written run.json yet. @throws SluiceError plan_invalid: run.json is invalid | storage_unavailable */
   async run(): Promise<SharedRun | null> {
     const text = await storedText(this.#at('run.json'));
     if (text === null) return null;
@@ -92,17 +94,17 @@ export class SharedWork {
       const run = JSON.parse(text) as SharedRun;
       if (run.kind === KIND) return run;
     } catch {
-      // The same as something else under its name.
+      // Treated like a file with other content.
     }
     throw new SluiceError('plan_invalid', `${this.#at('run.json')} is none of a run in shards`);
   }
 
-  /** Unless it is decided: shard 0 may run twice for a moment. @throws SluiceError output_* | storage_unavailable */
+  /** Writes run.json unless it exists, because two processes may briefly run shard 0. @throws SluiceError output_* | storage_unavailable */
   async decide(run: Omit<SharedRun, 'kind'>): Promise<void> {
     await putFirst(this.#at('run.json'), `${JSON.stringify({ kind: KIND, ...run }, null, 1)}\n`);
   }
 
-  /** @throws SluiceError usage: the folder is of another run */
+  /** @throws SluiceError usage: the folder belongs to another run */
   refuseAnother(run: SharedRun, now: Omit<SharedRun, 'kind' | 'plan' | 'model'>): void {
     const what = (['shards', 'asked', 'inputs'] as const).filter((key) => !isDeepStrictEqual(run[key], now[key]));
     if (what.length === 0) return;
@@ -114,7 +116,10 @@ export class SharedWork {
     );
   }
 
-  /** The parts of some pieces, whole; null: not all are there. @throws SluiceError storage_unavailable */
+  /**
+   * The complete results of a shard (null: of all shards). Returns null while results are missing. @throws SluiceError
+   * storage_unavailable
+   */
   async found(plan: ShardPlan, shard: number | null, ending: string): Promise<FoundPart[] | null> {
     const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
     const pattern = this.parts(ending);
@@ -124,7 +129,7 @@ export class SharedWork {
     return shard === null ? wholeParts(plan, parts) : parts;
   }
 
-  /** Which shard joins the parts: this one, unless another was faster. @throws SluiceError output_* | storage_unavailable */
+  /** The shard that merges the results: this shard, unless another was faster. @throws SluiceError output_* | storage_unavailable */
   async merger(shard: number): Promise<number> {
     const said = await putFirst(this.#at('merge.json'), `${JSON.stringify({ shard })}\n`);
     return (JSON.parse(said) as { shard: number }).shard;
@@ -134,7 +139,7 @@ export class SharedWork {
     return (await storedSize(this.#at('merged.json'))) !== null;
   }
 
-  /** Removes the parts after merging. @throws SluiceError storage_unavailable; Error of the file system */
+  /** Removes the shard results after merging. @throws SluiceError storage_unavailable; Error of the file system */
   async removeParts(parts: readonly FoundPart[]): Promise<void> {
     const descriptions = parts.map(({ path: name }) => `${name}${PART_ENDING}`);
     for (const name of [...filesOfParts(parts).map((file) => file.name), ...descriptions]) await removeStored(name);

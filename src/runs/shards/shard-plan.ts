@@ -1,4 +1,4 @@
-// The plan of a run in shards: which bytes of which files each shard scores, and the positions of their rows in the whole.
+// The plan of a sharded run: which bytes of which files each shard scores, and the row numbers at which they start.
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -11,60 +11,60 @@ import type { ByteSource } from '../../io/source/byte-source.ts';
 import { checked } from '../../io/source/byte-taps.ts';
 import { hashOfRange } from '../../io/source/record-marks.ts';
 
-/** Part of one file that one shard scores. The pieces of a file cover all its bytes, in order. */
+/** The part of a file that one shard scores. The pieces of a file cover all its bytes, in order. */
 export interface Piece {
   /** From 0. */
   shard: number;
-  /** Position of its file in the plan. */
+  /** Index of the file in the plan. */
   file: number;
-  /** Bytes of the file as it is stored, `to` exclusive. */
+  /** Raw byte range of the piece; `to` is exclusive. */
   from: number;
   to: number;
-  /** Of these bytes. */
+  /** SHA-256 of the raw bytes of the piece. */
   sha256: string;
-  /** From 1, counted through the file; the line is the physical one. */
+  /** Row and physical line at which the piece starts, from 1. */
   first_row: number;
   first_line: number;
-  /** null: unknown without reading the file (compressed files, JSON arrays). */
+  /** null: unknown unless the file is read (compressed files, JSON arrays). */
   rows: number | null;
-  /** Of Parquet: its row groups, `to` exclusive. */
+  /** For Parquet: range of row groups; `to` is exclusive. */
   groups?: { from: number; to: number };
 }
 
 export interface PlannedFile {
-  /** As the run without shards would name it. */
+  /** Name that an unsharded run would use. */
   name: string;
   format: FileFormat;
   compression: Compression;
   delimiter: string;
   bytes: number;
-  /** Of all of it. */
+  /** SHA-256 of the whole raw file. */
   sha256: string;
-  /** Bytes before the first record (header, byte order mark), which every shard reads. */
+  /** The bytes before the first record (header, byte order mark), which every shard reads. */
   head: { bytes: number; line: number; sha256: string };
 }
 
 export interface ShardPlan {
   kind: 'sluice-plan';
-  /** Of this format. */
+  /** Version of this format. */
   format: 1;
   shards: number;
-  /** A longer record is rejected: it decides where records end. */
+  /** Maximum record length in bytes. It is fixed because it affects where records end. */
   record_bytes: number;
-  /** Bytes of a block in all shards, so that the merged manifest has the blocks of a single run. */
+  /** Block size of all shards, so that the merged manifest has the blocks of a single run. */
   block_bytes: number;
   files: PlannedFile[];
   pieces: Piece[];
-  /** Of all the rest: the name of the plan. */
+  /** SHA-256 of all other fields; identifies the plan. */
   sha256: string;
 }
 
-/** The shard of a plan that a run scores. */
+/** The shard that a run scores. */
 export interface ShardSpec {
   plan: ShardPlan;
   /** From 0. */
   index: number;
-  /** Where the plan was read. */
+  /** Path of the plan file. */
   path: string;
 }
 
@@ -92,7 +92,7 @@ const digestOf = ({
     .digest('hex');
 
 /**
- * A file or an object.
+ * Reads a plan from a file or object.
  * @throws SluiceError input_not_found | storage_unavailable | plan_invalid: not a plan, of another format, or changed
  */
 export async function readPlan(file: string): Promise<ShardPlan> {
@@ -106,14 +106,14 @@ export async function readPlan(file: string): Promise<ShardPlan> {
   if (plan?.kind !== 'sluice-plan') throw new SluiceError('plan_invalid', `${file} is no plan`);
   if (plan.format !== 1) throw new SluiceError('plan_invalid', `${file} is a plan of another release of Sluice`);
   if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed since it was made`);
-  // Names of outputs are made of these.
+  // Output names are derived from these names.
   if (!plan.files.every(({ name }) => isPlainName(path.basename(name)))) {
     throw new SluiceError('plan_invalid', `${file} names a file that is none`);
   }
   return plan;
 }
 
-/** The pieces of a shard, in order; none where there is less to do than there are shards. @throws SluiceError usage */
+/** The pieces of a shard, in order. Empty if there are fewer pieces than shards. @throws SluiceError usage */
 export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
   if (shard >= plan.shards) {
     throw new SluiceError('usage', `the plan has shards 0 to ${plan.shards - 1}, there is no shard ${shard}`);
@@ -121,11 +121,11 @@ export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
   return plan.pieces.filter((p) => p.shard === shard).map((piece) => ({ piece, file: plan.files[piece.file]! }));
 }
 
-/** Of all files, as stored. */
+/** Total raw size of all files in bytes. */
 export const bytesOfPlan = ({ files }: Pick<ShardPlan, 'files'>): number =>
   files.reduce((sum, file) => sum + file.bytes, 0);
 
-/** Of all pieces; null: unknown without reading. */
+/** Total rows of all pieces; null: unknown without reading the files. */
 export const rowsOfPlan = ({ pieces }: Pick<ShardPlan, 'pieces'>): number | null =>
   pieces.reduce<number | null>((sum, { rows }) => (sum === null || rows === null ? null : sum + rows), 0);
 
@@ -136,7 +136,7 @@ const otherThanPlanned = (file: PlannedFile): SluiceError =>
   );
 
 /**
- * Opens the bytes as they are stored.
+ * Opens the raw bytes of a piece.
  * @throws SluiceError input_not_found | input_changed; while reading: input_unreadable | input_changed
  */
 export async function openPiece({ piece, file }: PlannedInput, readBytes?: number): Promise<ByteSource> {
@@ -158,11 +158,11 @@ export async function openPiece({ piece, file }: PlannedInput, readBytes?: numbe
   return { ...source, chunks: checked(source.chunks, known, () => otherThanPlanned(file)) };
 }
 
-/** Where a piece lies in its file; null: at its beginning. */
+/** Position of a piece in its file; null: the piece starts at the beginning. */
 export function placeOfPiece({ piece, file }: PlannedInput): PiecePlace | null {
   if (piece.from === 0) return null;
   const rows = piece.first_row - 1;
-  // Rows of a table lie at no byte of the file.
+  // A row of a table has no byte offset.
   if (file.format === 'parquet') return { rows, lines: rows, bytes: 0 };
   return { rows, lines: piece.first_line - file.head.line, bytes: piece.from - file.head.bytes };
 }

@@ -1,5 +1,5 @@
-// The one way from records of a topic to answers: scores a micro-batch, waits while the model cannot be loaded, applies `on_invalid` and
-// `tombstones`, and counts. Sinks only deliver.
+// Turns records of a topic into answers for every sink: scores micro-batches, waits for unavailable models, applies `on_invalid` and
+// `tombstones`, and counts.
 
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
@@ -31,7 +31,7 @@ export interface TopicSpec<S = KafkaSink | FileSink | PostgresSink> extends RunS
   sink: S & RunSpec['sink'];
 }
 
-/** Errors of the model, not of an application: processing is paused until the model can be loaded. */
+/** Errors of the model, not of an application. Processing pauses until the model can be loaded. */
 const MODEL_ERRORS = new Set<ErrorCode>([
   'model_not_found',
   'model_invalid',
@@ -42,17 +42,17 @@ const MODEL_ERRORS = new Set<ErrorCode>([
 ]);
 const FIRST_MODEL_WAIT_MS = 250;
 const MAX_MODEL_WAIT_MS = 10_000;
-/** Collectors accept 128 links a span. */
+/** Trace collectors accept 128 links per span. */
 const MAX_LINKS = 128;
-/** Created once, so that it can be recognised. */
+/** A single instance, so that it can be recognised by identity. */
 const STOPPED = new SluiceError('cancelled', 'the run stopped while its model was unavailable');
 
-/** Whether the run ended because it was stopped during a pause; the records are read again by the next member. */
+/** Whether the run was stopped during a pause. The next member reads the records again. */
 export const isStoppedPause = (error: unknown): boolean => error === STOPPED;
 
 interface AnsweredRecord {
   readonly record: IncomingRecord;
-  /** null: a tombstone that is forwarded. */
+  /** null: a tombstone to forward. */
   readonly answer: RecordAnswer | null;
 }
 
@@ -64,7 +64,7 @@ interface RejectedRecord {
 /** The answers to one micro-batch, after `on_invalid` was applied. */
 export class AnsweredBatch {
   readonly model: ModelPackage;
-  /** In the order of the records. With `on_invalid: report`, rejected records are among them. */
+  /** In the order of the records. Includes rejected records with `on_invalid: report`. */
   readonly answered: AnsweredRecord[] = [];
   /** In the order of the records. */
   readonly deadLetters: RejectedRecord[] = [];
@@ -79,7 +79,10 @@ export class AnsweredBatch {
     this.#tallies = tallies;
   }
 
-  /** @returns false: the record has to be reported among the answers. @throws SluiceError invalid_row with `on_invalid: fail` */
+  /**
+   * Rejects a record. @returns false: the caller must report the error among the answers. @throws SluiceError
+   * invalid_row with `on_invalid: fail`
+   */
   reject(record: IncomingRecord, error: RecordError): boolean {
     const { on_invalid } = this.#spec;
     if (on_invalid === 'fail') {
@@ -96,7 +99,7 @@ export class AnsweredBatch {
     for (const tally of this.#tallies) unit.add(tally, this.model.ref);
   }
 
-  /** Counts dead letters that are written. `letters` default: all of the batch. */
+  /** Counts dead letters that were written. `codes`: their error codes; default: all dead letters of the batch. */
   countLetters(codes: readonly ErrorCode[] = this.deadLetters.map(({ error }) => error.code)): void {
     const { metrics, name: pipeline } = this.#context;
     for (const code of codes) metrics?.deadLetters.inc({ pipeline, code });
@@ -104,13 +107,16 @@ export class AnsweredBatch {
 }
 
 interface AnswerRecordsOptions {
-  /** Called with the reason when the model becomes unavailable, and with null when it is available again. */
+  /** Called with the reason when the model becomes unavailable, and with null when it becomes available. */
   onPause: (reason: string | null) => void;
-  /** Members that the sink adds to answers, which no passthrough column may have. Default: none. */
+  /** Members that the sink adds to answers; passthrough columns must not have these names. Default: none. */
   added?: readonly string[];
 }
 
-/** `answer` micro-batches, several at a time if they are of different partitions; `stop` ends a pause, `close` frees the workers. */
+/**
+ * Answers micro-batches; several can be in progress if they belong to different partitions. `stop` ends a pause,
+ * `close` frees the workers.
+ */
 export class AnswerRecords {
   readonly #spec: TopicSpec;
   readonly #context: RunContext;
@@ -141,19 +147,19 @@ export class AnswerRecords {
     return new AnswerRecords(spec, context, options, await context.host(), await recordFormat(spec));
   }
 
-  /** Whether the run waits for its model. */
+  /** Whether the run is waiting for its model. */
   get paused(): boolean {
     return this.#paused;
   }
 
-  /** A prediction (JSON) in the format of the sink. */
+  /** Encodes a prediction (JSON) in the format of the sink. */
   get encode(): RecordFormat['encode'] {
     return this.#format.encode;
   }
 
   /**
    * Has no side effects except a pause, so that a batch can be answered again after a failure.
-   * @throws SluiceError what scoring throws; `isStoppedPause`: the run was stopped while its model was unavailable
+   * @throws SluiceError any scoring error; `isStoppedPause`: the run was stopped while its model was unavailable
    */
   async answer(records: readonly IncomingRecord[], signal?: AbortSignal): Promise<AnsweredBatch> {
     const flow = this.#context.account.flow();
@@ -199,7 +205,7 @@ export class AnswerRecords {
     for (let wait = FIRST_MODEL_WAIT_MS; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
       try {
         const scoring = this.#format.score(this.#scorer, values);
-        // A registry that does not answer must not delay the stop.
+        // An unresponsive registry must not delay stopping.
         const scored = this.#paused ? await unlessAborted(scoring, this.#stopping.signal) : await scoring;
         if (scored === null) throw STOPPED;
         this.#setPaused(null);
@@ -208,7 +214,7 @@ export class AnswerRecords {
         if (error === STOPPED) throw error;
         const e = asSluiceError(error, 'internal_error');
         if (!MODEL_ERRORS.has(e.code)) {
-          // A lease of the exactly-once processor repeats it without a message of its own.
+          // The exactly-once processor retries the batch without logging, so the error is logged here.
           if (e.entry.retryable)
             this.#log.write(e.code, ['warn', 'scoring_retried', words`${withAction(e)} It is tried again.`]);
           throw e;
@@ -220,7 +226,7 @@ export class AnswerRecords {
     }
   }
 
-  /** All partitions wait together, because they share the model. */
+  /** Pauses all partitions, because they share the model. */
   #setPaused(cause: SluiceError | null): void {
     if (this.#paused === (cause !== null)) return;
     this.#paused = cause !== null;
@@ -235,7 +241,7 @@ export class AnswerRecords {
   }
 }
 
-/** Does `work` within a span that is linked to the traces of its records; without a tracer, just does it. */
+/** Runs `work` in a span that is linked to the traces of its records; without a tracer, runs `work` directly. */
 export async function withBatchSpan<T>(
   tracer: Tracer | null,
   records: readonly IncomingRecord[],
@@ -258,7 +264,7 @@ export async function withBatchSpan<T>(
   }
 }
 
-/** The traces of the records, each once. */
+/** The distinct traces of the records, at most MAX_LINKS. */
 export function linksOf(records: readonly IncomingRecord[]): TraceParent[] {
   const links = new Map<string, TraceParent>();
   for (const { headers } of records) {

@@ -1,4 +1,4 @@
-// Interfaces of a topic run (reading and sink), and the reading for sinks that take batches in order.
+// Interfaces of a topic run (reading and sink), and the reading for sinks that need batches in order.
 
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
@@ -8,43 +8,43 @@ import type { RunContext } from '../context.ts';
 import { type AnsweredBatch, type AnswerRecords, isStoppedPause, type TopicSpec } from './answer-records.ts';
 import { topicSource, totalLag } from './topic-source.ts';
 
-/** Reads the topics of a run and delivers their answers. `start` once, `stop` once. */
+/** Reads the topics of a run and delivers their answers. Call `start` and `stop` once each. */
 export interface TopicReading {
-  /** Topics that are read; may grow during the run. */
+  /** Names of the topics; the list may grow during the run. */
   readonly reads: readonly string[];
-  /** Resolves when reading has started; `done` settles with its outcome. @throws SluiceError kafka_* */
+  /** Starts reading and resolves once it has started; `done` settles when reading ends. @throws SluiceError kafka_* */
   start(): Promise<{ done: Promise<void> }>;
-  /** Records not yet committed. */
+  /** Number of records not yet committed. */
   lag(): number;
-  /** Whether records are read and answers delivered. */
+  /** Whether records are being read and answers delivered. */
   readonly ready: boolean;
-  /** Records in memory, bytes. */
+  /** Size of the records in memory, in bytes. */
   readonly held: Held;
-  /** With a reason: no records are needed until it is called with null. */
+  /** Pauses reading with a reason; null resumes it. */
   pause(reason: string | null): void;
-  /** Finishes or abandons work in progress within the deadline, ms. */
+  /** Finishes or aborts work in progress within the deadline in ms. */
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** Delivers answers where the reader keeps the order: one batch at a time. */
+/** Delivers answers in order, one batch at a time. */
 export interface AnswerSink {
-  /** Where offsets are kept; default: by the group. */
+  /** Where offsets are stored. Default: in the consumer group. */
   readonly offsets?: OffsetKeeper;
-  /** Members that it adds to answers. */
+  /** Members that the sink adds to answers. */
   readonly added?: readonly string[];
   readonly ready: boolean;
-  /** Before the first batch. */
+  /** Called before the first batch. */
   begin(reader: TopicReader, observer: KafkaObserver): void;
-  /** false: the batch is of an assignment that has ended, and is not delivered. Called before and after it is scored. */
+  /** Whether to deliver a batch; false: its assignment has ended. Called before and after scoring. */
   accepts(batch: PlacedBatch): boolean;
   deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
-  /** Publishes everything that was delivered, while the reader is still a member of the group. */
+  /** Publishes all delivered answers while the reader is still a member of the group. */
   finish(): Promise<void>;
   /** Discards unpublished output. */
   close(): Promise<void>;
 }
 
-/** Reads one topic (lint permits no more) and delivers its batches one after the other. */
+/** Reads one topic (lint rejects several) and delivers its batches in order. */
 export class OrderedReading implements TopicReading {
   readonly reads: readonly string[];
   readonly #context: RunContext;
@@ -54,7 +54,7 @@ export class OrderedReading implements TopicReading {
   readonly #stopping = new AbortController();
   #reader: TopicReader | null = null;
   #done: Promise<void> = Promise.resolve();
-  /** The batch in work. */
+  /** The batch in progress. */
   #current: Promise<void> = Promise.resolve();
 
   constructor(spec: TopicSpec, context: RunContext, answers: AnswerRecords, sink: AnswerSink) {
@@ -98,7 +98,7 @@ export class OrderedReading implements TopicReading {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#current.catch(() => {});
-    // Before the group is left, because offsets are committed as its member.
+    // Before the reader leaves the group, because only members can commit offsets.
     await this.#sink.finish().catch(() => {});
     await this.#reader?.stop();
     await this.#done.catch(() => {});

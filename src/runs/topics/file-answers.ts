@@ -1,4 +1,5 @@
-// From a topic to files: one file at a time a partition, named by its first offset; the offset is committed once the file is published.
+// Writes answers from a topic to files: one open file per partition, named by its first offset. The offset is committed after the file is
+// published.
 import { isUtf8 } from 'node:buffer';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -20,7 +21,7 @@ import { endpoint } from '../endpoint-specs.ts';
 import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
 import type { AnswerSink } from './answer-sink.ts';
 
-/** The member of a line that identifies its record. */
+/** The member of a line with the position of its record. */
 const RECORD_MEMBER = 'record';
 
 interface OpenFile {
@@ -33,8 +34,8 @@ interface OpenFile {
 }
 
 /**
- * A file holds the answers between two committed offsets of one partition. After a crash the records of an unfinished file are read again
- * and the file is written again under the same name, so nothing is lost and nothing is written twice.
+ * A file holds the answers between two committed offsets of one partition. After a crash, the records of an unfinished
+ * file are read again and the file is rewritten. It keeps its name, so no answer is lost or duplicated.
  */
 export class FileAnswers implements AnswerSink {
   readonly added = [RECORD_MEMBER];
@@ -45,7 +46,7 @@ export class FileAnswers implements AnswerSink {
   readonly #files = new Map<number, OpenFile>();
   readonly #timer: ReturnType<typeof startInterval>;
   #reader: TopicReader | null = null;
-  /** Serialises the work: a file that is being published takes no rows. */
+  /** Serialises the work, because a file that is being published must not receive rows. */
   #turn: Promise<void> = Promise.resolve();
 
   private constructor(spec: TopicSpec<FileSink>, context: RunContext, letters: TopicWriter | null) {
@@ -55,7 +56,7 @@ export class FileAnswers implements AnswerSink {
     this.#timer = startInterval(() => this.#publishDue(), Math.min(1000, spec.sink.roll_ms));
   }
 
-  /** @throws SluiceError kafka_* the dead-letter topic */
+  /** Opens the sink and its dead-letter topic. @throws SluiceError kafka_* */
   static async open(spec: TopicSpec<FileSink>, context: RunContext): Promise<FileAnswers> {
     const letters =
       spec.dead_letter?.type === 'kafka'
@@ -153,14 +154,14 @@ export class FileAnswers implements AnswerSink {
   }
 }
 
-/** The answer (a JSON object with at least one member) as a line that names its record. */
+/** The answer (a JSON object with at least one member) as a line that includes the position of its record. */
 function topicLine({ topic, partition, offset, key }: IncomingRecord, answer: Buffer): Buffer {
   const place = `"topic":${JSON.stringify(topic)},"partition":${partition},"offset":${offset}`;
   const tail = `,"${RECORD_MEMBER}":{${place},${keyMember(key)}}}\n`;
   return Buffer.concat([answer.subarray(0, answer.length - 1), Buffer.from(tail)]);
 }
 
-/** The same two names as in the dead letters that `dlq` prints. */
+/** Uses the same two member names as the dead letters that `dlq` prints. */
 function keyMember(key: Buffer | null): string {
   if (key === null) return '"key":null';
   return isUtf8(key)

@@ -1,4 +1,4 @@
-// Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
+// Scores records of a topic. Their bytes become a block without parsing, and each record gets one line of JSON as its answer.
 
 import { RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
@@ -29,15 +29,15 @@ export interface RecordAnswer {
 
 export interface ScoredRecords {
   model: ModelPackage;
-  /** One a record, in order. */
+  /** One answer per record, in order. */
   answers: RecordAnswer[];
-  /** Their totals, for the account. */
+  /** The counts of the answers, for the account. */
   tallies: Tally[];
 }
 
 interface RecordScorerOptions {
   host: ModelHost;
-  /** Reference of the model; looked up again for every micro-batch. */
+  /** Reference of the model; resolved again for every micro-batch. */
   model: string;
   interpretation: InterpretationSpec | null;
   passthrough: readonly string[] | '*';
@@ -45,21 +45,21 @@ interface RecordScorerOptions {
   maxColumns?: number;
   /** Declaration of the records. Default: none. */
   declared?: InputDeclaration | null;
-  /** Names of members that the sink adds to the answers. Default: none. */
+  /** Names of the members that the sink adds to answers. Default: none. */
   added?: readonly string[];
 }
 
-/** The answer to a record that cannot be decoded, so that none of its columns is known. */
+/** The answer to a record that cannot be decoded, so none of its columns are known. */
 export const rejectedAnswer = (model: ModelPackage['manifest'], error: RecordError): RecordAnswer => ({
   value: Buffer.from(rejectedJson(model, { ...error, column: error.column ?? null })),
   error,
 });
 
 const LF = 0x0a;
-/** Members of an answer that is read on its own. */
+/** Members of an answer that is delivered separately. */
 const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
 
-/** The settings of a pipeline for scoring records. `added`: members that its sink adds to the answers. */
+/** The scorer for the records of a pipeline. `added`: members that its sink adds to the answers. */
 export const recordScorer = (
   spec: Pick<Pipeline, 'model' | 'score' | 'source'>,
   host: ModelHost,
@@ -76,7 +76,7 @@ export const recordScorer = (
     added,
   });
 
-/** Streams are kept while their pool is the current one of the reference. */
+/** Reuses its stream while the reference resolves to the same pool. */
 export class RecordScorer {
   readonly #options: RecordScorerOptions;
   #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
@@ -85,7 +85,7 @@ export class RecordScorer {
     this.#options = options;
   }
 
-  /** A null value is an empty record and rejected as such. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
+  /** A null value is rejected as an empty record. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
   async score(values: readonly (Buffer | null)[]): Promise<ScoredRecords> {
     const hosted = await this.#options.host.use(this.#options.model);
     try {
@@ -94,7 +94,7 @@ export class RecordScorer {
       const parts = await stream.score(blockOf(values, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
       for (const part of parts) {
-        // Copied: the answers are slices of it, and the buffer goes back to a worker for reuse.
+        // Copied because the answers are slices of this text and the buffer returns to a worker.
         const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
         const first = answers.length;
         for (let from = 0; from < text.length; ) {
@@ -107,7 +107,7 @@ export class RecordScorer {
         }
         pool.recycle(part.output);
       }
-      // An answer too many would pair all later ones with other records.
+      // An extra or missing answer would assign all later answers to the wrong records.
       if (answers.length !== values.length) {
         throw new SluiceError('count_mismatch', `${values.length} records have ${answers.length} answers`);
       }
@@ -127,7 +127,7 @@ export class RecordScorer {
     this.#open?.stream.close();
     const { passthrough, interpretation, maxColumns = 2000, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
-    // A JSON object with two members of one name reads differently in every library.
+    // JSON libraries disagree on duplicate member names.
     if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member');
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;
@@ -154,7 +154,7 @@ export class RecordScorer {
   }
 }
 
-/** Values as the records of one block, in shared memory. */
+/** Writes values as the records of one block into shared memory. */
 function blockOf(values: readonly (Buffer | null)[], maxRecordBytes: number) {
   const n = values.length;
   const length = values.reduce((sum, v) => sum + (v?.length ?? 0), 0);

@@ -1,5 +1,5 @@
-// From a topic to a table: rows, dead letters and the offset of a micro-batch in one transaction of the database.
-// The protocol is in src/connectors/postgres/table-writer.ts.
+// Writes answers from a topic to a table: rows, dead letters and the offset of a micro-batch in one database transaction.
+// src/connectors/postgres/table-writer.ts describes the protocol.
 
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
@@ -20,9 +20,9 @@ import type { AnswerSink } from './answer-sink.ts';
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 10_000;
 
-/** A partition since it was assigned, or read again. */
+/** Position in a partition since it was assigned or restarted. */
 interface Position {
-  /** The offset in the database. */
+  /** The offset stored in the database. */
   stored: bigint | null;
   /** Offset of the next batch; null: reading has not started. */
   next: bigint | null;
@@ -33,7 +33,7 @@ export class TableAnswers implements AnswerSink {
   readonly #spec: TopicSpec<PostgresSink>;
   readonly #context: RunContext;
   readonly #writer: TableWriter;
-  /** A connection of its own, because partitions are opened while rows are written. */
+  /** A separate connection, because partitions are opened while rows are written. */
   readonly #offsetReader: TableWriter;
   readonly #positions = new Map<number, Position>();
   #reader: TopicReader | null = null;
@@ -84,7 +84,7 @@ export class TableAnswers implements AnswerSink {
     this.#observer = observer;
   }
 
-  /** A batch of an assignment that has ended does not continue at the position read since. */
+  /** Rejects a batch of an ended assignment, because it does not start at the current position. */
   accepts({ partition, from }: PlacedBatch): boolean {
     if (this.#positions.get(partition)?.next === from) return true;
     this.#reader!.restart(partition);
@@ -118,7 +118,7 @@ export class TableAnswers implements AnswerSink {
       return;
     }
     answers.countLetters();
-    // The database has the offset that counts; the group's is for tools that show its lag.
+    // The authoritative offset is in the database; the group's offset is for tools that show its lag.
     await this.#reader!.commit(new Map([[partition, next]])).catch(() => {});
   }
 
@@ -128,14 +128,14 @@ export class TableAnswers implements AnswerSink {
     await Promise.all([this.#writer.close(), this.#offsetReader.close()]);
   }
 
-  /** One after the other on the one connection. */
+  /** Serialises queries on the shared connection. */
   #ask<T>(work: () => Promise<T>): Promise<T> {
     const asked = this.#asking.then(work, work);
     this.#asking = asked.catch(() => {});
     return asked;
   }
 
-  /** `unstorable`: scored rows with a text that PostgreSQL cannot store. */
+  /** `unstorable`: number of scored rows with text that PostgreSQL cannot store. */
   #rowsOf(answers: AnsweredBatch): { columns: RecordLayout['columns']; rows: string[]; unstorable: number } {
     const layout = this.#layoutOf(answers.model);
     const rows: string[] = [];
@@ -171,7 +171,7 @@ export class TableAnswers implements AnswerSink {
     return this.#layout!.layout;
   }
 
-  /** Reads the partition again at the offset in the database. @throws SluiceError if another attempt cannot help */
+  /** Restarts the partition at the offset in the database. @throws SluiceError if a retry cannot help */
   async #recover(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
     if (!failure.entry.retryable) throw failure;
     if (failure instanceof Overtaken) {
@@ -181,7 +181,7 @@ export class TableAnswers implements AnswerSink {
     this.#reader!.restart(partition);
   }
 
-  /** Until it answers, or the run is stopped. @throws SluiceError if another attempt cannot help */
+  /** Retries until the database responds or the run is stopped. @throws SluiceError if a retry cannot help */
   async #waitForDatabase(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
     const { log } = this.#context;
     this.#observer.onAbort?.({ partition, reason: failure.code, message: saysOf(failure) });

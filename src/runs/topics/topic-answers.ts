@@ -1,4 +1,5 @@
-// From topics to topics: predictions, dead letters and the offset in one transaction, with a member of the group for each topic of the source.
+// Writes answers from topics to topics: predictions, dead letters and the offset in one transaction, with a group member for each source
+// topic.
 
 import {
   answerTo,
@@ -37,14 +38,14 @@ export class TransactionalReading implements TopicReading {
   readonly #context: RunContext;
   readonly #answers: AnswerRecords;
   readonly #directory: TopicDirectory;
-  /** Topics of decisions that have one of their own. */
+  /** Topics by decision, for decisions that are routed to their own topic. */
   readonly #routes: ReadonlyMap<string, string>;
   readonly #log: LogThrottle;
   readonly #retry: RetryPolicy | null;
   readonly #sources = new Map<string, ReturnType<typeof topicSource>>();
   #members: TopicMembers | null = null;
   #retries: TopicRetries | null = null;
-  /** Records put into the retry topic. */
+  /** Number of records written to the retry topic. */
   #postponed = 0;
 
   constructor(spec: TopicSpec<KafkaSink>, context: RunContext, answers: AnswerRecords) {
@@ -107,7 +108,7 @@ export class TransactionalReading implements TopicReading {
     await this.#directory.close();
   }
 
-  /** Lint permits retries of one topic only. */
+  /** Opens retries; lint permits them only for a single source topic. */
   #openRetries(policy: RetryPolicy): TopicRetries {
     const { dead_letter, kafka, source } = this.#spec;
     const options = this.#processorOptions(source.topic!, topicSource(this.#spec, this.#context, source.topic!));
@@ -198,7 +199,7 @@ export class TransactionalReading implements TopicReading {
     return {
       outputs,
       rejected,
-      // Counted on commit: a batch that is aborted is scored again.
+      // Counted on commit, because an aborted batch is scored again.
       committed: (oversized) => {
         const unit = account.unit();
         answers.countInto(unit);
@@ -215,14 +216,14 @@ export class TransactionalReading implements TopicReading {
     };
   }
 
-  /** A prediction keeps key, headers and order of its application; its headers name the model and the source record. */
+  /** A prediction keeps the key, headers and order of its application. Added headers name the model and the source record. */
   #predictionOf(record: IncomingRecord, { value }: RecordAnswer, headers: Record<string, Buffer>): OutgoingRecord {
     const parsed = this.#routes.size > 0 ? parseExact(value) : undefined;
     const topic = parsed && this.#routes.get(decisionOf(parsed));
     return this.#outgoing(record, this.#answers.encode(value, topic, parsed), headers, topic);
   }
 
-  /** To every topic that may have a prediction of this key. */
+  /** Tombstones for every topic that may contain a prediction with this key. */
   #tombstonesOf(record: IncomingRecord, headers: Record<string, Buffer>): OutgoingRecord[] {
     return topicsOf(this.#spec.sink).map((topic) => this.#outgoing(record, null, headers, topic));
   }
@@ -242,10 +243,10 @@ export class TransactionalReading implements TopicReading {
   }
 }
 
-/** The decision of a prediction; an empty text where it has none. */
+/** The decision of a prediction; empty if it has none. */
 const decisionOf = ({ decision }: ExactObject): string => (decision as string | undefined) ?? '';
 
-/** Headers that name the package and the source of a prediction, created once for consecutive records of one partition. */
+/** Headers that name the package and the source of a prediction. They are reused for consecutive records of the same partition. */
 function predictionHeaders({ manifest, sha256 }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
   let last: { topic: string; partition: number; headers: Record<string, Buffer> } | null = null;
   return ({ topic, partition }) => {

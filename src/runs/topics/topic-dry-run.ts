@@ -1,4 +1,4 @@
-// The part of a dry run that reads a topic: its topics, its group, and ten records. Nothing is committed.
+// The Kafka part of a dry run: describes topics and group, and reads ten records without committing.
 import { kafkaClient } from '../../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import type { PartitionScanner } from '../../connectors/kafka/client/kafka-client.ts';
@@ -18,12 +18,12 @@ import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
-/** Records behind a transaction that stays open for longer are not seen, ms. */
+/** Maximum wait for an open transaction in ms; records after a longer one are not read. */
 const OPEN_TRANSACTION_MS = 3_000;
 
 type FromTopic = Pipeline & { source: KafkaSource };
 
-/** Looks at its topics and its group, and scores ten records. @throws SluiceError what would prevent the run */
+/** Describes the topics and the group, and scores ten records. @throws SluiceError if the run would fail */
 export async function dryRunOfTopic(
   { source: end, ...rest }: Pipeline,
   context: RunContext,
@@ -49,7 +49,7 @@ export async function dryRunOfTopic(
   await scoreSome(pipeline, records, context, log);
 }
 
-/** Reports the topics of a pipeline. @throws SluiceError kafka_* */
+/** Logs the topics of a pipeline. @throws SluiceError kafka_* */
 export async function describeTopics(
   pipeline: Pipeline,
   log: (line: string) => void,
@@ -79,7 +79,7 @@ async function describeGroup(
   return `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`;
 }
 
-/** Read without a group, because the user of a pipeline may join no other than its own, and that one must not notice. */
+/** Reads without a group: the user may be permitted to join only the pipeline's group, which the dry run must not disturb. */
 async function firstRecords(
   connection: KafkaConnection,
   topics: readonly string[],

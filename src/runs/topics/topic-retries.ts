@@ -1,4 +1,4 @@
-// The retry topic of a pipeline: a second processor reads it with a delay and answers into the same topics as the pipeline.
+// The retry topic of a pipeline: a second processor reads it with a delay and writes answers to the pipeline's topics.
 
 import type { RetryPolicy } from '../../connectors/kafka/dlq/dead-letter.ts';
 import { type KafkaPlaces, withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
@@ -10,10 +10,10 @@ import type { DeadLetter } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { observerOf } from './kafka-metrics.ts';
 
-/** Records that wait in memory, bytes: few, because they wait for minutes. */
+/** Maximum size of waiting records in memory, in bytes; small, because they wait for minutes. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
 
-/** null: no retries. */
+/** null: no retries are configured. */
 export function retryPolicyOf(letters: DeadLetter | undefined): RetryPolicy | null {
   const retry = letters?.type === 'kafka' ? letters.retry : undefined;
   if (!retry) return null;
@@ -26,15 +26,15 @@ export const retryGroupOf = (letters: DeadLetter | undefined, group: string): st
 
 interface TopicRetriesOptions {
   policy: RetryPolicy;
-  /** As for the pipeline's own topic, with the group of the attempts. */
+  /** Options of the pipeline's processor, with the consumer group for retries. */
   processor: ProcessorOptions;
   places: KafkaPlaces;
   context: RunContext;
-  /** Records put into the retry topic so far. */
+  /** Number of records written to the retry topic so far. */
   postponed: () => number;
 }
 
-/** `prepare` first; then `start` reads until `stop`, or `finish` until no record waits. */
+/** Call `prepare` first. Then `start` reads until `stop`, or `finish` reads until no record is waiting. */
 export class TopicRetries {
   readonly #options: TopicRetriesOptions;
   readonly #liveness: Liveness;
@@ -46,17 +46,17 @@ export class TopicRetries {
     this.#liveness = new Liveness(options.policy.delayMs);
   }
 
-  /** Whether due records are answered; true before reading starts. */
+  /** Whether records that are due are answered; true before reading starts. */
   get ready(): boolean {
     return this.#processor === null || this.#liveness.ready;
   }
 
-  /** The current member. */
+  /** The current processor. */
   get processor(): TransactionalProcessor | null {
     return this.#processor;
   }
 
-  /** Checks topic and group before anything starts. @throws SluiceError kafka_* */
+  /** Checks topic and group before anything is started. @throws SluiceError kafka_* */
   async prepare(): Promise<void> {
     const { policy, processor, places } = this.#options;
     const directory = new TopicDirectory(processor.connection);
@@ -72,7 +72,7 @@ export class TopicRetries {
     if (fault !== null) throw new SluiceError('kafka_config', `the retry topic ${policy.topic} ${fault}`);
   }
 
-  /** Resolves when it is a member; the promise within it rejects with what ends it. @throws SluiceError kafka_* */
+  /** Resolves when the processor has joined the group; `done` rejects with the error that ends it. @throws SluiceError kafka_* */
   async start(untilCaughtUp = false): Promise<{ done: Promise<void> }> {
     const { policy, processor, context, places } = this.#options;
     try {
@@ -98,7 +98,7 @@ export class TopicRetries {
     }
   }
 
-  /** In rounds, because a record that fails again waits again. @throws SluiceError kafka_* */
+  /** Runs in rounds, because a record that fails again waits again. @throws SluiceError kafka_* */
   async finish(): Promise<void> {
     for (let before = -1; before !== this.#options.postponed() && !this.#stopped; ) {
       before = this.#options.postponed();
@@ -114,7 +114,7 @@ export class TopicRetries {
   }
 }
 
-/** Why dead letters could be deleted before they are retried; null: they are kept. */
+/** Why waiting records could be deleted before they are retried; null: they are safe. */
 async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPolicy): Promise<string | null> {
   if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
   const { times, settingsKnown } = await directory.facts(topic);
@@ -122,7 +122,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
   return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
 }
 
-/** Waiting records have their own metric, because they are not lag to act on. */
+/** Waiting records have their own metric, because unlike lag they need no action. */
 function observerOfRetries(context: RunContext, topic: string): ReturnType<typeof observerOf> {
   const { metrics, name } = context;
   const waiting = new Map<number, number>();

@@ -1,4 +1,4 @@
-// A run from a topic: started, watched, reported and stopped here, wherever its answers go.
+// A run from a topic: starts, watches, reports and stops it for every destination of answers.
 
 import { connectorOf } from '../../connectors/connectors.ts';
 import type { FileSink } from '../../connectors/file/file-options.ts';
@@ -47,7 +47,7 @@ export async function startTopicRun(spec: TopicSpec, context: RunContext): Promi
   });
   done.catch(() => {});
   const watch = watchOf(places, connectionOf(spec.kafka), context);
-  // Before the first record: a pipeline whose model cannot be loaded is not ready.
+  // Started before the first record: a pipeline whose model cannot be loaded is not ready.
   const model = keepLoaded(await context.host(), [spec.model]);
   return {
     progress: () => ({ counts: context.account.progress, bytesRead: 0, totalBytes: null, lag: opened.lag() }),

@@ -1,4 +1,4 @@
-// The Kafka source of a pipeline: the topics it reads, the options of a reader, and the watch over its topics.
+// The Kafka source of a pipeline: its topics, the options of its reader, and the watch over the topics.
 
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
@@ -12,7 +12,7 @@ import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
 import { observerOf } from './kafka-metrics.ts';
 
-/** The options of a reader. `of`: number of topics that share the memory. @throws SluiceError kafka_config */
+/** The options of a reader. `of`: number of topics among which memory is divided. @throws SluiceError kafka_config */
 export const topicSource = (
   { source, score, kafka }: RunSpec & { source: KafkaSource },
   context: RunContext,
@@ -38,7 +38,7 @@ export const topicSource = (
   };
 };
 
-/** Brokers, group and topics of a pipeline. */
+/** Brokers, group and topics of a pipeline, for messages. */
 export const kafkaPlacesOf = (
   { source, kafka }: RunSpec & { source: KafkaSource },
   reads: readonly string[],
@@ -52,13 +52,13 @@ export function watchOf(places: KafkaPlaces, connection: KafkaConnection, { log 
   return watch;
 }
 
-/** Longest name that brokers accept. */
+/** Maximum length that brokers accept. */
 const MAX_INSTANCE_ID = 249;
 
 /**
- * The name of a static member. In Kubernetes it is the pod's, which a restarted container keeps, and the topic: pipelines in one pod may
- * share a group, and a pipeline has a member for each topic. Elsewhere it has to be configured, because two members with one name
- * expel each other in turns.
+ * The name of a static group member. In Kubernetes it combines the pod name, which survives container restarts, with
+ * the topic, because pipelines in one pod may share a group. Elsewhere it must be configured, because two members with
+ * the same name expel each other in turn.
  */
 export function instanceIdOf(
   configured: string | undefined,

@@ -1,4 +1,4 @@
-// Containers of Azure Blob Storage: signed calls, block blobs, listings.
+// Containers of Azure Blob Storage: signed requests, block blobs, listings.
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-rest-api
 import { createHmac, randomBytes } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
@@ -21,15 +21,15 @@ type Env = NodeJS.ProcessEnv;
 
 interface Account {
   name: string;
-  /** With the account in its path for emulators. */
+  /** Includes the account in the path for emulators. */
   endpoint: URL;
-  /** One of a shared key, a shared access signature and tokens. */
+  /** One of: shared key, shared access signature, tokens. */
   login: { key: Buffer } | { sas: URLSearchParams } | { tokens: TokenSource };
 }
 
 /**
- * Reads $AZURE_STORAGE_CONNECTION_STRING, or $AZURE_STORAGE_ACCOUNT with $AZURE_STORAGE_KEY, $AZURE_STORAGE_SAS_TOKEN or an identity, as the
- * tools of Azure do.
+ * Reads $AZURE_STORAGE_CONNECTION_STRING, or $AZURE_STORAGE_ACCOUNT with $AZURE_STORAGE_KEY, $AZURE_STORAGE_SAS_TOKEN
+ * or an identity, like the tools of Azure.
  * @throws SluiceError usage
  */
 export function openAzure(container: string, env: Env): AzureStore {
@@ -70,7 +70,7 @@ function accountOfConnection(connection: string): Account {
 
 const addressOf = (text: string): URL => httpAddress('the endpoint of the Azure storage account', text);
 
-/** One container. Blocks that were sent but not committed are removed by the service after a week. */
+/** A container. The service removes uncommitted blocks after a week. */
 class AzureStore implements ObjectStore {
   readonly #container: string;
   readonly #account: Account;
@@ -128,7 +128,7 @@ class AzureStore implements ObjectStore {
     return reply.sent > 1 ? 'unsure' : 'refused';
   }
 
-  /** Only names blocks: the service begins a blob with its first block. */
+  /** Creates only a prefix for block ids, because the service creates a blob with its first block. */
   async beginParts(): Promise<string> {
     return randomBytes(12).toString('hex');
   }
@@ -148,7 +148,7 @@ class AzureStore implements ObjectStore {
     this.#expect(await this.#http.text({ method: 'PUT', url: this.#url(key, { comp: 'blocklist' }), headers, body }), [201]); // biome-ignore format: one line
   }
 
-  /** The API has no call for it. */
+  /** Azure has no call for this; the service removes uncommitted blocks. */
   async abortParts(): Promise<void> {}
 
   async remove(key: string): Promise<void> {
@@ -188,16 +188,16 @@ class AzureStore implements ObjectStore {
 
 const OCTETS = 'application/octet-stream';
 
-/** Names with characters that XML cannot hold are percent-encoded. */
+/** The name of a blob; names with characters not allowed in XML are percent-encoded. */
 function nameOf(blob: string): string {
   const [, encoded] = blob.split('<Name Encoded="true">');
   return encoded === undefined ? tag(blob, 'Name') : decodeURIComponent(encoded.slice(0, encoded.indexOf('<')));
 }
 
-/** Whether the blob is missing, not its container. */
+/** Whether the blob is missing and not its container. */
 const missingBlob = ({ headers }: Reply): boolean => headers['x-ms-error-code'] !== 'ContainerNotFound';
 
-/** Listings have ETags without quotes. */
+/** Listings return ETags without quotes. */
 const quoted = (etag: string): string => (etag === '' || etag.startsWith('"') ? etag : `"${etag}"`);
 
 /** https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key */

@@ -9,7 +9,7 @@ export type TokenSource = () => Promise<string>;
 
 const SCOPE = 'https://storage.azure.com/.default';
 const ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
-/** Renewed this long before they expire. */
+/** Time before expiry at which tokens are renewed. */
 const MARGIN_MS = 5 * 60_000;
 const TIMEOUT_MS = 10_000;
 const NAME = 'the identity of az://';
@@ -58,7 +58,7 @@ async function requestToken(env: NodeJS.ProcessEnv): Promise<{ token: string; un
         : { method: 'GET', url, headers: { metadata: 'true' } },
     );
     const found = reply.status === 200 ? (JSON.parse(reply.text) as { access_token?: string; expires_in?: number | string }) : {}; // biome-ignore format: one line
-    // The answer to a refused request may name the secret.
+    // Not included in the message, because the response to a rejected request may contain the secret.
     if (!found.access_token) throw unavailable(NAME, `it answered ${reply.status} without a token`, undefined, 'storage_unavailable'); // biome-ignore format: one line
     return { token: found.access_token, until: epochMs() + Number(found.expires_in ?? 3600) * 1000 };
   } finally {

@@ -13,14 +13,14 @@ import {
 
 const FIRST_WAIT_MS = 200;
 const SCOPE = 'https://www.googleapis.com/auth/devstorage.read_write';
-/** The service stores multiples of it until the last call. */
+/** All requests of an upload except the last must have a multiple of this size. */
 const CHUNK_BYTES = 256 * 1024;
-/** An answer to a call of an upload that is not complete. */
+/** Status of the response while an upload is incomplete. */
 const INCOMPLETE = 308;
 
 /**
- * Credentials are the Application Default Credentials of Google: $GOOGLE_APPLICATION_CREDENTIALS, workload identity
- * federation, the metadata server. With $STORAGE_EMULATOR_HOST no credentials are used.
+ * Uses Google's Application Default Credentials: $GOOGLE_APPLICATION_CREDENTIALS, workload identity federation, the
+ * metadata server. With $STORAGE_EMULATOR_HOST no credentials are used.
  * @throws SluiceError usage: the endpoint is not an address
  */
 export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<GcsStore> {
@@ -41,11 +41,11 @@ export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<G
 }
 
 interface Upload {
-  /** Bytes that the service has confirmed. */
+  /** Number of bytes confirmed by the service. */
   sent: number;
   /** Bytes of the last part that do not fill a chunk. */
   rest: Buffer;
-  /** Parts are sent one after the other. */
+  /** Serialises the parts. */
   turn: Promise<void>;
 }
 
@@ -53,7 +53,7 @@ class GcsStore implements ObjectStore {
   readonly #bucket: string;
   readonly #endpoint: URL;
   readonly #http: HttpClient;
-  /** By the address of the session. */
+  /** Uploads by session URL. */
   readonly #uploads = new Map<string, Upload>();
 
   constructor(bucket: string, endpoint: URL, token: (() => Promise<string>) | null) {
@@ -83,7 +83,7 @@ class GcsStore implements ObjectStore {
   async head(key: string): Promise<Omit<StoredObject, 'key'> | null> {
     const url = this.#url(key, { fields: 'name,size,generation' });
     const { status, text } = this.#expect(await this.#http.text({ method: 'GET', url }), [200, 404]);
-    // A missing bucket would look like a missing object.
+    // A missing bucket also has status 404, but must not look like a missing object.
     if (status === 404) return text.includes('bucket does not exist') ? this.#refuse(404, text) : null;
     return versionOf(JSON.parse(text) as Metadata);
   }
@@ -93,7 +93,7 @@ class GcsStore implements ObjectStore {
     { from, to, version }: { from: number; to: number | null; version: string },
   ): Promise<ObjectRange> {
     const url = this.#url(key, { alt: 'media', ifGenerationMatch: version });
-    // Without gzip among the encodings the service would decompress objects that were uploaded with one.
+    // Without gzip in Accept-Encoding the service would decompress objects stored with that encoding.
     const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'accept-encoding': 'gzip' };
     const reply = await this.#http.stream({ method: 'GET', url, headers });
     const { body, status, headers: found } = reply.body ? reply : this.#expect(reply, [404, 412, 416]);
@@ -114,7 +114,7 @@ class GcsStore implements ObjectStore {
     const headers = { 'x-upload-content-type': OCTETS, 'content-type': 'application/json' };
     const reply = this.#expect(await this.#http.text({ method: 'POST', url, headers, body: Buffer.from('{}') }), [200, 201]); // biome-ignore format: one line
     const session = new URL(reply.headers.location ?? '', this.#endpoint);
-    // Emulators return the address by which they know themselves.
+    // Emulators return a URL with their internal host name.
     session.protocol = this.#endpoint.protocol;
     session.host = this.#endpoint.host;
     this.#uploads.set(session.href, { sent: 0, rest: Buffer.alloc(0), turn: Promise.resolve() });
@@ -135,7 +135,7 @@ class GcsStore implements ObjectStore {
     return String(part);
   }
 
-  /** The last call names the size, which makes the object visible. */
+  /** The last request contains the size, which makes the object visible. */
   async completeParts(key: string, session: string, _parts: readonly ObjectPart[]): Promise<void> {
     const upload = this.#uploads.get(session)!;
     await upload.turn;
@@ -144,7 +144,7 @@ class GcsStore implements ObjectStore {
     try {
       await this.#send(session, upload, upload.rest, total);
     } catch (error) {
-      // The answer to a call that completed the object may be lost.
+      // The response may have been lost although the request completed the object.
       const after = await this.head(key);
       if (after?.bytes !== total || after.version === before?.version) throw error;
     }
@@ -155,7 +155,7 @@ class GcsStore implements ObjectStore {
     const upload = this.#uploads.get(session);
     this.#uploads.delete(session);
     await upload?.turn.catch(() => {});
-    // 499: the session is cancelled.
+    // 499: the session was cancelled.
     this.#expect(await this.#http.text({ method: 'DELETE', url: new URL(session) }), [200, 204, 404, 410, 499]);
   }
 
@@ -163,7 +163,7 @@ class GcsStore implements ObjectStore {
     this.#expect(await this.#http.text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
   }
 
-  /** `total`: size of the object with the last call; null: more follow. */
+  /** `total`: size of the object with the last request; null: more requests follow. */
   async #send(session: string, upload: Upload, bytes: Uint8Array, total: number | null): Promise<void> {
     const end = upload.sent + bytes.length;
     let stored = upload.sent;
@@ -174,7 +174,7 @@ class GcsStore implements ObjectStore {
       } catch (error) {
         if (++failures > STORE_CALLS.retries) throw error;
         await sleep(FIRST_WAIT_MS * 2 ** failures * (0.5 + Math.random()));
-        // Bytes whose answer was lost may be stored; the service returns their number.
+        // The response may have been lost although bytes were stored, so the service is queried for their number.
         reply = await this.#put(session, null, stored, null);
       }
       if (reply.status !== INCOMPLETE) break;
@@ -185,12 +185,12 @@ class GcsStore implements ObjectStore {
     upload.sent = end;
   }
 
-  /** Sends bytes that begin at `from`; null: asks how many are stored. */
+  /** Sends bytes starting at offset `from`; null: queries the number of stored bytes. */
   async #put(session: string, bytes: Uint8Array | null, from: number, total: number | null): Promise<Reply> {
     const size = total ?? '*';
     const range = bytes?.length ? `bytes ${from}-${from + bytes.length - 1}/${size}` : `bytes */${size}`;
     const headers = { 'content-range': range, 'content-type': OCTETS };
-    // A repetition has to begin where the stored bytes end.
+    // Not retried, because a retry must start where the stored bytes end.
     const repeatable = bytes === null;
     const body = bytes ?? new Uint8Array(0);
     const call: HttpCall = { method: 'PUT', url: new URL(session), headers, body, repeatable, accepts: INCOMPLETE };
@@ -221,7 +221,7 @@ class GcsStore implements ObjectStore {
   }
 }
 
-/** Of an upload that is not complete: its header is `bytes=0-LAST`, or absent. */
+/** Number of stored bytes of an incomplete upload; the header is `bytes=0-LAST`, or absent. */
 const storedBytes = ({ headers: { range } }: Reply): number =>
   range === undefined ? 0 : Number(range.slice(range.lastIndexOf('-') + 1)) + 1;
 

@@ -1,4 +1,4 @@
-// Temporary keys: renewed before they expire while calls use the old ones, and at once if a server reports them expired.
+// Temporary keys: renewed in the background before they expire, and immediately if a server reports them as expired.
 import { epochMs } from '../../core/clock.ts';
 
 export interface S3Credentials {
@@ -7,24 +7,24 @@ export interface S3Credentials {
   sessionToken?: string | undefined;
 }
 
-/** Keys and their expiry; without one they are requested once. */
+/** Keys and their expiry; keys without an expiry are requested once. */
 export interface Lent extends S3Credentials {
   expiration?: Date | undefined;
 }
 
-/** The keys to sign the next call with. `renew`: those given last were refused as expired. @throws SluiceError */
+/** Returns the keys for signing the next request. `renew`: a server rejected the last keys as expired. @throws SluiceError */
 export type CredentialSource = (renew?: 'renew') => Promise<S3Credentials>;
 
-/** Renewed this long before they end, or in the last third of a life that is shorter than three times that. */
+/** Time before expiry at which keys are renewed; keys with less than three times this lifetime are renewed in the last third of it. */
 const AHEAD_MS = 5 * 60_000;
-/** After a renewal that failed, while the old keys still hold. */
+/** Delay after a failed renewal while the old keys are valid. */
 const AGAIN_MS = 10_000;
-/** Keys that end within this may not arrive in time. */
+/** Keys that expire within this time are not used, because the request may arrive too late. */
 const MARGIN_MS = 1_000;
 
 /**
- * States: none → fresh → ageing (one renewal in the background; a failure is retried later) → expired (all calls wait
- * for the renewal, and get its failure).
+ * States: none → fresh → ageing (one renewal runs in the background; a failure is retried later) → expired (all calls
+ * wait for the renewal, and get its error).
  */
 export function renewed(lend: () => Promise<Lent>, now: () => number = epochMs): CredentialSource {
   let known: Lent | null = null;

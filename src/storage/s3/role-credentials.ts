@@ -1,4 +1,4 @@
-// Keys that a role lends for a time: by web identity (EKS, any OIDC issuer), to a container (ECS, EKS Pod Identity), to an instance.
+// Temporary keys of a role, by web identity (EKS, any OIDC issuer), for a container (ECS, EKS Pod Identity), or for an instance.
 import http from 'node:http';
 import https from 'node:https';
 import { fromHttp } from '@aws-sdk/credential-provider-http';
@@ -12,30 +12,30 @@ import type { Lent } from './renewed-credentials.ts';
 interface RoleOptions {
   env: Record<string, string | undefined>;
   region: string;
-  /** PEM file of the authorities trusted instead of the system's. */
+  /** PEM file with CA certificates that replace those of the system. */
   caFile: string | undefined;
   code: OutageCode;
 }
 
-/** Who lends keys, as messages name it. */
+/** Kind of role, as named in messages. */
 type Lender = 'web identity' | 'container' | 'instance';
 
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 20_000;
 const ATTEMPTS = 4;
 
-/** Suppresses output of the libraries: errors are thrown and reported once. */
+/** Suppresses output of the libraries, because errors are thrown and reported once. */
 const nothing = () => {};
 const SILENT = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** The kind of role that the environment configures; `instance` by default, unless disabled. */
+/** The kind of role that the environment configures. Default: `instance`, unless disabled. */
 export function lenderOf(env: RoleOptions['env']): Lender | null {
   if (env.AWS_WEB_IDENTITY_TOKEN_FILE) return 'web identity';
   if (env.AWS_CONTAINER_CREDENTIALS_RELATIVE_URI || env.AWS_CONTAINER_CREDENTIALS_FULL_URI) return 'container';
   return env.AWS_EC2_METADATA_DISABLED?.toLowerCase() === 'true' ? null : 'instance';
 }
 
-/** Requests keys once. @throws SluiceError `code`: the provider is unreachable or refuses; usage: contradictory environment */
+/** Requests keys once. @throws SluiceError `code`: the provider is unreachable or rejects the request; usage: contradictory environment */
 export async function lend(lender: Lender, options: RoleOptions): Promise<Lent> {
   try {
     return await LENDERS[lender](options)();
@@ -83,7 +83,7 @@ const LENDERS: Record<Lender, (options: RoleOptions) => () => Promise<Lent>> = {
     const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value));
     return fromHttp({ ...given, logger: SILENT, timeout: 1000, maxRetries: ATTEMPTS - 1 });
   },
-  // The library looks for $AWS_EC2_METADATA_SERVICE_ENDPOINT and its like in the process itself.
+  // The library reads $AWS_EC2_METADATA_SERVICE_ENDPOINT and similar variables from the process environment.
   instance: () =>
     fromInstanceMetadata({ timeout: 1000, maxRetries: ATTEMPTS - 1, ec2MetadataV1Disabled: true, logger: SILENT }),
 };
@@ -97,7 +97,7 @@ const WHENCE: Record<Lender, (options: RoleOptions) => string> = {
     '$AWS_CONTAINER_CREDENTIALS_FULL_URI, nor from the metadata service of an instance',
 };
 
-/** @throws SluiceError usage */
+/** The configured endpoint of STS; undefined: the default. @throws SluiceError usage */
 function stsEndpoint(env: RoleOptions['env']): string | undefined {
   const endpoint = env.AWS_ENDPOINT_URL_STS || env.AWS_ENDPOINT_URL;
   if (!endpoint) return undefined;
@@ -112,10 +112,10 @@ interface Refusal extends Error {
   statusCode?: number;
 }
 
-/** Name and message of the error in one line. */
+/** Name and message of an error on one line. */
 function reason(error: unknown): string {
   const { name, message, Code, Message, code, statusCode } = error as Refusal;
-  // The library would then ask without a session, which no instance has to answer.
+  // The library would then retry without a session, which instances need not support.
   if (name === 'InstanceMetadataV1FallbackError') return 'it does not answer';
   const called =
     Code ?? code ?? statusCode ?? (/^(Error|CredentialsProviderError|ProviderError)$/.test(name) ? '' : name);

@@ -1,4 +1,4 @@
-// Objects of one bucket: signed calls, conditional writes, listings.
+// Objects of a bucket: signed requests, conditional writes, listings.
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
 import { type Download, type HttpCall, HttpClient, type OutageCode, type Reply, unavailable } from '../http-client.ts';
@@ -8,7 +8,7 @@ import type { CredentialSource } from './renewed-credentials.ts';
 
 export interface S3ClientOptions {
   name: string;
-  /** Address of the server, without the bucket. */
+  /** URL of the server, without the bucket. */
   endpoint: URL;
   bucket: string;
   region: string;
@@ -53,8 +53,8 @@ export class S3Client implements ObjectStore {
   }
 
   /**
-   * The objects whose keys begin with `prefix`, or with `delimiter` the folders directly below it. Keys are requested
-   * unencoded: with `encoding-type=url` some servers encode the continuation token, too.
+   * Lists the objects whose keys start with `prefix`; with `delimiter`, also the folders directly below it. Keys are
+   * requested unencoded, because with `encoding-type=url` some servers also encode the continuation token.
    */
   async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
     const objects: S3Object[] = [];
@@ -81,7 +81,7 @@ export class S3Client implements ObjectStore {
     return reply.status === 404 ? null : { text: reply.text, etag: reply.headers.etag ?? '' };
   }
 
-  /** Into a new file. null: the object does not exist. */
+  /** Downloads an object into a new file. null: the object does not exist. */
   async download(key: string, file: string): Promise<Download | null> {
     const reply = this.#expect(
       await this.#unexpired(() => this.#http.download({ method: 'GET', url: this.#url(key) }, file)),
@@ -91,8 +91,8 @@ export class S3Client implements ObjectStore {
   }
 
   /**
-   * `done`, or `refused` when the condition does not hold. `unsure`: it does not hold, but the call was sent more than
-   * once, so that it may be this very write that changed the object.
+   * Writes an object. `refused`: the condition is not met. `unsure`: it is not met, but the request was sent more than
+   * once, so an earlier attempt may have changed the object.
    */
   async put(
     key: string,
@@ -125,7 +125,7 @@ export class S3Client implements ObjectStore {
     const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': version };
     const reply = await this.#unexpired(() => this.#http.stream({ method: 'GET', url: this.#url(key), headers }));
     const { body, status } = reply.body ? reply : this.#expect(reply, [404, 412, 416]);
-    // Servers that ignore If-Match still name the version they send.
+    // Servers that ignore If-Match still return the version they send.
     return { body, partial: status === 206, version: reply.headers.etag ?? null };
   }
 
@@ -137,7 +137,7 @@ export class S3Client implements ObjectStore {
     return tag(reply.text, 'UploadId');
   }
 
-  /** `part` from 1. Gives its ETag. */
+  /** Uploads part `part` (from 1) and returns its ETag. */
   async putPart(key: string, upload: string, part: number, body: Uint8Array): Promise<string> {
     const url = this.#url(key);
     url.searchParams.set('partNumber', String(part));
@@ -146,7 +146,7 @@ export class S3Client implements ObjectStore {
     return this.#expect(await this.#text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
   }
 
-  /** Publishes the object, made of these parts in order. An error may come with status 200. */
+  /** Publishes the object, which consists of these parts in order. S3 can report an error with status 200. */
   async completeParts(key: string, upload: string, made: readonly ObjectPart[]): Promise<void> {
     const before = (await this.head(key))?.version;
     const url = this.#url(key);
@@ -157,7 +157,7 @@ export class S3Client implements ObjectStore {
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#text({ method: 'POST', url, headers, body });
-    // Sent twice because the first answer was lost: the upload no longer exists, and a new version of the object shows success.
+    // The response to an earlier attempt was lost and the upload no longer exists: a new version of the object proves success.
     const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.version : undefined;
     if (after !== undefined && after !== before) return;
     this.#expect(reply, [200]);
@@ -205,7 +205,10 @@ export class S3Client implements ObjectStore {
     return this.#unexpired(() => this.#http.text(call), call.method === 'HEAD');
   }
 
-  /** Keys may end before their time: a session is revoked, a clock is wrong. Others, if there are any, get one more try. */
+  /**
+   * Keys can become invalid early, for example if a session is revoked or a clock is wrong. The request is then retried
+   * once with new keys.
+   */
   async #unexpired<R extends Reply>(send: () => Promise<R>, wordless = false): Promise<R> {
     const used = await this.#options.credentials();
     const reply = await send();
@@ -228,10 +231,10 @@ export class S3Client implements ObjectStore {
   }
 }
 
-/** What servers call keys that ended. */
+/** Error codes for expired keys. */
 const EXPIRED = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'InvalidToken']);
 const IF_NONE = { 'if-none-match': '*' };
 
-/** Signatures are of the path with these characters encoded, too. */
+/** Signatures require that these characters in the path are encoded too. */
 const encodeSegment = (segment: string): string =>
   encodeURIComponent(segment).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);

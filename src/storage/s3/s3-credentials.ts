@@ -1,4 +1,4 @@
-// Credentials for object storage, looked up where its tools do: the environment, the shared credentials file, roles.
+// Looks up credentials for object storage in the same places as the AWS tools: environment, shared credentials file, roles.
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,11 +7,11 @@ import type { OutageCode } from '../http-client.ts';
 import { type CredentialSource, renewed, type S3Credentials } from './renewed-credentials.ts';
 
 interface CredentialOptions {
-  /** Of the service that lends keys by web identity. */
+  /** Region of the service that issues keys for web identities. */
   region: string;
-  /** PEM file of the authorities trusted instead of the system's. */
+  /** PEM file with CA certificates that replace those of the system. */
   caFile?: string | undefined;
-  /** A profile of the shared credentials file, and nothing else. */
+  /** Use only this profile of the shared credentials file. */
   profile?: string | undefined;
   /** Default: registry_unavailable. */
   code?: OutageCode;
@@ -19,7 +19,7 @@ interface CredentialOptions {
 
 type Env = Record<string, string | undefined>;
 
-/** Keys of the environment, of a profile that is named, of a web identity; then of the file, of a container, of an instance. */
+/** Looks up keys in this order: environment, named profile, web identity, credentials file, container, instance. */
 export function s3Credentials(env: Env, options: CredentialOptions): CredentialSource {
   const { code = 'registry_unavailable', profile, region, caFile } = options;
   const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret, AWS_SESSION_TOKEN: token } = env;
@@ -37,7 +37,7 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
       throw new SluiceError(code, `${file} has no keys for the profile ${named}`);
     };
   }
-  // Loaded on demand: static keys do not need them.
+  // Loaded on demand, because static keys do not need it.
   const lent = renewed(async () => {
     const { lend, lenderOf } = await import('./role-credentials.ts');
     const lender = lenderOf(env);
@@ -48,7 +48,10 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
   return async (renew) => (await inFile()) ?? lent(renew);
 }
 
-/** The current keys of a profile: the file is read again when it changes, as keys are rotated. null: the profile does not exist. */
+/**
+ * Returns the current keys of a profile. The file is reloaded when it changes, because keys are rotated. null: the
+ * profile does not exist.
+ */
 function profileKeys(file: string, name: string, code: OutageCode): () => Promise<S3Credentials | null> {
   let stamp = '';
   let known: S3Credentials | null = null;

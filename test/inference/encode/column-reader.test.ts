@@ -136,7 +136,7 @@ describe('categories', () => {
   });
 
   test('a package may take any number', () => {
-    const reader = new ColumnReader(category, [], null, true);
+    const reader = new ColumnReader(category, [], null, { anyNumbers: true });
     const out = cell();
     expect(reader.readNative(7, out, 0)).toBe(null);
     expect(out.codes[0]).toBe(at('7'));
@@ -149,4 +149,17 @@ describe('categories', () => {
     expect(read(open, 5, 'string')).toBe('bad_type');
     expect(read(open, 'x\0y', 'string')).toBe('invalid_character');
   });
+});
+
+test.each([
+  ['1.234', 1.234],
+  ['51234.00', 51234],
+  ['-0.05', -0.05],
+  ['9999.00', Number.NaN],
+])('the decimal %s of a typed table is a number, whatever was declared for texts', (text, value) => {
+  const rules = { decimal: 'comma', thousands: 'point', trim: true, nullValues: ['9999'] } as const;
+  const reader = new ColumnReader({ name: 'amount', kind: 'number' }, [], rules, { fromDecimals: true });
+  const out = cell();
+  expect(reader.readNative(text, out, 0)).toBeNull();
+  expect(out.numbers[0]).toBe(value);
 });

@@ -1,4 +1,4 @@
-// All commands of the command line, in the order of the help.
+// All commands, in the order of the help.
 import { type CommandSpecs, type CommandTable, commandTable } from './command-spec.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { OUTCOME_COMMANDS, PROOF_COMMANDS } from './output-flags.ts';
@@ -17,7 +17,7 @@ export const COMMANDS: CommandSpecs = {
   ...SERVICE_COMMANDS,
 };
 
-/** All commands by the words that call them. */
+/** All commands by name. */
 export const COMMAND_TABLES: Readonly<Record<string, CommandTable>> = Object.fromEntries(
   Object.entries(COMMANDS).map(([words, spec]) => [words, commandTable(spec)]),
 );

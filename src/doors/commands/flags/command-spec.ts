@@ -1,4 +1,4 @@
-// How a command is described, and given to the parser of the command line.
+// Describes commands, and configures the command-line parser from these descriptions.
 import { Argument, type Command, Option } from 'commander';
 import type { Static, TSchema } from 'typebox';
 import { text, toggle } from '../../../config/options/describe-option.ts';
@@ -8,14 +8,14 @@ import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
 import { addExamples, headingOf } from './help-groups.ts';
 
-/** Completions of a shell for a value, in addition to the choices of its schema. */
+/** What a shell completes for a value, in addition to the choices of its schema. */
 type Completion = 'file' | 'folder' | 'model';
 
 export interface FlagSpec {
   schema: TSchema;
-  /** One letter. */
+  /** A single letter. */
   short?: string;
-  /** Word for the value in the help; default: by the schema. */
+  /** Placeholder of the value in the help. Default: derived from the schema. */
   value?: string;
   required?: true;
   complete?: Completion;
@@ -25,7 +25,7 @@ interface ArgumentSpec {
   name: string;
   description: string;
   optional?: true;
-  /** One or more. */
+  /** Accepts one or more values. */
   many?: true;
   choices?: readonly string[];
   complete?: Completion;
@@ -34,11 +34,11 @@ interface ArgumentSpec {
 export interface CommandSpec {
   description: string;
   arguments?: readonly ArgumentSpec[];
-  /** By name in snake_case: `batch_rows` is `--batch-rows`. */
+  /** By name in snake_case: `batch_rows` becomes `--batch-rows`. */
   flags: Readonly<Record<string, FlagSpec>>;
 }
 
-/** Flags of a command by the words that call it. */
+/** Commands by name. */
 export type CommandSpecs = Readonly<Record<string, CommandSpec>>;
 
 type Camel<S extends string> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
@@ -46,14 +46,14 @@ type Always = { required: true } | { schema: { default: unknown } };
 type ValueOf<F> = F extends { schema: infer S extends TSchema } ? Static<S> : never;
 type Names<F, K extends keyof F> = K extends string ? Camel<K> : never;
 
-/** The parsed flags of a command: those that are required or have a default are always present. */
+/** The parsed flags of a command. Flags that are required or have a default are always present. */
 export type FlagsOf<C extends { flags: object }> = {
   [K in keyof C['flags'] as C['flags'][K] extends Always ? Names<C['flags'], K> : never]: ValueOf<C['flags'][K]>;
 } & {
   [K in keyof C['flags'] as C['flags'][K] extends Always ? never : Names<C['flags'], K>]?: ValueOf<C['flags'][K]>;
 };
 
-// Flags of several commands.
+// Flags shared by several commands.
 
 export const registryFlag = { schema: registryAddress(), value: 'address', complete: 'folder' } as const;
 export const signKeyFlag = {
@@ -62,7 +62,7 @@ export const signKeyFlag = {
   complete: 'file',
 } as const;
 
-/** Of commands that run once. */
+/** Flags of commands that run once and exit. */
 export const METRICS_FLAGS = {
   metrics_file: {
     schema: text('write the metrics to this file at the end, for a textfile collector'),
@@ -80,7 +80,7 @@ export const switchFlag = (description: string) => ({ schema: toggle(description
 export const camelCase = (name: string): string =>
   name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Options of run features as flags. A default is a part of the description: the flag is absent unless it is given. */
+/** Options of run features as flags. A default appears only in the description, because the flag is absent unless the user sets it. */
 export function flagsOfFeatures<O extends Readonly<Record<string, RunOption>>>(options: O) {
   const flags = Object.entries<RunOption>(options).map(([name, { schema, value, complete }]) => {
     const { default: otherwise, description, ...node } = schema as Node;
@@ -90,7 +90,7 @@ export function flagsOfFeatures<O extends Readonly<Record<string, RunOption>>>(o
   return Object.fromEntries(flags) as { [K in keyof O]: { schema: Omit<O[K]['schema'], 'default'> & TSchema } };
 }
 
-/** Words that only lead to further commands. */
+/** Command groups, which have no action. */
 export const COMMAND_GROUPS = {
   dlq: 'list, show, count, replay and drop dead letters',
   model: 'register, list, verify models and move aliases',
@@ -105,27 +105,27 @@ export type Shell = (typeof SHELLS)[number];
 
 // Commands as the parser, the help and the completion scripts need them.
 
-/** Without `value` a flag is a switch. */
+/** A flag; without `value` it is a switch. */
 export interface Flag {
-  /** As it is typed, without the dashes. */
+  /** Name without the dashes. */
   name: string;
   short?: string;
-  /** Word for the value in the help. */
+  /** Placeholder of the value in the help. */
   value?: string;
   description: string;
-  /** Bounds of a number; `whole`: of one without fraction. `above`: greater than this. */
+  /** Range of a number; `whole`: without a fraction; `above`: exclusive minimum. */
   number?: { whole?: true; min?: number; max?: number; above?: number };
   choices?: readonly string[];
-  /** Takes several values. */
+  /** Accepts several values. */
   many?: true;
   default?: string | number | readonly string[];
   required?: true;
-  /** Values for shell completion. */
+  /** What the shell completes for the value. */
   complete?: Completion;
 }
 
 export interface CommandArgument {
-  /** With its brackets: `<file>`, `[version]`, `<files...>`. */
+  /** With brackets: `<file>`, `[version]`, `<files...>`. */
   name: string;
   description: string;
   choices?: readonly string[];
@@ -193,7 +193,7 @@ function flagOf(key: string, { schema, short, value, required, complete }: FlagS
   };
 }
 
-/** Gives a command its description, arguments and flags, with the checks of values that their schemas name. */
+/** Adds description, arguments and flags to a command, with the value checks of their schemas. */
 export function addFlags(command: Command, spec: CommandSpec): Command {
   const table = commandTable(spec);
   command.description(table.description);
@@ -211,13 +211,13 @@ export function addFlags(command: Command, spec: CommandSpec): Command {
   return command;
 }
 
-/** The words that call a command, without the name of the program. */
+/** The name of a command without the program name. */
 function wordsOf(command: Command): string {
   const { parent } = command;
   return parent?.parent ? `${parent.name()} ${command.name()}` : command.name();
 }
 
-/** Flags that were given. */
+/** The flags that the user set. */
 export const given = <T extends object>(flags: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined)) as never;
 

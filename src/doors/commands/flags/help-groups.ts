@@ -1,7 +1,7 @@
 // Groups of flags in the help of commands, the topics of `sluice help TOPIC`, and the examples of each command.
 import type { Command } from 'commander';
 
-/** Topic → heading, flags by name without dashes, and the page with the details. */
+/** Topic → heading, flag names without dashes, and the page with details. */
 export const HELP_TOPICS = {
   input: {
     heading: 'Input:',
@@ -39,14 +39,14 @@ const HEADINGS = new Map<string, string>(
   Object.values(HELP_TOPICS).flatMap(({ heading, flags }) => flags.split(' ').map((name) => [name, heading] as const)),
 );
 
-/** Shorter lists of flags need no groups. */
+/** Commands with fewer flags are not grouped. */
 const LEAST_GROUPED = 12;
 
-/** The heading of a flag in the help; undefined: among the general options. */
+/** The heading of a flag in the help; undefined: listed under the general options. */
 export const headingOf = (name: string, flags: number): string | undefined =>
   flags < LEAST_GROUPED ? undefined : HEADINGS.get(name);
 
-/** Two command lines for each command, without `sluice`. */
+/** Two example command lines per command, without `sluice`. */
 export const EXAMPLES: Readonly<Record<string, readonly [string, string]>> = {
   score: [
     'score portfolio.csv --model credit-default -o scored.csv',
@@ -98,7 +98,7 @@ export function addExamples(command: Command, words: string): void {
   if (examples) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  sluice ${line}\n`).join('')}`);
 }
 
-/** The flags of `score` under one topic. `flags`: name with its value → description. */
+/** The help text of one topic. `flags`: name and value placeholder → description. */
 export function topicHelp(topic: keyof typeof HELP_TOPICS, flags: ReadonlyMap<string, string>): string {
   const { heading, flags: names, page } = HELP_TOPICS[topic];
   const lines = names.split(' ').flatMap((name) => {

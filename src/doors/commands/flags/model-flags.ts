@@ -1,4 +1,4 @@
-// Flags of `model …`: registering, listing and verifying models.
+// Flags of the `model …` commands: registering, listing and verifying models.
 
 import { choice, text, toggle, whole } from '../../../config/options/describe-option.ts';
 import { SCORING } from '../../../config/options/scoring.ts';
@@ -30,7 +30,7 @@ export const MODEL_COMMANDS = {
     flags: {
       training_data: { ...file('CSV the model was trained on, with a header row'), required: true },
       id: word('id of the model', 'id', 'the name of the ONNX file'),
-      // `--version` belongs to the program.
+      // Not `--version`, which prints the version of the program.
       as_version: word('version', 'version', 'the next number'),
       outcome: word('the column that was predicted', 'column', 'ok'),
       positive_class: word('the class whose probability is wanted', 'class', '1'),

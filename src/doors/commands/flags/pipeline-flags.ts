@@ -1,4 +1,4 @@
-// Flags of the commands that take pipeline files: `run`, `lint`, `test` and `dlq …`.
+// Flags of commands that read pipeline files: `run`, `lint`, `test` and `dlq …`.
 import { choice, LOGGING, text, whole } from '../../../config/options/describe-option.ts';
 import { SCORING } from '../../../config/options/scoring.ts';
 import {

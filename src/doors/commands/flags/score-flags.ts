@@ -266,9 +266,9 @@ export const SCORE_COMMANDS = {
   },
 } as const satisfies CommandSpecs;
 
-// `shards` offers the flags of a run, of its plan and of its merge.
+// `shards` accepts the flags of scoring, planning and merging.
 
-/** What `score --plan` takes. */
+/** Flags that `score --plan` accepts. */
 const OF_SCORING = [
   'model',
   'shard',
@@ -290,7 +290,7 @@ const OF_SCORING = [
   'metrics_file',
   'push_gateway',
 ] as const;
-/** What decides where records end. */
+/** Flags that determine where records end. */
 const OF_PLANNING = ['input_format', 'input_compression', 'delimiter', 'max_row_bytes', 'block_bytes'] as const;
 const OF_MERGING = ['rejects', 'allow_empty', 'no_manifest', 'sign_key', 'json', 'quiet'] as const;
 const OF_GATE = [

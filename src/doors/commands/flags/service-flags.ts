@@ -1,4 +1,4 @@
-// Flags of `serve` and of what goes with it: `keys …`, `init`, `doctor`, `completion`.
+// Flags of `serve` and related commands: `keys …`, `init`, `doctor`, `completion`.
 import type { TArray, TString } from 'typebox';
 import { LOGGING, text, toggle, whole } from '../../../config/options/describe-option.ts';
 import { Type } from '../../../config/schema.ts';

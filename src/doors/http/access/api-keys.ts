@@ -1,4 +1,4 @@
-// API keys from the keys file: tokens are compared in constant time, and the file is read again when it changes.
+// API keys from the keys file: tokens are compared in constant time, and the file is reloaded when it changes.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';
@@ -6,17 +6,17 @@ import { epochMs, startTimer } from '../../../core/clock.ts';
 import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
-/** The owner of a valid token, or why it is invalid; `name`: the key that is no longer valid. */
+/** The owner of a valid token, or why the token is invalid. `name`: the key, if it has expired. */
 type KeyFound =
-  | { identity: Identity; key: ApiKey /** The token is one that a rotation has replaced. */; previous: boolean }
+  | { identity: Identity; key: ApiKey /** The token was replaced by a rotation. */; previous: boolean }
   | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
 
-/** What of a client certificate may be known by name. */
+/** The fields by which a client certificate can be identified. */
 interface CertificateFacts {
-  /** null: none, or several. */
+  /** null: the certificate has none, or several. */
   commonName: string | null;
   uris: readonly string[];
-  /** Of the whole certificate, in hex. */
+  /** SHA-256 of the whole certificate, hexadecimal. */
   sha256: string;
 }
 
@@ -57,8 +57,8 @@ export class KeyRing {
   }
 
   /**
-   * Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. `onChange`: the keys of the file
-   * now, after it was taken.
+   * Loads `file` and reloads it when it changes. An unreadable version leaves the keys unchanged and is reported to
+   * `onError`. `onChange`: called with the new content after it was loaded.
    */
   async follow(
     file: string,
@@ -77,8 +77,8 @@ export class KeyRing {
     take(await readKeysFile(file));
     let waiting = false;
     this.#watcher = watch(path.dirname(path.resolve(file)), () => {
-      // Watches the folder: a mounted secret changes through another link, not through the name of the file.
-      // Not put off by the next one: where something writes all the time, the file would never be read.
+      // Watches the folder, because a mounted secret changes through a symbolic link, not through the file name. Further events do not
+      // extend the delay; otherwise the file would never be reloaded in a folder with constant writes.
       if (waiting) return;
       waiting = true;
       startTimer(() => {
@@ -96,8 +96,8 @@ export class KeyRing {
   }
 
   /**
-   * Who an Authorization header is of: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
-   * Compares every token, so that timing reveals nothing about them.
+   * Looks up an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
+   * Compares every token, so that timing reveals nothing.
    */
   look(authorization: string | undefined, now = epochMs()): KeyFound {
     if (!authorization) return { refused: 'none', name: null };
@@ -112,13 +112,13 @@ export class KeyRing {
     return { key, identity, previous };
   }
 
-  /** The key; null where there is none that is valid. */
+  /** The key of a valid token; null: the token is invalid. */
   find(authorization: string | undefined, now = epochMs()): ApiKey | null {
     const found = this.look(authorization, now);
     return 'key' in found ? found.key : null;
   }
 
-  /** Who a certificate is of that was issued by tls.client_ca; null: it has no name here, or not any more. */
+  /** The identity for a certificate issued by tls.client_ca; null: the certificate is not listed, or its entry has expired. */
   certificate({ commonName, uris, sha256 }: CertificateFacts, now = epochMs()): Identity | null {
     const found = this.#certificates.find(
       ({ named: c }) =>
@@ -131,7 +131,7 @@ export class KeyRing {
     return expires !== undefined && !(Date.parse(expires) > now) ? null : found.identity;
   }
 
-  /** Whether certificates have names here. */
+  /** Whether the file lists any certificates. */
   get namesCertificates(): boolean {
     return this.#certificates.length > 0;
   }
@@ -143,7 +143,7 @@ export class KeyRing {
   }
 }
 
-/** The token of a key, and those that it replaced. */
+/** The current token of a key and the tokens that rotations replaced. */
 function tokensOf(key: ApiKey): KnownToken[] {
   const { name, scopes, models, previous = [] } = key;
   const grant = { scopes, ...(models === undefined ? {} : { models }) };

@@ -1,4 +1,4 @@
-// Audit records of the service: requests with their model, refusals, ends of jobs, changes of keys.
+// Writes audit records of the service: requests with their model, rejections, ends of jobs, changes of keys.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditLog } from '../../../audit/audit-log.ts';
 import type { AuditFields } from '../../../audit/audit-record.ts';
@@ -19,13 +19,13 @@ interface AuditTrailOptions {
   addressOf: (request: FastifyRequest) => string;
 }
 
-/** Lines of the log that say what became of a job. */
+/** Log events that record the end of a job, with its state. */
 const JOB_ENDS: Partial<Record<LogEvent, string>> = {
   job_done: 'done',
   job_failed: 'failed',
   job_cancelled: 'cancelled',
 };
-/** Numbers and codes of such a line. */
+/** Fields of such an event to record; they contain only numbers and codes. */
 const JOB_FIELDS = ['job_id', 'request_id', 'key', 'model', 'pipeline', 'rows', 'scored', 'rejected', 'bytes_in', 'bytes_out', 'code', 'ms'] as const; // biome-ignore format: one line
 
 export class AuditTrail {
@@ -39,7 +39,7 @@ export class AuditTrail {
     this.#addressOf = addressOf;
   }
 
-  /** Whether work may be done: not while it could not be recorded and has to be. */
+  /** Whether requests may be processed: false while they cannot be recorded but must be. */
   get ready(): boolean {
     return this.#config.on_failure === 'continue' || this.#log.available;
   }
@@ -50,8 +50,8 @@ export class AuditTrail {
   }
 
   /**
-   * Every request that needs a key leaves a record at its end; requests for metrics only if refused. An unknown path leaves one,
-   * too: a guessed key could be tried there unseen.
+   * Records every request that needs a key when it ends; requests for metrics only if rejected. Requests for unknown
+   * paths are recorded too, because keys could be guessed there.
    */
   follow(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
@@ -60,14 +60,14 @@ export class AuditTrail {
     });
   }
 
-  /** From here to the end of the request. */
+  /** Records one request when it ends. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const began = monotonicMs();
-    // Emitted once, also where the connection was cut.
+    // `close` is emitted exactly once, even if the connection was cut.
     reply.raw.once('close', () => this.#ended(request, reply, monotonicMs() - began));
   }
 
-  /** The same log, of which the ends of jobs are recorded. */
+  /** A log that also records the ends of jobs. */
   ofJobs(log: Log): Log {
     return (level, event, says, fields = {}) => {
       log(level, event, says, fields);
@@ -76,7 +76,7 @@ export class AuditTrail {
     };
   }
 
-  /** The keys file changed. Names only: neither tokens nor their hashes. */
+  /** Records a change of the keys file: names only, neither tokens nor their hashes. */
   keysChanged(before: readonly ApiKey[], { keys, certificates }: KeysFile): void {
     const old = new Map(before.map((key) => [key.name, JSON.stringify(key)]));
     const names = keys.map(({ name }) => name);
@@ -135,7 +135,7 @@ export class AuditTrail {
   }
 }
 
-/** Of IPv4 the first three numbers, of IPv6 the first 64 bits. */
+/** Network of an address: the first three numbers of IPv4, the first 64 bits of IPv6. */
 function networkOf(address: string): string {
   const parts = address.split('.');
   return parts.length === 4 ? `${parts.slice(0, 3).join('.')}.0/24` : neighbourhoodOf(address);
@@ -155,8 +155,8 @@ interface TargetParams {
 }
 
 /**
- * Adds job, model and alias to the record of a refused request, as far as the registry has them: other names are the client's, and are
- * left out.
+ * Adds job, model and alias to the record of a rejected request if they exist in the registry. Other names come from
+ * the client and are omitted.
  */
 export async function noteRefusedTarget(
   request: FastifyRequest,
@@ -176,7 +176,7 @@ export async function noteRefusedTarget(
     request.story.model = named(isListed(entry, asked) ? reference : asked.id);
     if (alias !== undefined && Object.hasOwn(entry.aliases, alias)) request.story.alias = named(alias);
   } catch {
-    // Without a reference, or with an unreachable registry, the refusal is recorded without the model.
+    // Without a reference, or with an unreachable registry, the rejection is recorded without the model.
   }
 }
 

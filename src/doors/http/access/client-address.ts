@@ -3,7 +3,7 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** Addresses and networks as a configuration lists them. @throws SluiceError usage, naming the setting */
+/** Parses the addresses and networks of a setting. @throws SluiceError usage, naming the setting */
 export function addressList(setting: string, addresses: readonly string[]): BlockList {
   const list = new BlockList();
   for (const address of addresses) {
@@ -20,13 +20,13 @@ const familyOf = (ip: string): 'ipv4' | 'ipv6' => (isIPv6(ip) ? 'ipv6' : 'ipv4')
 
 export const isListed = (list: BlockList, ip: string): boolean => isIP(ip) !== 0 && list.check(ip, familyOf(ip));
 
-/** The other end of the connection; an IPv4 address is written as one. */
+/** The address of the peer; IPv4-mapped IPv6 addresses are returned as IPv4. */
 export const peerOf = (request: FastifyRequest): string =>
   (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
 
 /**
- * Source of client addresses. `proxies`: trusted proxies, whose X-Forwarded-For is read from its end: entries before the first
- * other address were written by the client, and cannot be trusted.
+ * Returns the function that determines client addresses. `proxies`: trusted proxies. X-Forwarded-For is read from its
+ * end, up to the first address that is not a proxy; the client may have forged the entries before it.
  */
 export function clientAddress(proxies: BlockList | null): (request: FastifyRequest) => string {
   return (request) => {

@@ -1,35 +1,38 @@
-// The certificate of a client, and whether it is still valid.
+// Client certificates: their identifying fields, and whether they are still valid.
 import { hash, type X509Certificate } from 'node:crypto';
 import type net from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { epochMs } from '../../../core/clock.ts';
 
 interface ShownCertificate {
-  /** null: none, or several. */
+  /** null: the certificate has none, or several. */
   commonName: string | null;
   uris: readonly string[];
-  /** Of the whole certificate, in hex. */
+  /** SHA-256 of the whole certificate, hexadecimal. */
   sha256: string;
-  /** The same in base64url, as tokens that are bound to it have it (RFC 8705). */
+  /** The same hash as base64url, for comparison with certificate-bound tokens (RFC 8705). */
   thumbprint: string;
   /** ms since 1970. */
   validUntil: number;
 }
 
-/** A certificate, why one that was shown is not taken, or null: none was. */
+/** A valid certificate, the reason why a certificate was rejected, or null without a certificate. */
 export type ClientCertificate = ShownCertificate | { refused: string } | null;
 
-/** The certificates of open connections. Those that were let in before authorities or a revocation list changed are taken no more. */
+/**
+ * The certificates of open connections. A certificate is no longer accepted once the authorities or the revocation list
+ * changed after its handshake.
+ */
 export class ClientCertificates {
   readonly #known = new WeakMap<net.Socket, { shown: ClientCertificate; generation: number }>();
   #generation = 0;
 
-  /** Authorities or the revocation list changed: certificates have to be presented again. */
+  /** Invalidates all certificates, because authorities or the revocation list changed; clients must present them again. */
   checkAnew(): void {
     this.#generation++;
   }
 
-  /** A handshake is done. */
+  /** Stores the certificate of a connection after its handshake. */
   greeted(socket: net.Socket): void {
     this.#known.set(socket, { shown: shownOn(socket), generation: this.#generation });
   }
@@ -51,7 +54,7 @@ function shownOn(socket: net.Socket): ClientCertificate {
   return describeCertificate(certificate);
 }
 
-/** What of a certificate a caller may be known by. */
+/** The identifying fields of a certificate. */
 export function describeCertificate(certificate: X509Certificate): ShownCertificate {
   const { CN: name } = certificate.toLegacyObject().subject as { CN?: string | string[] };
   return {
@@ -63,6 +66,6 @@ export function describeCertificate(certificate: X509Certificate): ShownCertific
   };
 }
 
-/** URIs among alternative names as Node writes them. One that could be mistaken for several is in quotation marks, and is none here. */
+/** The URIs in Node's list of alternative names. A URI that Node quotes is ambiguous and is ignored. */
 const urisOf = (names: string): string[] =>
   names.split(', ').flatMap((name) => (name.startsWith('URI:') && !name.startsWith('URI:"') ? [name.slice(4)] : []));

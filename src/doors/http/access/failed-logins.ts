@@ -1,25 +1,25 @@
-// How often an address may show a wrong key: a token bucket each, in memory that does not grow.
+// Limits wrong keys per address: one token bucket per address, in bounded memory.
 import { isIPv4, isIPv6 } from 'node:net';
 import { monotonicMs } from '../../../core/clock.ts';
 
 const MINUTE_MS = 60_000;
-/** Distinct addresses; all further ones share one bucket. */
+/** Number of addresses with their own bucket; all others share one bucket. */
 const MOST_ADDRESSES = 4096;
 
 interface Bucket {
-  /** Failures that are still free. */
+  /** Failures left before the limit. */
   left: number;
-  /** ms of `now` at which `left` was true. */
+  /** Time at which `left` was computed, ms of `now`. */
   at: number;
-  /** Whether it was empty at the last check. */
+  /** Whether the bucket was empty at the last check. */
   limited: boolean;
 }
 
-/** The effect of one failure. */
+/** Result of counting a failure. */
 interface Failure {
-  /** Seconds after which the next one is free; null: this one was. */
+  /** Seconds until another failure is allowed; null: this failure was within the limit. */
   retryAfter: number | null;
-  /** It is the first beyond the limit since there was room. */
+  /** Whether this is the first failure beyond the limit. */
   first: boolean;
 }
 
@@ -28,13 +28,13 @@ export class FailedLogins {
   readonly #buckets = new Map<string, Bucket>();
   readonly #shared: Bucket;
 
-  /** `perMinute`: failures of one address in a minute; as many may come at once. */
+  /** `perMinute`: allowed failures per address and minute; also the capacity of a bucket. */
   constructor(perMinute: number, now = monotonicMs()) {
     this.#perMinute = perMinute;
     this.#shared = { left: perMinute, at: now, limited: false };
   }
 
-  /** Counts a failure of an address. */
+  /** Counts a failed attempt of an address. */
   failed(address: string, now = monotonicMs()): Failure {
     const bucket = this.#bucketOf(neighbourhoodOf(address), now);
     this.#refill(bucket, now);
@@ -49,7 +49,7 @@ export class FailedLogins {
     return { retryAfter: Math.max(1, Math.ceil(wait / 1000)), first };
   }
 
-  /** Addresses that are remembered. */
+  /** Number of addresses in memory. */
   get size(): number {
     return this.#buckets.size;
   }
@@ -69,13 +69,16 @@ export class FailedLogins {
     return bucket;
   }
 
-  /** A bucket is full again after a minute without failures, and is then removed. Ordered by first failure. */
+  /** Removes buckets without a failure for a minute, because they are full again. Buckets are ordered by first failure. */
   #forget(now: number): void {
     for (const [name, { at }] of this.#buckets) if (now - at >= MINUTE_MS) this.#buckets.delete(name);
   }
 }
 
-/** The address of one client: an IPv4 address, or the 64-bit network of an IPv6 address, in which a client can choose freely. */
+/**
+ * The address that identifies a client: an IPv4 address, or the 64-bit network of an IPv6 address, within which a
+ * client can choose addresses freely.
+ */
 export function neighbourhoodOf(address: string): string {
   if (isIPv4(address) || !isIPv6(address)) return address;
   const groups = expanded(address.split('%')[0]!);
@@ -84,7 +87,7 @@ export function neighbourhoodOf(address: string): string {
 
 /** The eight groups of an IPv6 address, without leading zeros. */
 function expanded(address: string): string[] {
-  // A trailing IPv4 part covers two groups, which are not among the first four.
+  // A trailing IPv4 part covers two groups, which are never among the first four.
   const plain = address.replace(/[.\d]{7,15}$/, '0:0');
   const [head = '', tail] = plain.split('::');
   const front = head === '' ? [] : head.split(':');

@@ -1,4 +1,4 @@
-// Authenticates requests in one place, and limits failed attempts by address.
+// Authenticates all requests and limits failed attempts per address.
 import type { FastifyRequest } from 'fastify';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { KeyRing } from './api-keys.ts';
@@ -11,12 +11,12 @@ import { looksLikeToken, type TokenIssuers, TokenRefused } from './token-issuers
 interface GatekeeperOptions {
   keys: KeyRing;
   metrics: Metrics;
-  /** Wrong keys of one address that are looked at in a minute. */
+  /** Allowed wrong keys per address and minute. */
   failuresPerMinute: number;
   addressOf: (request: FastifyRequest) => string;
-  /** The client certificate of a request. */
+  /** Returns the client certificate of a request. */
   certificateOf?: (request: FastifyRequest) => ClientCertificate;
-  /** Identity providers whose tokens are taken; absent: none. */
+  /** Identity providers whose tokens are accepted; absent: none. */
   issuers?: TokenIssuers;
 }
 
@@ -28,7 +28,7 @@ export class Gatekeeper {
   readonly #metrics: Metrics;
   readonly #failures: FailedLogins;
   readonly #perMinute: number;
-  /** Where a request came from. */
+  /** Returns the client address of a request. */
   readonly addressOf: GatekeeperOptions['addressOf'];
   readonly #certificateOf: (request: FastifyRequest) => ClientCertificate;
   readonly #issuers: TokenIssuers | null;
@@ -48,8 +48,9 @@ export class Gatekeeper {
   }
 
   /**
-   * Authenticates a request. Failures give no reason, except for JWTs, whose claims the caller can read anyway. A valid key is never refused
-   * for failures of others with the same address: such a limit could be used to lock out neighbours.
+   * Authenticates a request. Failures give no reason, except for JWTs, whose claims the caller can read anyway. A valid
+   * key is never rejected because of other failures from the same address; otherwise clients could lock out their
+   * neighbours.
    * @throws LoginRefused | SluiceError identity_provider_unavailable
    */
   identify(request: FastifyRequest): Identity | Promise<Identity> {
@@ -65,7 +66,7 @@ export class Gatekeeper {
     throw this.#refusal(request, found.refused, { label: found.name });
   }
 
-  /** An Authorization header alone decides, if there is one. @throws LoginRefused */
+  /** Used only without an Authorization header, which takes precedence. @throws LoginRefused */
   #ofCertificate(request: FastifyRequest): Identity {
     const shown = this.#certificateOf(request);
     if (!shown) throw this.#refusal(request, 'none', { label: null });
@@ -86,7 +87,7 @@ export class Gatekeeper {
     }
   }
 
-  /** Counts a wrong key against its address; one that shows nothing guesses nothing. */
+  /** Builds the rejection, and counts wrong keys against the address. Requests without credentials are not counted. */
   #refusal(
     request: FastifyRequest,
     reason: LoginFault,

@@ -1,4 +1,4 @@
-// The public keys of an identity provider: read over HTTPS, kept, and read again when they are old or a token names an unknown one.
+// Caches the public keys of an identity provider: fetches them over HTTPS, and again when they are old or a token names an unknown key.
 import {
   createLocalJWKSet,
   errors,
@@ -14,35 +14,35 @@ import { requestJson } from '../../../core/http-json.ts';
 const TIMEOUT_MS = 5_000;
 const MOST_BYTES = 1024 * 1024;
 const MOST_KEYS = 100;
-/** A provider that failed is left in peace for this long, or for the cooldown if that is shorter. */
+/** Minimum delay after a failed fetch in ms, unless the cooldown is shorter. */
 const PEACE_MS = 1_000;
 
 interface IssuerKeysOptions {
   issuer: string;
-  /** null: as published by the provider. */
+  /** null: discovered from the provider's metadata. */
   jwksUrl: string | null;
-  /** Authorities in PEM; null: those of Node. */
+  /** CA certificates as PEM; null: those of Node. */
   ca: string | null;
   refreshMs: number;
   cooldownMs: number;
   maxAgeMs: number;
-  /** Hears of every time they were read. */
+  /** Called after every fetch. */
   onFetch?: (outcome: 'ok' | 'failed', error?: unknown) => void;
 }
 
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 /**
- * States: none (tokens wait for the first fetch) → fresh → old (in use while they are fetched again) → too old (tokens have to
- * wait, and are refused with 503 while the provider is away). However many tokens come, there is one reading at a time, and none sooner
- * after the last than the cooldown.
+ * States: none (tokens wait for the first fetch) → fresh → old (still in use during the next fetch) → too old (tokens
+ * wait, and get 503 while the provider is unreachable). Independent of the number of tokens, one fetch runs at a time,
+ * and fetches start at least one cooldown apart.
  */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   #set: KeySet | null = null;
   #text = '';
   #generation = 0;
-  /** `monotonicMs()` when the reading of `#set` began. */
+  /** `monotonicMs()` at the start of the fetch that returned `#set`. */
   #readAt = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
@@ -57,17 +57,17 @@ export class IssuerKeys {
     this.#options = options;
   }
 
-  /** Another number whenever the keys are others. */
+  /** Increases whenever the keys change. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Seconds since the keys were read; null: never. */
+  /** Seconds since the keys were fetched; null: never. */
   get ageSeconds(): number | null {
     return this.#set ? (monotonicMs() - this.#readAt) / 1000 : null;
   }
 
-  /** Sees to it that there are keys that may be used. @throws SluiceError identity_provider_unavailable */
+  /** Resolves once usable keys are available. @throws SluiceError identity_provider_unavailable */
   async ready(): Promise<void> {
     const { refreshMs, maxAgeMs } = this.#options;
     const age = monotonicMs() - this.#readAt;
@@ -77,7 +77,7 @@ export class IssuerKeys {
     else reading.catch(() => {});
   }
 
-  /** The key that a token names. @throws errors of jose | SluiceError identity_provider_unavailable */
+  /** The key named by a token. @throws errors of jose | SluiceError identity_provider_unavailable */
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): ReturnType<KeySet> {
     try {
       return await this.#set!(header, token);
@@ -85,7 +85,7 @@ export class IssuerKeys {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       const fresh = monotonicMs() - this.#readAt < this.#options.cooldownMs;
       if (fresh && !this.#reading) throw error;
-      // The provider may have made it since.
+      // The provider may have published the key after the last fetch.
       await this.#read();
       return this.#set!(header, token);
     }
@@ -151,7 +151,7 @@ const isHttps = (url: string): boolean => URL.canParse(url) && new URL(url).prot
 const unavailable = (cause?: unknown): SluiceError =>
   new SluiceError('identity_provider_unavailable', 'the keys of the identity provider cannot be read', { cause });
 
-/** Public signing keys. With a symmetric key among them, every reader of the address could sign tokens. */
+/** Filters the public signing keys. Symmetric keys are rejected, because everyone who can read the address could sign tokens with them. */
 function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
   if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('the provider returned no list of keys');
   const usable = (keys as unknown[]).filter(

@@ -1,4 +1,4 @@
-// The file of those who may call: API keys as SHA-256 of their tokens, and names for client certificates.
+// The keys file: API keys as SHA-256 of their tokens, and names of client certificates.
 import { hash, randomBytes } from 'node:crypto';
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { type Static, Type } from 'typebox';
@@ -11,7 +11,7 @@ import { underFileLock } from '../../../core/file-lock.ts';
 import { fileFault } from '../../../core/file-system.ts';
 import { RESERVED_PREFIXES } from './identity.ts';
 
-/** Longer than many commands one after the other take. */
+/** Allows many commands to take turns. */
 const LOCK_WAIT_MS = 60_000;
 
 const SHA256 = Type.String({ pattern: '^[0-9a-f]{64}$' });
@@ -28,14 +28,14 @@ const KeySchema = Type.Object(
     models,
     expires,
     created: Type.Optional(Type.String()),
-    /** Tokens that a rotation has replaced, and when they end. */
+    /** Tokens that rotations replaced, and when they expire. */
     previous: Type.Optional(
       Type.Array(Type.Object({ sha256: SHA256, expires: Type.String() }, { additionalProperties: false })),
     ),
   },
   { additionalProperties: false },
 );
-/** A certificate of tls.client_ca by one of three things that are in it. */
+/** A certificate issued by tls.client_ca, identified by one of three fields. */
 const CertificateSchema = Type.Object(
   {
     name,
@@ -61,7 +61,7 @@ export interface KeysFile {
   certificates: readonly NamedCertificate[];
 }
 
-/** Reads a keys file; a missing file has no keys. @throws SluiceError usage */
+/** Reads a keys file; a missing file counts as empty. @throws SluiceError usage */
 export async function readKeysFile(file: string): Promise<KeysFile> {
   let text: string;
   try {
@@ -89,15 +89,18 @@ export async function readKeysFile(file: string): Promise<KeysFile> {
 
 export const readKeys = async (file: string): Promise<readonly ApiKey[]> => (await readKeysFile(file)).keys;
 
-/** A name that a caller of another kind could have would be given that caller's jobs. @throws what `refuse` throws */
+/**
+ * Rejects key names that could be the name of another kind of caller, because the key would get access to that caller's
+ * jobs. @throws whatever `refuse` throws
+ */
 export function assertFreeName(name: string, refuse: (what: string) => never): void {
   const taken = RESERVED_PREFIXES.find((prefix) => name.startsWith(prefix));
   if (taken !== undefined) refuse(`the name of a key cannot start with ${taken}`);
 }
 
 /**
- * Replaces the keys of a file by what `change` makes of them; only its owner may read it. Of several that change it at once each sees
- * what those before it made. @throws SluiceError usage, and what `change` throws: then the file is as it was
+ * Replaces the keys in a file by the result of `change`. Only the owner can read the file. Concurrent changes are
+ * serialised by a lock. @throws SluiceError usage, or an error of `change`: the file is then unchanged
  */
 export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): Promise<void> {
   const refused = (cause: unknown) => {
@@ -111,7 +114,7 @@ export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => re
   });
 }
 
-/** A reader sees the old text or the new one, even after a crash. */
+/** Replaces the file atomically: readers see the old or the new text, even after a crash. */
 async function writeSecret(file: string, text: string): Promise<void> {
   const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
   try {
@@ -124,7 +127,7 @@ async function writeSecret(file: string, text: string): Promise<void> {
   }
 }
 
-/** The key with a second token; the first one expires at `until` (ms since 1970), or earlier. */
+/** Adds a new token to a key. The current token expires at `until` (ms since 1970), or earlier. */
 export function rotated(key: ApiKey, sha256: string, { now, until }: { now: number; until: number }): ApiKey {
   const { expires, previous = [], ...same } = key;
   const old = { sha256: key.sha256, expires: earlier(expires, until) };

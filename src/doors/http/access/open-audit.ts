@@ -10,7 +10,7 @@ import { readAddresses } from './open-gate.ts';
 const TELL_MS = 10 * 60_000;
 
 export interface OpenedAudit {
-  /** null: the configuration wants no records. */
+  /** null: audit is not configured. */
   trail: AuditTrail | null;
   close(): Promise<void>;
 }
@@ -40,7 +40,7 @@ export async function openAudit(
     },
   });
   let told = 0;
-  /** With the hash in the log, a truncation of the file can be detected. */
+  /** Logs the position and hash of the last record, so that a truncation of the file can be detected. */
   const tell = (): void => {
     const { seq, sum } = audit.end;
     if (seq === told) return;

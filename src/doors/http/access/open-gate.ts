@@ -1,4 +1,4 @@
-// Puts the gatekeeper of a service together from its configuration, and has it measured.
+// Creates the gatekeeper of a service from its configuration, and registers its metrics.
 import { readFile } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
 import type { IssuerConfig, ServerConfig } from '../../../config/server-config.ts';
@@ -38,7 +38,7 @@ export async function openGate(
   });
 }
 
-/** Where the address of a client is read. @throws SluiceError usage */
+/** Returns the function that determines the client address. @throws SluiceError usage */
 export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig): (request: FastifyRequest) => string {
   if (client_address !== 'x_forwarded_for') return clientAddress(null);
   if (!behind_tls_proxy) {
@@ -47,7 +47,7 @@ export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig
   return clientAddress(addressList('behind_tls_proxy', behind_tls_proxy));
 }
 
-/** @throws SluiceError usage: names of certificates that no client can have */
+/** Rejects certificate names if no client can present a certificate. @throws SluiceError usage */
 function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: KeyRing): void {
   if (!keys.namesCertificates || tls?.client_ca !== undefined) return;
   const why = behind_tls_proxy
@@ -56,7 +56,7 @@ function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: 
   throw new SluiceError('usage', `keys_file lists client certificates, but ${why}`);
 }
 
-/** Fetches its keys in the background: a service starts while a provider is unreachable. */
+/** Opens an identity provider. Its keys are fetched in the background, so that a service starts while the provider is unreachable. */
 async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Promise<TokenIssuer> {
   const name = named(config.name);
   let away = false;

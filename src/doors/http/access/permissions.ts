@@ -1,4 +1,4 @@
-// What a request's identity permits, and how a request is refused because of it.
+// Checks the permissions of a request's identity, and describes rejections.
 import type { FastifyRequest } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
@@ -10,20 +10,20 @@ import type { TokenFault } from './token-issuers.ts';
 export const KEY_CHALLENGE = 'API-Key realm="sluice"';
 export const TOKEN_CHALLENGE = 'Bearer realm="sluice"';
 
-/** Why a request is refused. */
+/** Reason for rejecting a request. */
 export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope' | 'model' | 'owner' | TokenFault;
 
-/** A request that is refused because of who it is of. `label`: of a known identity, null without one. */
+/** The rejection of a request because of its caller. `label`: label of the identity, null if it is unknown. */
 export class LoginRefused extends SluiceError {
   readonly label: string | null;
   readonly reason: LoginFault;
-  /** The address has failed too often; marked, so that a flood of failures is not a flood of log lines. */
+  /** Whether the address exceeded its limit; such failures are not logged individually, because a flood would fill the log. */
   readonly limited: boolean;
-  /** The failure with which the address reached the limit. */
+  /** Whether this failure reached the limit. */
   readonly first: boolean;
-  /** Of WWW-Authenticate, where it is not the one for keys. */
+  /** Value of WWW-Authenticate; null: the challenge for keys. */
   readonly challenge: string | null;
-  /** The requested model; null: in the path. */
+  /** The requested model; null: the path contains it. */
   readonly asked: string | null;
   /** Id of the requested job, if it exists. */
   readonly job: string | null;
@@ -66,7 +66,7 @@ export function assertScope(request: FastifyRequest, scope: Scope): void {
 const tokenChallenge = ({ kind }: Identity, scope: Scope): { challenge?: string } =>
   kind === 'oidc' ? { challenge: `${TOKEN_CHALLENGE}, error="insufficient_scope", scope="${scope}"` } : {};
 
-/** A request must not learn whether a forbidden model exists. @throws LoginRefused */
+/** Checks access to a model without revealing whether a forbidden model exists. @throws LoginRefused */
 export function assertMayUse(request: FastifyRequest, reference: string): void {
   const identity = request.identity!;
   if (permits(identity, request.routeOptions.config.scope!, parseReference(reference).id)) return;

@@ -1,4 +1,4 @@
-// Tokens of identity providers (JWT, RFC 7519): signature, audience, validity, permissions.
+// Verifies tokens of identity providers (JWT, RFC 7519): signature, audience, validity, permissions.
 import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import { SCOPES, type Scope } from '../../../config/scopes.ts';
@@ -8,7 +8,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import type { Grant, Identity } from './identity.ts';
 import type { IssuerKeys } from './issuer-keys.ts';
 
-/** Reasons for refusing a token, as in metrics and log → the message for its owner. */
+/** Reasons for rejecting a token, as used in metrics and log, with messages for the token's owner. */
 export const TOKEN_FAULTS = {
   token_malformed: 'the token is malformed',
   token_issuer: 'the issuer of the token is not configured',
@@ -23,7 +23,7 @@ export const TOKEN_FAULTS = {
 } as const;
 export type TokenFault = keyof typeof TOKEN_FAULTS;
 
-/** A refused token. `issuer`: the claimed issuer, if it is configured. */
+/** A rejected token. `issuer`: the claimed issuer, if it is configured. */
 export class TokenRefused extends Error {
   readonly fault: TokenFault;
   readonly issuer: string | null;
@@ -36,31 +36,32 @@ export class TokenRefused extends Error {
   }
 }
 
-/** Three parts in base64url. */
+/** Three parts, base64url. */
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 export const looksLikeToken = (text: string): boolean => JWT.test(text);
 
-/** A name that is safe in logs and tables. */
+/** A subject without control characters, safe in logs and tables. */
 const SUBJECT = /^[^\p{Cc}]{1,256}$/u;
-/** Keys without a name that are tried for one token. */
+/** Maximum number of keys to try for a token that names no key. */
 const MOST_TRIALS = 8;
-/** Tokens whose signature need not be checked again. */
+/** Maximum number of cached tokens, whose signature is not verified again. */
 const MOST_KNOWN = 1000;
 
 interface Known {
   identity: Identity;
-  /** Seconds since 1970, tolerance included. */
+  /** Expiry in seconds since 1970, including the tolerance. */
   until: number;
-  /** Of the keys it was checked with. */
+  /** Generation of the keys that verified the token. */
   generation: number;
 }
 
-/** `token_type`: providers that do not mark their access tokens. */
+/** Value of `token_type` for providers that do not mark their access tokens. */
 const ANY_TYPE = 'any';
 
 /**
- * Whether claims show an ID token, which identifies a user to a client and permits nothing: `typ` of Keycloak, `token_use` of Cognito,
- * otherwise hashes of tokens issued with it and the nonce of a login (OpenID Connect Core, 2 and 3.3.2.11).
+ * Whether the claims belong to an ID token, which identifies a user but grants no permissions. Evidence: `typ` of
+ * Keycloak, `token_use` of Cognito, otherwise a login nonce or hashes of tokens issued together with it (OpenID Connect
+ * Core, 2 and 3.3.2.11).
  */
 const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>
   typ === 'ID' ||
@@ -87,7 +88,8 @@ export class TokenIssuer {
   }
 
   /**
-   * Who a token is of. `thumbprint`: SHA-256 of the client's certificate in base64url, if it showed one.
+   * Verifies a token and returns its identity. `thumbprint`: SHA-256 of the client certificate as base64url; null: no
+   * certificate.
    * @throws TokenRefused | SluiceError identity_provider_unavailable
    */
   async verify(token: string, thumbprint: string | null): Promise<Identity> {
@@ -101,7 +103,7 @@ export class TokenIssuer {
       throw new TokenRefused('token_claims', this.config.name);
     this.#assertBound(claims, thumbprint);
     const identity = this.#identityOf(claims);
-    // A token bound to a certificate has to be compared with it every time.
+    // Certificate-bound tokens are not cached, because the certificate must be compared every time.
     if (claims.cnf === undefined) this.#remember(name, identity, claims.exp!);
     return identity;
   }
@@ -117,7 +119,7 @@ export class TokenIssuer {
       return (await jwtVerify(token, (header, parts) => this.keys.find(header, parts), this.#rules)).payload;
     } catch (error) {
       if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw this.#refusal(error);
-      // The token names no key, and several would do.
+      // The token names no key, and several keys could match.
       let trials = 0;
       for await (const key of error) {
         if (++trials > MOST_TRIALS) break;
@@ -136,7 +138,7 @@ export class TokenIssuer {
     return new TokenRefused(faultOfToken(error), this.config.name, error);
   }
 
-  /** A token bound to a key (RFC 7800) is worth nothing without it; certificates are what can be shown here (RFC 8705). */
+  /** Checks tokens bound to a key (RFC 7800). Only binding to a client certificate is supported (RFC 8705). */
   #assertBound({ cnf }: JWTPayload, thumbprint: string | null): void {
     if (cnf === undefined) return;
     const bound = typeof cnf === 'object' && cnf !== null ? Object.entries(cnf) : [];
@@ -157,7 +159,7 @@ export class TokenIssuer {
 export class TokenIssuers {
   readonly #issuers: ReadonlyMap<string, TokenIssuer>;
 
-  /** @throws SluiceError usage: a name or an issuer is duplicated */
+  /** @throws SluiceError usage: two providers have the same name or issuer */
   constructor(issuers: readonly TokenIssuer[]) {
     for (const part of ['name', 'issuer'] as const) {
       const said = issuers.map(({ config }) => config[part]);
@@ -178,7 +180,7 @@ export class TokenIssuers {
   }
 }
 
-/** The unverified claims of a token. @throws TokenRefused */
+/** The issuer that a token claims, unverified. @throws TokenRefused */
 function issuerOf(token: string): string {
   try {
     const { iss } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { iss?: unknown };
@@ -198,14 +200,14 @@ function faultOfToken(error: unknown): TokenFault {
   if (error instanceof errors.JOSEAlgNotAllowed) return 'token_algorithm';
   if (error instanceof errors.JWSSignatureVerificationFailed) return 'token_signature';
   if (error instanceof errors.JWKSNoMatchingKey) return 'token_key';
-  // A key that jose rejects, such as RSA with 1024 bits, counts as an invalid signature as well.
+  // A key that jose rejects, such as RSA with 1024 bits, also counts as an invalid signature.
   return error instanceof TypeError ? 'token_key' : 'token_malformed';
 }
 
 type Claims = Readonly<Record<string, unknown>>;
 type Mapping = Pick<IssuerConfig, 'scopes_claim' | 'models_claim' | 'roles_claim' | 'roles'>;
 
-/** What claims permit, by the configuration of the provider. Unknown scopes and roles that are not configured permit nothing. */
+/** The permissions for claims, by the configuration of the provider. Unknown scopes and unconfigured roles grant nothing. */
 export function grantsOf(claims: Claims, { scopes_claim, models_claim, roles_claim, roles }: Mapping): Grant[] {
   const grants: Grant[] = [];
   const scopes = wordsIn(claimAt(claims, scopes_claim)).filter((word) => (SCOPES as readonly string[]).includes(word));
@@ -221,7 +223,7 @@ function modelsOf(claims: Claims, claim: string | undefined): Pick<Grant, 'model
   return models.includes('*') ? {} : { models };
 }
 
-/** The value of a claim by its name, or by its path where no claim has the name as a whole: names may be addresses. */
+/** The value of a claim by name, or by dotted path if no claim has that name. Names are tried first, because they can be URLs. */
 export function claimAt(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name];
   let at: unknown = claims;
@@ -232,7 +234,7 @@ export function claimAt(claims: Claims, name: string): unknown {
   return at;
 }
 
-/** Words between blanks (RFC 6749), or those of a list. */
+/** The words of a space-separated text (RFC 6749) or of a list. */
 const wordsIn = (value: unknown): string[] =>
   typeof value === 'string'
     ? value.split(' ').filter((word) => word !== '')

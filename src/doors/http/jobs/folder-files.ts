@@ -1,4 +1,4 @@
-// The bytes of jobs in the folder of one server.
+// Stores the bytes of jobs in a local folder of a single server.
 import { createReadStream } from 'node:fs';
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -19,7 +19,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   readonly #folder: string;
   readonly #strangerMs: number;
 
-  /** `strangerMs`: an unknown file without a write for this time is removed. */
+  /** `strangerMs`: unknown files are removed after this time without a write. */
   constructor(folder: string, strangerMs: number) {
     this.#folder = folder;
     this.#strangerMs = strangerMs;
@@ -46,7 +46,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
       },
       commit: async () => {
         await handle.sync();
-        // Its name must survive a power failure, too, because the table refers to it.
+        // The folder entry must survive a power failure too, because the table refers to it.
         await syncFolder(this.#folder);
         await close();
       },
@@ -96,7 +96,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   }
 
   async completeUpload(): Promise<void> {
-    // It has its name from the beginning.
+    // The file has its final name from the beginning.
   }
 
   readBack(id: string): AsyncIterable<Uint8Array> {
@@ -146,7 +146,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
     }
   }
 
-  /** One server writes here, in one epoch: files of earlier epochs are replaced. */
+  /** Needs no epoch in the name: a single server writes here, and files of earlier epochs are replaced. */
   #result(id: string): string {
     return path.join(this.#folder, `${id}.result`);
   }

@@ -1,69 +1,72 @@
-// The bytes of jobs, wherever they lie: uploads until they are scored, results until their time is up.
+// Storage for the bytes of jobs: uploads until they are scored, results until they expire.
 import type { Readable } from 'node:stream';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { HeldJob, JobState } from './job-store.ts';
 import type { Upload } from './upload-store.ts';
 
-/** A range of bytes, both ends included. */
+/** A range of bytes; both ends are inclusive. */
 export interface ByteSpan {
   start: number;
   end: number;
 }
 
-/** The query of a sweep to the table. */
+/** Looks up jobs in the table during a sweep. */
 export type KnownJobs = (
   ids: readonly string[],
 ) => Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
 
-/** The end of an upload that grows by parts, perhaps over several starts of a server. */
+/** Appends to an upload that arrives in parts, possibly across server restarts. */
 export interface UploadTail {
   write(bytes: Uint8Array): Promise<void>;
-  /** Makes written bytes durable; returns the state that `openTail` needs to continue. `last`: no more bytes follow. */
+  /** Makes written bytes durable and returns the state that `openTail` needs to resume. `last`: no more bytes follow. */
   sync(last: boolean): Promise<string | null>;
-  /** The state is in the table: earlier states are obsolete. Never throws. */
+  /** The table has stored the state, so earlier states are obsolete. Never throws. */
   told(): Promise<void>;
-  /** Bytes that were not synced are lost. */
+  /** Bytes written since the last sync are lost. */
   close(): Promise<void>;
 }
 
-/** Where a part begins. */
+/** Position in an upload at which a part begins. */
 export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
-  /** Of the whole upload. */
+  /** Length of the whole upload in bytes. */
   length: number;
   /** As in `TakenUpload`. */
   left: number;
 }
 
-/** Uploads that come in parts. */
+/** Storage for uploads that arrive in parts. */
 export interface ResumableFiles {
-  /** Creates it, empty and durable. */
+  /** Creates an empty, durable upload. */
   beginUpload(id: string): Promise<void>;
-  /** Most part numbers that this number of bytes may use, for `UploadStore.take`. */
+  /** Maximum number of part numbers that `bytes` bytes can use, for `UploadStore.take`. */
   usesOf(bytes: number, length: number): number;
-  /** Appends at `offset`, fencing off earlier writers. @throws SluiceError upload_not_found: it is shorter or missing */
+  /**
+   * Opens the upload for appending at `offset` and fences off earlier writers. @throws SluiceError upload_not_found:
+   * the upload is shorter or missing
+   */
   openTail(held: HeldJob, place: TailPlace): Promise<UploadTail>;
-  /** Completes it under `uploadName`; idempotent. */
+  /** Publishes the upload under `uploadName`. Idempotent. */
   completeUpload(upload: Upload): Promise<void>;
-  /** Its bytes once more, where reading them costs little; null: it does not. */
+  /** Reads the upload again if that is cheap; otherwise returns null. */
   readBack(id: string): AsyncIterable<Uint8Array> | null;
-  /** Of one that is open. Never throws: what stays behind, a sweep removes. */
+  /** Discards an incomplete upload. Never throws; a sweep removes leftovers. */
   discardUpload(upload: Upload): Promise<void>;
 }
 
-/** A result belongs to the epoch that wrote it: what another epoch writes is another file. */
+/** A result belongs to the epoch that wrote it; another epoch writes another file. */
 export interface JobFiles {
-  /** A sink for the upload of a job, durable once `commit` resolves. */
+  /** Opens a sink for the upload of a job; the upload is durable once `commit` resolves. */
   newUpload(id: string): Promise<ByteSink>;
-  /** The name of the upload for a run: a path or an object that can be read repeatedly. */
+  /** Path or object of the upload, which can be read repeatedly. */
   uploadName(id: string): string;
   newResult(held: HeldJob): Promise<ByteSink>;
-  /** Some bytes of a result, or all. @throws SluiceError job_not_found: it was removed | jobs_unavailable */
+  /** Reads a range of a result; null: all of it. @throws SluiceError job_not_found: it was removed | jobs_unavailable */
   readResult(held: HeldJob, span: ByteSpan | null): Promise<Readable>;
-  /** Never throws: what stays behind, a sweep removes. */
+  /** Never throws; a sweep removes leftovers. */
   removeUpload(id: string): Promise<void>;
   removeResult(held: HeldJob): Promise<void>;
-  /** @throws SluiceError jobs_unavailable: nothing can be read where they lie */
+  /** Checks that the storage can be read. @throws SluiceError jobs_unavailable */
   reach(): Promise<void>;
-  /** Removes files that belong to no job, to an earlier epoch, or to a job that does not need them any more. */
+  /** Removes files that belong to no job, to an earlier epoch, or to a job that no longer needs them. */
   sweep(known: KnownJobs): Promise<void>;
 }

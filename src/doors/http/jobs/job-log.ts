@@ -1,4 +1,4 @@
-// A line of the log for every change of a job, with the request and the trace that submitted it.
+// Logs every change of a job, with the request and the trace that submitted it.
 import { monotonicMs } from '../../../core/clock.ts';
 import type { SluiceError } from '../../../core/errors.ts';
 import {
@@ -32,12 +32,12 @@ export class JobLog {
     this.#tell('info', 'job_queued', job, words`queued`, { why: fixedWord(why), bytes_in: job.uploadBytes });
   }
 
-  /** Another server ran it and did not renew its lease. Followed by `started`. */
+  /** Another server ran the job and did not renew its lease. `started` follows. */
   takenOver(job: Job): void {
     this.#tell('warn', 'job_taken_over', job, words`taken over`, { epoch: job.epoch, crashes: job.crashes });
   }
 
-  /** Ended by one of the next three. */
+  /** One of the next three methods follows. */
   started(job: Job): RunningJobLog {
     const parent = parseTraceparent(job.trace ?? undefined);
     const span = this.#tracer?.begin(words`job`, { kind: 'internal', parent }) ?? null;
@@ -60,7 +60,7 @@ export class JobLog {
     this.#tell('info', 'upload_expired', job, words`abandoned during its upload`, {});
   }
 
-  /** `fault`: a SluiceError with the code for its owner, and the original error as its cause. */
+  /** `fault`: a SluiceError with the code for the owner; its cause is the original error. */
   failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
     this.#end(running, job, fields, fault);

@@ -1,4 +1,4 @@
-// Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
+// Manages asynchronous jobs: spools uploads, scores them in turn, and stores results until they expire.
 import { createHash, randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
@@ -22,23 +22,23 @@ import type { UploadPipeline } from './score-job.ts';
 import type { UploadStore } from './upload-store.ts';
 
 const SWEEP_MS = 60_000;
-/** With shorter leases, abandoned jobs are found sooner. */
+/** Leases between sweeps; with shorter leases, abandoned jobs are found sooner. */
 const SWEEP_LEASES = 4;
 
-/** Where jobs are kept, and what ends that. */
+/** Storage of jobs, and how to close it. */
 export interface JobPlace {
   store: JobStore;
   files: JobFiles & ResumableFiles;
-  /** Jobs that the server before this one left running. */
+  /** Jobs that the previous server process left running. */
   cutOff: readonly Job[];
-  /** The table of those that come in parts. */
+  /** The table of uploads that arrive in parts. */
   uploads: UploadStore;
   close(): Promise<void>;
 }
 
-/** The operations on jobs for the routes; `JobRunner` runs jobs, and the store holds them. */
+/** Operations on jobs for the routes. `JobRunner` runs jobs; the store holds them. */
 export class JobManager {
-  /** Those that come in parts. */
+  /** Uploads that arrive in parts. */
   readonly uploads: ResumableUploads;
   readonly #services: ServiceContext;
   readonly #place: JobPlace;
@@ -49,7 +49,7 @@ export class JobManager {
   readonly #sweepMs: number;
   readonly #sweeper: Timer;
   readonly #unmeasure: () => void;
-  /** This server cleans up, and reports the metrics of the shared table. */
+  /** Whether this server sweeps and reports the metrics of the shared table. */
   #sweeps = false;
   #closing: Promise<void> | null = null;
 
@@ -88,23 +88,24 @@ export class JobManager {
     });
   }
 
-  /** Cleans up and starts to run queued jobs. */
+  /** Sweeps and starts running queued jobs. */
   async start(): Promise<void> {
-    // What several servers share need not be clean before this one takes requests.
+    // Shared storage may be swept after this server starts to accept requests.
     if (this.#place.store.leaseMs === null) await this.#sweep();
     else inBackground('sweeping the jobs', () => this.#sweep());
     this.#runner.wake();
   }
 
-  /** false: the last call to the table of jobs failed. */
+  /** false: the last call to the job table failed. */
   get reachable(): boolean {
     return this.#place.store.reachable;
   }
 
   /**
-   * Spools the body of a request and queues it. The same Idempotency-Key with the same body gives the same job again.
-   * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | jobs_unavailable |
-   * errors of the body
+   * Spools the body of a request and queues a job. Repeating the Idempotency-Key with the same body returns the same
+   * job.
+   * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found |
+   * jobs_unavailable | errors of the body
    */
   async create(request: FastifyRequest, spec: JobSpec): Promise<Job> {
     const { admission } = this.#services;
@@ -116,7 +117,7 @@ export class JobManager {
     const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
     const client = request.raw.socket;
     client.on('close', onClose);
-    // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
+    // An upload waits its turn like a synchronous request, and a stopping server waits for it.
     const place = admission.enter(owner);
     try {
       const body = await openBody(request, { ...bodyOptions(this.#services, request), whileIdle: place.idle });
@@ -132,19 +133,19 @@ export class JobManager {
     const { files } = this.#place;
     const { owner } = who;
     const earlier = await this.#sameKey(who);
-    // Which body it belongs to is known at the end of this one only.
+    // Whether the body is the same is known only after it was read.
     if (earlier) return this.#again(earlier, earlier.bodySha256 === null ? null : await hashOf(body));
     const id = randomUUID();
     await this.#quota.reserve(id, owner);
     const lease = this.#runner.reserve(id);
     let job: Job | null = null;
     try {
-      // The version is pinned now, however long the job waits.
+      // Pins the version now, because an alias may move while the job waits.
       const hosted = await this.#services.host.use(spec.query.modelId);
       const { model } = hosted;
       hosted.release();
       const { bytes, sha256 } = await spool(body, await files.newUpload(id), this.#quota.file({ id, epoch: 0 }, owner));
-      // Two requests with one Idempotency-Key may be spooled concurrently: the first one in the table wins.
+      // Two requests with the same Idempotency-Key may be spooled concurrently; the first one in the table wins.
       const rival = await this.#sameKey(who);
       if (rival) return await this.#again(rival, sha256);
       refuseEmptyBody({ rows: bytes }, spec.format, request.headers);
@@ -167,14 +168,14 @@ export class JobManager {
     }
   }
 
-  /** The job as it is in the table: this one, or the one that has its Idempotency-Key. */
+  /** The job in the table: this job, or an earlier job with the same Idempotency-Key. */
   async #enqueue(job: NewJob): Promise<Job> {
     const { store } = this.#place;
     const answer = await store.enqueue(job);
     if (answer === 'lost')
       throw new SluiceError('job_lease_lost', 'the lease of the upload expired before the upload was complete');
     const there = answer === 'queued' ? await store.get(job.id) : await this.#sameKey(job);
-    // It was deleted in between.
+    // The job was deleted in between.
     if (!there) throw new SluiceError('job_not_found', 'the job was deleted immediately');
     return there;
   }
@@ -185,13 +186,13 @@ export class JobManager {
     try {
       await store.drop(id);
     } catch (error) {
-      // It stays reserved until its lease ends; a sweep takes the rest.
+      // The quota stays reserved until the lease expires; a sweep removes the rest.
       if (!areUnavailable(error)) throw error;
     }
     if (store.leaseMs === null || (await this.#isUnknown(id))) await files.removeUpload(id);
   }
 
-  /** Only the table knows whether it became a job. */
+  /** Whether the table has no such job; false if the table is unreachable. */
   async #isUnknown(id: string): Promise<boolean> {
     try {
       return (await this.#place.store.known([id])).size === 0;
@@ -200,7 +201,7 @@ export class JobManager {
     }
   }
 
-  /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
+  /** The job with the same Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
   async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
     if (idempotencyKey === null) return null;
     if (await this.uploads.hasKey(owner, idempotencyKey)) throw keyConflict();
@@ -209,7 +210,7 @@ export class JobManager {
     throw keyConflict();
   }
 
-  /** The current state of a job for a repeated request. @throws SluiceError idempotency_key_reused: with another body */
+  /** The current state of a job for a repeated request. @throws SluiceError idempotency_key_reused: the body differs */
   async #again(job: Job, sha256: string | null): Promise<Job> {
     if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
       throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key was used with another body');
@@ -217,17 +218,17 @@ export class JobManager {
     return (await this.#place.store.get(job.id)) ?? job;
   }
 
-  /** @throws SluiceError job_not_found, also for a job of another key, or of a model that the key may not use any more */
+  /** @throws SluiceError job_not_found, also for a job of another caller, or of a model that the caller may no longer use */
   async find(id: string, identity: Identity): Promise<Job> {
     return assertOwn(await this.#place.store.get(id), identity, this.#pipelines, 'job_not_found');
   }
 
-  /** A page of the jobs of a key, with those whose model it may not use any more. */
+  /** A page of the caller's jobs, including jobs of models that it may no longer use. */
   list({ name }: Identity, page: JobPage): Promise<Job[]> {
     return this.#place.store.list(name, page);
   }
 
-  /** Whether a key may still use the model of a job. */
+  /** Whether an identity may still use the model of a job. */
   isVisible(job: Job, identity: Identity): boolean {
     return mayStillUse(identity, job, this.#pipelines);
   }
@@ -237,7 +238,7 @@ export class JobManager {
     return this.#place.files.readResult(job, span);
   }
 
-  /** Cancels a job that is queued or running, wherever; a finished one is removed with its result. */
+  /** Cancels a queued or running job on any server; removes a finished job with its result. */
   async cancel(job: Job): Promise<void> {
     const { store, files } = this.#place;
     const how = await store.cancel(job.id);
@@ -248,11 +249,11 @@ export class JobManager {
     if (how === 'cancelled') this.#log.cancelled(job, null);
     else await store.remove(job.id);
     await files.removeUpload(job.id);
-    // It may have ended since it was looked at; then the epoch is the same.
+    // The job may have ended meanwhile; its epoch is then unchanged.
     await files.removeResult(job);
   }
 
-  /** Jobs being scored now. */
+  /** Number of jobs being scored. */
   get running(): number {
     return this.#runner.running;
   }
@@ -275,7 +276,7 @@ export class JobManager {
     const { store } = this.#place;
     metrics.jobTableUp.set(store.reachable ? 1 : 0);
     metrics.jobs.reset();
-    // One server reports shared metrics, so that sums over servers are right.
+    // Only one server reports shared metrics, so that sums over servers are correct.
     if (!this.#sweeps || !store.reachable) return;
     try {
       metrics.resumableUploads.set(await this.uploads.open());
@@ -285,7 +286,7 @@ export class JobManager {
     }
   }
 
-  /** Removes expired jobs and files without a job; one server does it for all. */
+  /** Removes expired jobs and files without a job; one server does so for all. */
   async #sweep(): Promise<void> {
     const { store, files } = this.#place;
     try {
@@ -298,14 +299,15 @@ export class JobManager {
       await this.uploads.sweep();
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
-      // It was logged when it became unreachable; the next sweep continues.
+      // The unreachable table was logged already; the next sweep continues.
       if (!areUnavailable(error)) throw error;
     }
   }
 }
 
 /**
- * Writes a body to an upload. It is on the disk when the promise resolves, and removed when it rejects. The hash is of the decoded body.
+ * Writes a body to an upload. The upload is durable when the promise resolves, and removed when it rejects. The hash
+ * covers the decoded body.
  * @throws errors of the body, the quota and the sink
  */
 async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promise<{ bytes: number; sha256: string }> {
@@ -326,7 +328,7 @@ async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promi
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** Reads a body only for its SHA-256. @throws errors of the body */
+/** Computes the SHA-256 of a body. @throws errors of the body */
 async function hashOf(body: RequestBody): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of body.chunks()) hash.update(chunk);

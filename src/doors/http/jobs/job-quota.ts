@@ -1,17 +1,17 @@
-// Storage quota of the jobs of one key, so that a key that fills its share does not block others.
+// Storage quota of the jobs of each caller, so that a caller that fills its quota does not block others.
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import type { HeldJob, JobStore } from './job-store.ts';
 
-/** Quota is reserved in steps of this size, or of a hundredth of the quota if that is less. */
+/** Quota is reserved in steps of this size, or of one hundredth of the quota if that is less. */
 const STEP_BYTES = 1024 * 1024;
 
-/** Hears of bytes before they are written. @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost */
+/** Called before bytes are written. @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost */
 export type GrowFile = (bytes: number) => Promise<void>;
 
 /**
- * Quota is reserved before it is checked, so that two files that grow at the same time, even on two servers, both see what the other
- * took: at the edge both may be refused, and the quota holds.
+ * Quota is reserved before it is checked, so that files that grow concurrently, even on two servers, see each other's
+ * reservation. Near the limit both may be rejected, but the quota is never exceeded.
  */
 export class JobQuota {
   readonly #store: JobStore;
@@ -22,7 +22,7 @@ export class JobQuota {
     this.#limits = limits;
   }
 
-  /** Takes the place of one more job. @throws SluiceError limit_exceeded: the key has as many jobs as it may | jobs_unavailable */
+  /** Reserves a further job. @throws SluiceError limit_exceeded: the caller has too many jobs | jobs_unavailable */
   async reserve(id: string, owner: string): Promise<void> {
     const { max_jobs } = this.#limits;
     await this.#store.reserve(id, owner);
@@ -31,7 +31,7 @@ export class JobQuota {
     throw tooMany('jobs.max_jobs', max_jobs, 'jobs');
   }
 
-  /** For an upload or a result that is written. */
+  /** Reserves quota for an upload or result while it is written. */
   file(held: HeldJob, owner: string): GrowFile {
     const { max_bytes } = this.#limits;
     const step = Math.max(1, Math.min(STEP_BYTES, Math.floor(max_bytes / 100)));

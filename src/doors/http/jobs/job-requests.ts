@@ -1,4 +1,4 @@
-// Jobs and the requests about them: the job that a request makes, and whether a caller may see a job.
+// Creates jobs from requests, and decides whether a caller may see a job.
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { traceparentOf } from '../../../core/tracing.ts';
@@ -10,10 +10,10 @@ import type { JobSpec } from '../wire/scoring-request.ts';
 import type { Job, NewJob } from './job-store.ts';
 import type { UploadPipeline } from './score-job.ts';
 
-/** The parts of a request that a repetition must have in common. */
+/** The fields of a request that must be equal in a repetition. */
 export type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
 
-/** Gives null if the request has no Idempotency-Key. @throws SluiceError bad_request */
+/** null: the request has no Idempotency-Key. @throws SluiceError bad_request */
 export function idempotencyKeyOf(request: FastifyRequest): string | null {
   const key = (request.headers['idempotency-key'] as string | undefined) ?? null;
   if (key === null || /^[\x21-\x7e]{1,200}$/.test(key)) return key;
@@ -23,7 +23,7 @@ export function idempotencyKeyOf(request: FastifyRequest): string | null {
 export const keyConflict = (): SluiceError =>
   new SluiceError('idempotency_conflict', 'the Idempotency-Key was used for another request');
 
-/** `modelId`: the resolved version; the job is scored with it even if an alias moves while the job waits. */
+/** `modelId`: the resolved version. The job is scored with it even if the alias moves meanwhile. */
 export function newJob(
   request: FastifyRequest,
   { format, query, pipeline }: JobSpec,
@@ -50,20 +50,20 @@ export function newJob(
 type Owned = Pick<Job, 'id' | 'owner' | 'query' | 'pipeline'>;
 type Pipelines = ReadonlyMap<string, Pick<UploadPipeline, 'spec'>>;
 
-/** The scope that making the job required. For a pipeline that is no longer configured it is unknown: the lesser one applies. */
+/** The scope that was required to create the job. For a pipeline that is no longer configured the lesser scope is assumed. */
 function scopeOf({ query, pipeline }: Owned, pipelines: Pipelines): 'predict' | 'interpret' {
   if (pipeline === null) return query.interpretation === true ? 'interpret' : 'predict';
   return (pipelines.get(pipeline)?.spec.score.interpretation ?? 'none') === 'none' ? 'predict' : 'interpret';
 }
 
-/** Whether an identity may still use the model of a job. Each request about a job checks it. */
+/** Whether an identity may still use the model of a job; checked by every request about a job. */
 export const mayStillUse = (identity: Identity, job: Owned, pipelines: Pipelines): boolean =>
   permits(identity, scopeOf(job, pipelines), parseReference(job.query.modelId).id);
 
 /**
- * Gives the job if the caller owns it. A job of another key, and one whose model the caller may no longer use, look like a job that does
- * not exist.
- * @throws SluiceError with this code
+ * Returns the job if the caller owns it. A job of another caller, or of a model that the caller may no longer use, is
+ * treated as missing.
+ * @throws SluiceError with the given code
  */
 export function assertOwn<T extends Owned>(
   job: T | null,

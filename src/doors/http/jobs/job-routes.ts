@@ -1,4 +1,4 @@
-// Routes of jobs: list, state, result with byte ranges, cancelling.
+// HTTP routes of jobs: list, state, result with byte ranges, cancellation.
 
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -16,7 +16,7 @@ const JOBS = '/api/v1/scoring/jobs';
 
 export const jobUrl = (id: string): string => `${JOBS}/${id}`;
 
-/** A job as its owner sees it. */
+/** The representation of a job for its owner. */
 export function describeJob(job: Job) {
   const [modelId, modelVersion] = job.query.modelId.split(':');
   const done = job.state === 'done';
@@ -65,7 +65,7 @@ function pageOf({ state, limit, after }: ListQuery): JobPage {
   };
 }
 
-/** Content of an upload or a result: the format decides the media type. */
+/** Content of an upload or a result; the media type depends on the format. */
 export const ANY_FORMAT = Object.fromEntries(
   (['json', 'csv', 'ndjson'] as const).map((name) => [formatEntry(name).mediaType, { schema: { type: 'string' } }]),
 );
@@ -103,7 +103,7 @@ const RESULT = describe('The result of a job, or a range of its bytes', {
 
 type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
-/** `level` of compression, 0 for none. */
+/** `level`: compression level of results, 0 for none. */
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: number): void {
   const config = { scope: 'jobs' as const };
   const of = async (request: JobRequest): Promise<Job> => {
@@ -142,8 +142,8 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
 }
 
 /**
- * A result with byte ranges (RFC 9110): one range a request. Ranges are those of the plain result; a whole one may be encoded and has an entity
- * ETag of its own, so that no client continues one with bytes of the other.
+ * Sends a result with support for a single byte range (RFC 9110). Ranges refer to the uncompressed result. A compressed
+ * result has its own ETag, so that clients do not combine compressed and uncompressed bytes.
  */
 async function sendResult(
   request: FastifyRequest,
@@ -157,7 +157,7 @@ async function sendResult(
   const { range, 'if-range': ifRange } = request.headers;
   const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
   if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
-  // An empty object has no range, and is not requested.
+  // Object storage rejects ranges of an empty object.
   const bytes = size === 0 ? Readable.from([]) : await read(asked);
   if (!asked) {
     const agreed = agreedCoding(request.headers['accept-encoding'], level);
@@ -176,7 +176,7 @@ async function sendResult(
     .send(bytes);
 }
 
-/** The one range of a Range header; null when it is to be ignored. */
+/** The single range of a Range header; null: the header must be ignored. */
 export function parseRange(header: string, size: number): ByteSpan | 'unsatisfiable' | null {
   const m = /^bytes=(\d*)-(\d*)$/.exec(header.trim());
   if (!m || (m[1] === '' && m[2] === '')) return null;

@@ -1,4 +1,4 @@
-// Runs jobs: claims the next one, renews its leases, and records how each ended while it holds the lease.
+// Runs jobs: claims the next job, renews leases, and records the end of jobs while it holds their lease.
 
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -12,21 +12,21 @@ import type { JobQuota } from './job-quota.ts';
 import { areUnavailable, type ClaimedJob, type HeldJob, type Job, type JobEnd, type JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
 
-/** Keys with a job in addition to `jobs.concurrent`, so that a short job does not wait for a long one. */
+/** Additional jobs beyond `jobs.concurrent`, one per caller without a running job, so that short jobs do not wait for a long one. */
 const MOST_OTHER_KEYS = 16;
 const PROGRESS_MS = 500;
-/** How often a server that could run another job looks whether others queued one. */
+/** Interval at which a server with free capacity polls for jobs that other servers queued. */
 const LOOK_MS = 500;
-/** Pauses between attempts at an upload while something it needs is away; they double. */
+/** Delays between attempts to score an upload while a dependency is unavailable; they double up to the maximum. */
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
-/** Timers may be early by a little. */
+/** Timers may fire slightly early. */
 const PAUSE_SLACK_MS = 20;
-/** Attempts after an outage that may not find the topic. */
+/** Maximum number of attempts that do not find the topic after an outage. */
 const UNKNOWN_TOPIC_ATTEMPTS = 5;
-/** Between attempts to say how a job ended, while its lease lasts. */
+/** Delay between attempts to record the end of a job, while its lease lasts. */
 const SETTLE_PAUSE_MS = 200;
-/** Renewals within the lifetime of a lease; the job is aborted one interval before its end. */
+/** Lease renewals per lease duration; a job is aborted one interval before its lease ends. */
 const BEATS = 5;
 
 interface JobParts {
@@ -38,13 +38,13 @@ interface JobParts {
   pipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** Something whose lease is renewed. */
+/** A job or upload whose lease is renewed. */
 interface Lease extends HeldJob {
   owner: string;
-  /** A server ended while it ran this job: it runs alone. */
+  /** Whether a server crashed while it ran this job; the job then runs alone. */
   suspect: boolean;
   controller: AbortController;
-  /** Until when this server may act on it, by its monotonic clock; the lease in the table lasts longer. */
+  /** Time until which this server may act on the job, by its monotonic clock; the lease in the table lasts longer. */
   until: number;
 }
 
@@ -52,11 +52,11 @@ export class JobRunner {
   readonly #parts: JobParts;
   readonly #running = new Map<string, Lease>();
   readonly #reserved = new Map<string, Lease>();
-  /** How often uploads failed for want of something else. */
+  /** Number of failures per upload that dependencies caused. */
   readonly #failures = new Map<string, number>();
-  /** Attempts since then that did not find the topic. */
+  /** Number of later attempts per upload that did not find the topic. */
   readonly #missing = new Map<string, number>();
-  /** What this server gave up, until the table has heard of it. */
+  /** Jobs that this server gave up, until the table has recorded it. */
   readonly #givenUp = new Set<HeldJob>();
   readonly #timers: Timer[] = [];
   #filling = false;
@@ -72,12 +72,12 @@ export class JobRunner {
     this.#every(leaseMs / BEATS, 'renew the leases of jobs', () => this.#beat());
   }
 
-  /** Jobs being scored now. */
+  /** Number of jobs being scored. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** Something may be there to be run. */
+  /** Looks for jobs to run. */
   wake(): void {
     this.#again = true;
     if (this.#filling) return;
@@ -89,7 +89,7 @@ export class JobRunner {
           await this.#fill();
         }
       } catch (error) {
-        // The store has logged it; the next poll tries again.
+        // The store has logged the error; the next poll retries.
         if (!areUnavailable(error)) throw error;
       } finally {
         this.#filling = false;
@@ -97,19 +97,19 @@ export class JobRunner {
     });
   }
 
-  /** Renews the lease of an upload that comes in until `release`. The signal is aborted where it is lost. */
+  /** Renews the lease of an incoming upload until `release`. The signal is aborted if the lease is lost. */
   reserve(id: string): { signal: AbortSignal; release: () => void } {
     const lease = this.#lease({ id, owner: '', epoch: 0, crashes: 0 });
     this.#reserved.set(id, lease);
     return { signal: lease.controller.signal, release: () => this.#reserved.delete(id) };
   }
 
-  /** The owner of a job that runs here does not want it any more. */
+  /** Cancels a job that runs on this server. */
   cancel(id: string): void {
     this.#running.get(id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
   }
 
-  /** Puts back what runs. Idempotent. */
+  /** Stops running jobs and returns them to the queue. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const { controller } of this.#running.values())
@@ -142,7 +142,7 @@ export class JobRunner {
     while (!this.#stopped && this.#running.size < concurrent + MOST_OTHER_KEYS) {
       if (this.#running.values().some((lease) => lease.suspect)) return;
       const asked = monotonicMs();
-      // Beyond that many jobs a key has one of its own: the workers take turns between keys, row by row.
+      // Beyond `concurrent` jobs, only callers without a running job are claimed; workers alternate between callers row by row.
       const busy = this.#running.size < concurrent ? [] : [...this.#running.values()].map(({ owner }) => owner);
       const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0, busy);
       if (!claimed) return;
@@ -150,7 +150,7 @@ export class JobRunner {
       const lease = this.#lease(claimed.job);
       if (store.leaseMs !== null) lease.until = asked + store.leaseMs;
       this.#running.set(id, lease);
-      // It was stopped while the table answered.
+      // The runner was stopped while it waited for the table.
       if (this.#stopped) lease.controller.abort(new SluiceError('stopping', 'the server stops'));
       inBackground('running a job', async () => {
         try {
@@ -167,7 +167,8 @@ export class JobRunner {
   async #beat(): Promise<void> {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
-    // Only the table decides whether the lease of an upload is lost: no other server continues it.
+    // Only running jobs expire by the clock: no other server continues an incoming upload, so its lease is lost only when the table rejects
+    // it.
     for (const lease of this.#running.values()) if (monotonicMs() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
@@ -194,7 +195,7 @@ export class JobRunner {
   }
 
   #lose(lease: Lease): void {
-    // Jobs that ended meanwhile are no longer held.
+    // Jobs that ended meanwhile are no longer leased.
     if (this.#running.get(lease.id) !== lease && this.#reserved.get(lease.id) !== lease) return;
     lease.controller.abort(new SluiceError('job_lease_lost', 'the lease could not be renewed in time'));
   }
@@ -240,13 +241,13 @@ export class JobRunner {
     }
   }
 
-  /** @throws SluiceError job_lease_lost | jobs_unavailable: it is not for this server to say how it ended */
+  /** Records a job that did not succeed. @throws SluiceError job_lease_lost | jobs_unavailable: this server cannot record the end */
   async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
     const { log, files, store, services } = this.#parts;
     const { signal } = lease.controller;
-    // The reason of the abort counts, not the error it caused, and a stop must not lose an upload.
+    // The abort reason matters, not the error that it caused; stopping must not lose an upload.
     const thrown = signal.aborted ? signal.reason : systemFault(error);
-    // Not a cancellation: workers report it when they are closed, which a stopping server may do before it stops its jobs.
+    // Closed workers report `cancelled`, and a stopping server may close them before it stops its jobs. That is not a cancellation.
     const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
     const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
     const e = withoutNames(asSluiceError(fault, 'internal_error'));
@@ -254,7 +255,7 @@ export class JobRunner {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
       await this.#settle(lease, () => store.putBack(lease, pause, why));
-      // Its pause started in the table: a poll before its end would find nothing, and be the last.
+      // The delay started in the table, so a poll that is slightly early would find nothing and not be repeated.
       startTimer(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;
@@ -270,7 +271,7 @@ export class JobRunner {
     const message = e.entry.fault === 'bug' ? null : e.message;
     const end: JobEnd =
       e.code === 'cancelled' ? { state: 'cancelled' } : { state: 'failed', errorCode: e.code, errorMessage: message };
-    // With one server, files are removed before the end is recorded.
+    // With a single server, files are removed before the end is recorded.
     const remove = () => Promise.all([files.removeUpload(job.id), files.removeResult(lease)]);
     if (store.leaseMs === null) await remove();
     await this.#settle(lease, () => store.finish(lease, end));
@@ -279,7 +280,7 @@ export class JobRunner {
     if (store.leaseMs !== null) await remove();
   }
 
-  /** An acknowledged upload is not lost because something it needs is away. */
+  /** Whether the failure is temporary, so that an acknowledged upload is not lost when a dependency is unavailable. */
   #isPassing({ id, pipeline }: Job, { code, entry }: SluiceError): boolean {
     if (pipeline !== null && code === 'kafka_topic_missing') return this.#mayComeBack(id);
     if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
@@ -291,7 +292,7 @@ export class JobRunner {
     this.#missing.delete(id);
   }
 
-  /** A broker that was away and has just come back may not know its topics yet. */
+  /** A broker that has just come back may not know its topics yet. */
   #mayComeBack(id: string): boolean {
     const missing = this.#missing.get(id) ?? 0;
     if (!this.#failures.has(id) || missing >= UNKNOWN_TOPIC_ATTEMPTS) return false;
@@ -305,7 +306,7 @@ export class JobRunner {
     return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
   }
 
-  /** Records how a job ended, while this server holds it. @throws SluiceError job_lease_lost | jobs_unavailable */
+  /** Records the end of a job while this server holds its lease. @throws SluiceError job_lease_lost | jobs_unavailable */
   async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean>): Promise<void> {
     const { store } = this.#parts;
     for (;;) {
@@ -339,7 +340,7 @@ export class JobRunner {
         }
       });
     };
-    /** Publishes nothing once another server may hold the job. */
+    /** Publishes nothing after another server may have claimed the job. */
     const beforeCommit = (): void => {
       if (signal.aborted) throw signal.reason;
       if (monotonicMs() > lease.until)
@@ -355,9 +356,9 @@ export class JobRunner {
   }
 }
 
-/** Faults of what keeps the jobs of several servers. */
+/** Errors of the shared job storage. */
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
 
-/** Not an error of the job: this server cannot continue it, or cannot record its end. */
+/** Whether the error concerns the lease or the table, not the job; this server can then not continue the job or record its end. */
 const isOurs = (error: unknown): boolean =>
   ['job_lease_lost', 'jobs_unavailable'].includes((error as Partial<SluiceError>).code ?? '');

@@ -1,17 +1,17 @@
-// The tables that several servers share: made by the first of them, in the version that all of them know.
+// The tables that several servers share. The first server creates them; all servers check their version.
 
 import { beside, literalOf, sqlIdentifier, sqlName, tableName } from '../../../connectors/postgres/names.ts';
 import type { SharedConnections } from '../../../connectors/postgres/shared-connections.ts';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** Raised by one with every change that an earlier program cannot work with. */
+/** Incremented with every change that is incompatible with earlier versions of the program. */
 const VERSION = 2;
 
 export class JobTables {
-  /** As SQL names them. */
+  /** Quoted SQL names. */
   readonly jobs: string;
   readonly meta: string;
-  /** Uploads that come in parts. */
+  /** The table of uploads that arrive in parts. */
   readonly uploads: string;
   readonly #script: string;
   readonly #connections: SharedConnections;
@@ -47,7 +47,7 @@ export class JobTables {
       INSERT INTO ${this.meta} (name, value) VALUES ('version', '${VERSION}'), ('sweep', NULL) ON CONFLICT DO NOTHING`;
   }
 
-  /** Once; a failure is not cached, and the next call retries. @throws SluiceError database_failed | database_refused */
+  /** Creates the tables once. A failure is not cached; the next call retries. @throws SluiceError database_failed | database_refused */
   ensure(): Promise<void> {
     this.#there ??= this.#ensure().catch((error: unknown) => {
       this.#there = null;
@@ -59,7 +59,7 @@ export class JobTables {
   async #ensure(): Promise<void> {
     const sql = 'SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS there';
     const there = await this.#connections.query(sql, [this.meta, this.uploads]);
-    // An administrator can create the tables for a role that may not.
+    // The tables may exist already, because an administrator can create them for a role that lacks the permission.
     if (!there.rows[0]!.there) await this.#connections.script(this.#script);
     const { rows } = await this.#connections.query(`SELECT value FROM ${this.meta} WHERE name = 'version'`);
     const found = Number(rows[0]?.value);

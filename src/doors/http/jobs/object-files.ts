@@ -1,5 +1,5 @@
-// The bytes of jobs in object storage, where every server reads them: PREFIX/ID/body and PREFIX/ID/EPOCH/result; of an upload that comes in
-// parts PREFIX/ID/left-EPOCH-OFFSET, too.
+// Stores the bytes of jobs in object storage that all servers share: PREFIX/ID/body, PREFIX/ID/EPOCH/result and, for an upload in parts,
+// PREFIX/ID/left-EPOCH-OFFSET.
 import { Readable } from 'node:stream';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -11,7 +11,7 @@ import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTa
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';
 
-/** Ids in one query. */
+/** Ids per query. */
 const AT_ONCE = 500;
 
 export class ObjectFiles implements JobFiles, ResumableFiles {
@@ -28,7 +28,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   async beginUpload(): Promise<void> {
-    // Its row in the table is all there is.
+    // An empty upload needs no object; the table has its row.
   }
 
   usesOf(bytes: number, length: number): number {
@@ -79,7 +79,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
     });
     const bytes = async function* () {
       try {
-        // A chunk is valid until the next one is requested, and a stream reads ahead.
+        // Copied, because a chunk is valid only until the next one is requested and a stream reads ahead.
         for await (const chunk of source.chunks) yield Buffer.from(chunk);
       } finally {
         await source.close();
@@ -101,8 +101,8 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   /**
-   * Objects are listed before the table is queried: an upload has its reservation before its first byte, and a result its epoch, so
-   * that the table will never know an object that it does not know then.
+   * Objects are listed before the table is queried. An upload is reserved before its first byte, and a result has its
+   * epoch. An object unknown to the table at that time therefore never becomes known.
    */
   async sweep(known: KnownJobs): Promise<void> {
     const { bucket } = objectAddress(`${this.#prefix}/x`);
@@ -126,7 +126,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 }
 
-/** `id`: null where it is none of ours. `epoch`: null for an upload, whole or in parts. */
+/** `id`: null for objects that are not jobs. `epoch`: null for an upload, whole or in parts. */
 function parsedKey(key: string): { id: string | null; epoch: number | null } {
   const [, id = null, epoch] = /^([0-9a-f-]{36})\/(?:body|left-[\d-]{1,40}|(\d{1,15})\/result)$/.exec(key) ?? [];
   return { id, epoch: epoch === undefined ? null : Number(epoch) };
@@ -138,7 +138,7 @@ function isNeeded(job: { epoch: number; state: string | null } | undefined, epoc
   return epoch === job.epoch && (job.state === 'done' || job.state === 'running');
 }
 
-/** An object that is visible once it is committed. */
+/** A sink whose object becomes visible when it is committed. */
 function objectSink(name: string): ByteSink {
   const upload = new ObjectUpload(name);
   return {
@@ -156,7 +156,7 @@ function objectSink(name: string): ByteSink {
   };
 }
 
-/** Errors of storage are reported without its address, because clients must not learn it. */
+/** Reports storage errors without the address of the storage, which clients must not learn. */
 async function reached<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,4 +1,4 @@
-// Uploads to pipelines: POST /api/v1/pipelines/{name} makes a job whose predictions go to the sink of the pipeline.
+// Uploads to pipelines: POST /api/v1/pipelines/{name} creates a job whose predictions go to the sink of the pipeline.
 
 import path from 'node:path';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -43,7 +43,8 @@ const UPLOAD = {
 
 /**
  * Reads the configured pipelines.
- * @throws SluiceError usage: an error in a file, another source, a name used twice | kafka_config: exactly once without transactions
+ * @throws SluiceError usage: an invalid file, a source other than an upload, a duplicate name | kafka_config:
+ * exactly-once delivery without transactions
  */
 export async function readUploadPipelines(files: readonly string[]): Promise<UploadPipeline[]> {
   const pipelines: UploadPipeline[] = [];
@@ -77,7 +78,7 @@ export function addUploadPipelines(
     services: ServiceContext;
     jobs: JobManager;
     pipelines: readonly UploadPipeline[];
-    /** Whether new work is taken. */
+    /** Whether the service accepts new work. */
     ready: () => boolean;
   },
 ): void {
@@ -105,8 +106,9 @@ export function addUploadPipelines(
 type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;
 
 /**
- * A pipeline whose model the key may not use looks like one that does not exist: all names have one route.
- * @throws SluiceError not_found: it does not exist, or the key may not use its model
+ * The requested pipeline. A pipeline whose model the caller may not use is treated as missing; all names share one
+ * route.
+ * @throws SluiceError not_found: the pipeline does not exist, or the caller may not use its model
  */
 function pipelineFor(request: PipelineRequest, pipelines: ReadonlyMap<string, UploadPipeline>): UploadPipeline {
   const pipeline = pipelines.get(request.params.name);

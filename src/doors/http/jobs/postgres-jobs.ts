@@ -1,4 +1,4 @@
-// The table of jobs in PostgreSQL, for several servers: leases by the clock of the database, every write checked against the epoch.
+// The table of jobs in PostgreSQL, shared by several servers: leases use the clock of the database, and every write checks the epoch.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseSettings } from '../../../connectors/postgres/database.ts';
@@ -26,7 +26,7 @@ import { PostgresUploads, type UploadTables } from './postgres-uploads.ts';
 
 interface PostgresJobsOptions {
   database: DatabaseSettings;
-  /** `table` or `schema.table`; a second table has the suffix `_meta`. */
+  /** `table` or `schema.table`; the name of the second table has the suffix `_meta`. */
   table: string;
   leaseMs: number;
   /** Called when the table becomes unreachable or reachable. */
@@ -35,7 +35,7 @@ interface PostgresJobsOptions {
 
 /** Milliseconds since 1970 by the clock of the database. */
 const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
-/** A started job whose lease is not renewed counts as queued. */
+/** A running job whose lease expired counts as queued. */
 const CLAIMABLE = "(state = 'queued' AND not_before <= now() OR state = 'running' AND lease_until < now())";
 const VISIBLE = "state <> 'reserved'";
 /** SQLSTATE unique_violation. */
@@ -44,21 +44,22 @@ const UNIQUE = '23505';
 type Statement = (jobs: string, meta: string, tables: UploadTables) => string;
 
 /**
- * Each method is one statement, so that a server that is stopped in the middle of one (SIGSTOP, a paused machine) holds no lock that
- * others wait for. `now()` is when a statement began: where it had to wait, leases end earlier and are found ended later than they are.
+ * Each method is a single statement, so that a server that is suspended (SIGSTOP, a paused machine) holds no lock.
+ * `now()` is the start of a statement. If a statement had to wait, leases end earlier, and their end is detected later,
+ * than by the actual time.
  */
 export class PostgresJobs implements JobStore {
   readonly leaseMs: number;
   reachable = true;
-  /** Those that come in parts. */
+  /** The table of uploads that arrive in parts. */
   readonly uploads = new PostgresUploads((sql, values) => this.#ask((_jobs, _meta, tables) => sql(tables), values));
-  /** Of this server, in this run of it; host and process are for people who look at the table. */
+  /** Identifies this process; host and process id help people who read the table. */
   readonly #holder = `${hostname()} ${process.pid} ${randomUUID()}`;
   readonly #connections: SharedConnections;
   readonly #tables: JobTables;
   readonly #onReach: PostgresJobsOptions['onReach'];
 
-  /** Connects on the first call. @throws SluiceError usage */
+  /** Connects with the first call. @throws SluiceError usage */
   constructor({ database, table, leaseMs, onReach }: PostgresJobsOptions) {
     this.leaseMs = leaseMs;
     this.#connections = new SharedConnections(database);
@@ -264,13 +265,13 @@ export class PostgresJobs implements JobStore {
   }
 
   async close(): Promise<void> {
-    // Another server may clean up at once.
+    // Releases the sweep, so that another server can take over immediately.
     const sql = (_: string, meta: string) => `UPDATE ${meta} SET until = now() WHERE name = 'sweep' AND holder = $1`;
     if (this.reachable) await this.#ask(sql, [this.#holder]).catch(() => {});
     await this.#connections.close();
   }
 
-  /** Whether a statement that was sent twice succeeded the first time. */
+  /** Whether the job is in this state already, because an earlier attempt of the same statement succeeded. */
   async #stands({ id, epoch }: HeldJob, state: JobState): Promise<boolean> {
     const job = await this.get(id);
     return job?.epoch === epoch && job.state === state;
@@ -309,7 +310,7 @@ const HELD = "id = $1 AND epoch = $2 AND state = CASE $2::bigint WHEN 0 THEN 're
 const until = (ms: string): string => `now() + ${ms}::float8 * interval '1 ms'`;
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
-/** The columns of a job that its upload determines. */
+/** The columns of a job that are determined when it is created. */
 const NEW_COLUMNS = (
   [
     'idempotencyKey',
@@ -327,7 +328,7 @@ const NEW_COLUMNS = (
 const toValue = (value: unknown): SqlValue =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as SqlValue);
 
-/** The SQLSTATE of an error. */
+/** The SQLSTATE in the chain of causes of an error; null: none. */
 function sqlStateBehind(error: unknown): string | null {
   for (let e = error as { code?: unknown; cause?: unknown } | undefined; e; e = e.cause as typeof e) {
     if (typeof e.code === 'string' && /^[0-9A-Z]{5}$/.test(e.code)) return e.code;

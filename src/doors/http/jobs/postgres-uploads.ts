@@ -1,9 +1,9 @@
-// The table of resumable uploads that several servers share. A reservation in the table of jobs for an upload does not expire.
+// The table of resumable uploads that several servers share. The reservation of such an upload in the job table does not expire.
 import type { SqlResult, SqlRow, SqlValue } from '../../../connectors/postgres/shared-connections.ts';
 import type { HeldJob } from './job-store.ts';
 import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
 
-/** Names as SQL has them. */
+/** Quoted SQL names. */
 export interface UploadTables {
   jobs: string;
   uploads: string;
@@ -13,10 +13,10 @@ type Ask = (sql: (tables: UploadTables) => string, values?: readonly SqlValue[])
 
 /** Milliseconds since 1970 by the clock of the database. */
 const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
-/** Of an upload `u`: its job is not made yet. */
+/** Condition for an upload `u` that is open: its job is only reserved. */
 const open = (jobs: string): string => `EXISTS (SELECT 1 FROM ${jobs} r WHERE r.id = u.id AND r.state = 'reserved')`;
 
-/** Each method is one statement, or several of which any may be the last: a sweep completes the rest. */
+/** Each method consists of one or more statements. If a server crashes between them, a sweep completes the rest. */
 export class PostgresUploads implements UploadStore {
   readonly #ask: Ask;
 

@@ -1,4 +1,4 @@
-// Uploads that come in parts (tus): each part is appended to a file, and one that is whole is queued as the upload of a job.
+// Resumable uploads in parts (tus): appends each part to a file and queues a complete upload as a job.
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -16,10 +16,10 @@ import type { UploadPipeline } from './score-job.ts';
 import type { PartHead, UploadHead } from './tus-headers.ts';
 import type { Upload, UploadStore } from './upload-store.ts';
 
-/** Bytes are made durable after this number of bytes or ms. */
+/** Bytes are made durable after this many bytes or ms. */
 const SYNC_BYTES = 64 * 1024 * 1024;
 const SYNC_MS = 5000;
-/** A request whose client has sent nothing for so long loses its upload to the next one that asks for it. */
+/** A client that sends nothing for this long loses its upload to the next request for it, ms. */
 const SILENT_MS = 1000;
 
 interface UploadParts {
@@ -32,40 +32,40 @@ interface UploadParts {
   pipelines: ReadonlyMap<string, UploadPipeline>;
   /** Renews the reservation of an upload until `release`. */
   reserve: (id: string) => { release: () => void };
-  /** A job was queued. */
+  /** Called when a job was queued. */
   wake: () => void;
 }
 
 /** A request that writes to an upload. */
 interface Hold {
-  /** Since when it waits for its client; null: it does not. */
+  /** Start of the current wait for the client; null: the request is not waiting. */
   waitsSince: number | null;
-  /** Its client disconnected, and its bytes are being made durable. */
+  /** Whether the client disconnected and its bytes are being made durable. */
   ending: boolean;
-  /** Ends it where it waits. */
+  /** Aborts the request by closing its connection. */
   cut: () => void;
   over: Promise<void>;
 }
 
-/** How a writing request is asked to stop. */
+/** A request that writes a part of an upload. */
 interface Writing {
   request: FastifyRequest;
   reply: FastifyReply;
   part: PartHead;
-  /** Whether new work is accepted: a stopping server keeps the received bytes, and the client continues later. */
+  /** Whether new work is accepted. A stopping server stores the received bytes, and the client resumes later. */
   ready: () => boolean;
 }
 
 /**
- * The reported offset counts durable bytes, and bytes behind it are truncated before anything is appended: a
- * killed server loses nothing that was reported, and duplicates nothing.
+ * The reported offset counts durable bytes only. Bytes after it are truncated before anything is appended, so a killed
+ * server neither loses nor duplicates reported bytes.
  */
 export class ResumableUploads {
   readonly #parts: UploadParts;
   readonly #holds = new Map<string, Hold>();
-  /** Running hashes of uploads that this process received from their first byte. */
+  /** Hashes of uploads that this process has received from the first byte. */
   readonly #hashes = new Map<string, { hash: Hash; bytes: number }>();
-  /** Uploads whose last part was cut here. */
+  /** How the last part of an upload ended on this server. */
   readonly #known = new Map<string, 'whole' | 'cut'>();
 
   constructor(parts: UploadParts) {
@@ -73,8 +73,8 @@ export class ResumableUploads {
   }
 
   /**
-   * Makes an upload, which counts for the quota of its owner at once. The same Idempotency-Key gives the same one again, while it is open or its
-   * job is there.
+   * Creates an upload, which counts towards the quota of its owner immediately. The same Idempotency-Key returns the
+   * same upload while it is open or its job exists.
    * @throws SluiceError upload_too_large | limit_exceeded | idempotency_conflict | model_not_found
    */
   async create(request: FastifyRequest, spec: JobSpec, { length, metadata }: UploadHead): Promise<Upload> {
@@ -114,7 +114,10 @@ export class ResumableUploads {
     }
   }
 
-  /** @throws SluiceError upload_not_found: it was removed, is of another key, or of a model that the key may not use any more */
+  /**
+   * @throws SluiceError upload_not_found: the upload was removed, or belongs to another caller or to a model that the
+   * caller may no longer use
+   */
   async find(id: string, identity: Identity): Promise<Upload> {
     const { uploads, store, pipelines } = this.#parts;
     const upload = await uploads.get(id);
@@ -123,7 +126,7 @@ export class ResumableUploads {
     return upload!;
   }
 
-  /** The offset of an upload. A client that asks will continue, so a request with a silent client has to release it. @throws SluiceError upload_not_found */
+  /** The offset at which the client can resume. Interrupts a request with a silent client. @throws SluiceError upload_not_found */
   async resume(id: string, identity: Identity): Promise<Upload> {
     await this.find(id, identity);
     await this.#takeOver(id);
@@ -133,8 +136,9 @@ export class ResumableUploads {
   }
 
   /**
-   * Appends a part; the received bytes of a broken part are kept.
-   * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large | upload_checksum_mismatch, errors of the body
+   * Appends a part; if the connection breaks, the received bytes are stored.
+   * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large |
+   * upload_checksum_mismatch, errors of the body
    */
   async append(id: string, writing: Writing): Promise<Upload> {
     const { request, part } = writing;
@@ -154,7 +158,7 @@ export class ResumableUploads {
     });
   }
 
-  /** false: it is queued, so its job has to be removed. */
+  /** Removes an open upload. false: it is queued, so its job must be removed. */
   async remove(id: string): Promise<boolean> {
     const { uploads, files, services } = this.#parts;
     const hold = this.#holds.get(id);
@@ -168,7 +172,7 @@ export class ResumableUploads {
     return true;
   }
 
-  /** Queues complete uploads that were not queued, because a server ended in between or failed. */
+  /** Queues complete uploads that are not queued because a server crashed or an error occurred. */
   async recover(): Promise<void> {
     for (const upload of await this.#parts.uploads.whole()) {
       const { id } = upload.job;
@@ -190,22 +194,22 @@ export class ResumableUploads {
     }
   }
 
-  /** Until when something has to come. */
+  /** Time at which an upload without further bytes expires. */
   expiresAt({ touched }: Upload): Date {
     return new Date(touched + this.#parts.services.config.jobs.upload_ttl_ms);
   }
 
-  /** An open one of this key has this Idempotency-Key. */
+  /** Whether the caller has an open upload with this Idempotency-Key. */
   async hasKey(owner: string, key: string): Promise<boolean> {
     return (await this.#parts.uploads.byIdempotencyKey(owner, key)) !== null;
   }
 
-  /** How many are open. */
+  /** Number of open uploads. */
   open(): Promise<number> {
     return this.#parts.uploads.open();
   }
 
-  /** Ends writing requests, keeping the received bytes. */
+  /** Aborts writing requests and stores the received bytes. */
   async close(): Promise<void> {
     for (const hold of this.#holds.values()) hold.cut();
     await Promise.all(this.#holds.values().map((hold) => hold.over));
@@ -215,7 +219,7 @@ export class ResumableUploads {
     return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= epochMs();
   }
 
-  /** The upload that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
+  /** The upload with the same Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
   async #sameKey({ owner, idempotencyKey: key, fingerprint }: Repeated): Promise<Upload | null> {
     if (key === null) return null;
     const { uploads, store } = this.#parts;
@@ -227,7 +231,7 @@ export class ResumableUploads {
     return upload;
   }
 
-  /** Waits for a request whose client is gone, and ends one whose client is silent: because of neither the upload is locked. */
+  /** Waits for a request whose client disconnected, and aborts a request whose client is silent, so that neither locks the upload. */
   async #takeOver(id: string): Promise<void> {
     const hold = this.#holds.get(id);
     if (!hold) return;
@@ -236,7 +240,7 @@ export class ResumableUploads {
     if (silent || hold.ending) await hold.over;
   }
 
-  /** One request at a time. @throws SluiceError upload_locked */
+  /** Runs `work` as the only writer of the upload. @throws SluiceError upload_locked */
   async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
     if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request is writing to the upload');
     const over = Promise.withResolvers<void>();
@@ -250,7 +254,7 @@ export class ResumableUploads {
     }
   }
 
-  /** Gives the upload as it is then. @throws SluiceError */
+  /** Receives a part and returns the updated upload. @throws SluiceError */
   async #receive(upload: Upload, hold: Hold, writing: Writing): Promise<Upload> {
     const { services } = this.#parts;
     const { request, reply } = writing;
@@ -284,7 +288,7 @@ export class ResumableUploads {
       keptAt = monotonicMs();
     };
     try {
-      // Others that have written to it may have used what this one would.
+      // Earlier writers may have used the part numbers of this one, so the offset is stored first.
       if (held.left > 0) await keep(false);
       for await (const chunk of heard(body.chunks(), hold)) {
         if (at + chunk.length > length) throw beyondLength();
@@ -299,7 +303,7 @@ export class ResumableUploads {
       await keep(true);
     } catch (error) {
       hold.ending = true;
-      // What cannot be kept is sent again.
+      // The client will resend bytes that cannot be stored.
       if (!part.whole && at > kept.offset) await keep(true).catch(() => {});
       throw error;
     } finally {
@@ -310,21 +314,24 @@ export class ResumableUploads {
     return kept;
   }
 
-  /** Why received bytes do not count. */
+  /** The error for a writer that has lost the upload. */
   async #overtaken(id: string): Promise<SluiceError> {
     const upload = await this.#parts.uploads.get(id);
     if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request has resumed the upload');
     return new SluiceError('upload_not_found', 'the upload is complete or was removed');
   }
 
-  /** Of the bytes before `offset`; null: they came to another process. */
+  /** Hash of the bytes before `offset`; null: another process received some of them. */
   #hashAt(id: string, offset: number): Hash | null {
     if (offset === 0) return createHash('sha256');
     const known = this.#hashes.get(id);
     return known?.bytes === offset ? known.hash : null;
   }
 
-  /** From here on it is as if its body had come at once. @throws SluiceError idempotency_conflict | upload_not_found | jobs_unavailable */
+  /**
+   * Queues a complete upload like the body of a single request. @throws SluiceError idempotency_conflict |
+   * upload_not_found | jobs_unavailable
+   */
   async #queue(upload: Upload): Promise<Upload> {
     const { store, services, log, files, wake } = this.#parts;
     const { id } = upload.job;
@@ -334,7 +341,7 @@ export class ResumableUploads {
     if (answer === 'key_taken') throw keyConflict();
     const job = await store.get(id);
     if (!job) throw new SluiceError('upload_not_found', 'the upload was removed');
-    // Another server may have found it whole, too.
+    // Another server may have queued the upload.
     if (answer === 'queued') {
       log.queued(job);
       services.metrics.resumableUploadEnds.inc({ end: 'queued' });
@@ -343,7 +350,7 @@ export class ResumableUploads {
     return { ...upload, queued: true };
   }
 
-  /** null: its bytes came to several processes, and are not read again. */
+  /** SHA-256 of the upload; null: several processes received it, and reading it again would be expensive. */
   async #sha256({ job: { id }, offset }: Upload): Promise<string | null> {
     const known = this.#hashAt(id, offset);
     if (known) return known.copy().digest('hex');
@@ -360,7 +367,7 @@ export class ResumableUploads {
   }
 }
 
-/** Marks in `hold` the time spent waiting for the client. */
+/** Records in `hold` since when the request waits for its client. */
 async function* heard(chunks: AsyncIterable<Uint8Array>, hold: Hold): AsyncGenerator<Uint8Array> {
   hold.waitsSince = monotonicMs();
   for await (const chunk of chunks) {

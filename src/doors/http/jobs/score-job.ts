@@ -1,4 +1,4 @@
-// Scores the spooled upload of a job into a result, or into the sink of a pipeline.
+// Scores the spooled upload of a job into a result or into the sink of a pipeline.
 
 import { openStored } from '../../../connectors/stored-bytes.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
@@ -19,33 +19,33 @@ export interface UploadPipeline {
   spec: UploadSpec;
 }
 
-/** Where a job reads and writes. */
+/** The files that a job reads and writes. */
 interface JobEnds {
-  /** Name of the upload, a path or an object. */
+  /** Path or object of the upload. */
   upload: string;
   newResult: () => Promise<ByteSink>;
 }
 
 export interface JobDone {
   counts: Readonly<RunCounts>;
-  /** 0: the result went elsewhere. */
+  /** 0: the predictions went to the sink of a pipeline. */
   resultBytes: number;
-  /** Of the package that scored it. */
+  /** Hash of the package that scored the job. */
   packageSha256: string;
 }
 
-/** Called now and then while a job runs. */
+/** Called at intervals while a job runs. */
 type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 
-/** How a job that runs is watched and ended. */
+/** Callbacks and signal of a running job. */
 interface JobWatch {
   signal: AbortSignal;
   onProgress: OnProgress;
-  /** Called before publication; an error ends the job. */
+  /** Called before publication; an error from it ends the job. */
   beforeCommit: () => void;
 }
 
-/** @throws SluiceError what ends the job */
+/** @throws SluiceError any error that ends the job */
 export async function scoreJob(
   services: ServiceContext,
   job: Job,
@@ -85,7 +85,7 @@ export async function scoreJob(
   }
 }
 
-/** Takes room before it writes. */
+/** Reserves quota before each write. */
 function quotedSink(result: ByteSink, grow: GrowFile): ByteSink {
   return {
     revocable: result.revocable,
@@ -101,7 +101,7 @@ function quotedSink(result: ByteSink, grow: GrowFile): ByteSink {
   };
 }
 
-/** The same for an upload to a pipeline. @throws SluiceError what ends the job */
+/** Scores an upload to a pipeline. @throws SluiceError any error that ends the job */
 export async function scoreUpload(
   { config, host, account }: ServiceContext,
   job: Job,

@@ -1,4 +1,4 @@
-// The table of jobs in an embedded database, in the folder of one server: it survives a restart of that server.
+// The table of jobs in an embedded database in the folder of a single server; it survives restarts.
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
@@ -19,7 +19,7 @@ import {
 } from './job-store.ts';
 import { SqliteUploads } from './sqlite-uploads.ts';
 
-/** Columns of the table: Job property → column and how it is kept. */
+/** Columns of the table: property of Job → column definition. */
 const COLUMNS: Record<keyof Job, string> = {
   id: 'id TEXT PRIMARY KEY',
   owner: 'owner TEXT NOT NULL',
@@ -51,7 +51,7 @@ const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
 
 type Row = Record<string, string | number | null>;
 
-/** Leases need no rows: they end with the process, which owns the folder. */
+/** Size of an upload or result in progress. It is kept in memory, because it ends with the process that owns the folder. */
 interface Growing {
   owner: string;
   bytes: number;
@@ -60,24 +60,24 @@ interface Growing {
 export class SqliteJobs implements JobStore {
   readonly leaseMs = null;
   readonly reachable = true;
-  /** Those that come in parts, and outlive the process. */
+  /** The table of uploads that arrive in parts, which survive restarts. */
   readonly uploads: SqliteUploads;
   readonly #db: DatabaseSync;
-  /** Uploads that come in. */
+  /** Incoming uploads. */
   readonly #reserved = new Map<string, Growing>();
-  /** Results that are written. */
+  /** Results that are being written. */
   readonly #results = new Map<string, Growing>();
   readonly #asked = new Set<string>();
-  /** When a job of each key was started last. */
+  /** When a job of each caller was last started. */
   readonly #started = new Map<string, number>();
-  /** Until when jobs stay in the queue. */
+  /** Time until which jobs must stay in the queue. */
   readonly #waiting = new Map<string, number>();
 
-  /** Opens `jobs.sqlite` in a folder of its own. @throws SluiceError folder_unusable */
+  /** Opens `jobs.sqlite` in the folder. @throws SluiceError folder_unusable */
   constructor(folder: string) {
     const file = path.join(folder, 'jobs.sqlite');
     try {
-      // Its journals get the mode of the database.
+      // SQLite's journals inherit the mode of the database file.
       createPrivateFile(file);
       this.#db = new DatabaseSync(file);
     } catch (cause) {
@@ -90,13 +90,13 @@ export class SqliteJobs implements JobStore {
     this.uploads = new SqliteUploads(this.#db, (id) => this.#reserved.delete(id));
   }
 
-  /** A table of an earlier version lacks the newer columns. */
+  /** Adds columns that a table of an earlier version lacks. */
   #addMissingColumns(): void {
     const there = new Set(this.#rows('PRAGMA table_info(jobs)').map((c) => c.name));
     for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
   }
 
-  /** Queues jobs again that were running when the previous server ended. */
+  /** Returns jobs to the queue that were running when the previous server ended. */
   requeueRunning(): Job[] {
     const cutOff = this.#rows("SELECT * FROM jobs WHERE state = 'running' ORDER BY created, id").map(toJob);
     this.#run("UPDATE jobs SET state = 'queued', crashes = crashes + 1 WHERE state = 'running'");
@@ -283,7 +283,7 @@ export class SqliteJobs implements JobStore {
     return this.#run(sql, ...names.map((n) => change[n] as SQLInputValue), id, epoch);
   }
 
-  /** All of it or nothing. */
+  /** Runs `work` in a transaction. */
   #whole(work: () => void): void {
     this.#db.exec('BEGIN IMMEDIATE');
     try {
@@ -299,7 +299,7 @@ export class SqliteJobs implements JobStore {
     return this.#db.prepare(sql).all(...values) as Row[];
   }
 
-  /** Whether it changed something. */
+  /** Returns whether any row changed. */
   #run(sql: string, ...values: SQLInputValue[]): boolean {
     return Number(this.#db.prepare(sql).run(...values).changes) > 0;
   }
@@ -308,8 +308,9 @@ export class SqliteJobs implements JobStore {
 const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
 
 /**
- * Picks the job to run next, so that keys get fair turns: one of the key with the fewest running jobs, of several keys the one whose last
- * start is the longest ago. `queued`: oldest first. `started`: the last start by key, by any clock.
+ * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs. Among several
+ * such callers, the one whose last start is the longest ago comes first. `queued`: oldest first. `started`: last start
+ * by caller, by any clock.
  */
 export function nextOf(
   queued: readonly Job[],

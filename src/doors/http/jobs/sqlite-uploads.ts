@@ -16,7 +16,7 @@ export class SqliteUploads implements UploadStore {
   readonly #db: DatabaseSync;
   readonly #onBegun: (id: string) => void;
 
-  /** `onBegun`: this server holds the reservation from now on. */
+  /** `onBegun`: called when this server holds the reservation. */
   constructor(db: DatabaseSync, onBegun: (id: string) => void) {
     this.#db = db;
     this.#onBegun = onBegun;
@@ -79,7 +79,7 @@ export class SqliteUploads implements UploadStore {
     return expired;
   }
 
-  /** What open ones take of the quota of a key. */
+  /** Number and size of a caller's open uploads, for its quota. */
   kept(owner: string): { jobs: number; bytes: number } {
     const sql = 'SELECT count(*) AS jobs, total(length) AS bytes FROM uploads WHERE owner = ? AND queued = 0';
     return this.#rows(sql, owner)[0] as { jobs: number; bytes: number };
@@ -89,7 +89,7 @@ export class SqliteUploads implements UploadStore {
     return this.#rows('SELECT 1 FROM uploads WHERE id = ? AND queued = 0', id).length > 0;
   }
 
-  /** Its job is in the table of jobs. */
+  /** Marks an upload as queued; its job is in the job table. */
   queued(id: string): void {
     this.#run('UPDATE uploads SET queued = 1 WHERE id = ?', id);
   }
@@ -98,7 +98,7 @@ export class SqliteUploads implements UploadStore {
     return this.#db.prepare(sql).all(...values) as Row[];
   }
 
-  /** Whether it changed something. */
+  /** Returns whether any row changed. */
   #run(sql: string, ...values: SQLInputValue[]): boolean {
     return Number(this.#db.prepare(sql).run(...values).changes) > 0;
   }

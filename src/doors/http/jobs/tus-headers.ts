@@ -1,14 +1,14 @@
-// What requests of tus say in their headers, checked: https://tus.io/protocols/resumable-upload, version 1.0.0.
+// Parses and checks the headers of tus requests: https://tus.io/protocols/resumable-upload, version 1.0.0.
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
 export const TUS_VERSION = '1.0.0';
-/** The name each algorithm has there is the one that it has here. */
+/** Algorithms; tus and Node use the same names. */
 const ALGORITHMS = ['sha1', 'sha256', 'sha512'];
 const PART_TYPE = 'application/offset+octet-stream';
 
-/** Capabilities of the service; `maxBytes`: of one upload. */
+/** Response headers that describe the capabilities of the service. `maxBytes`: maximum size of an upload. */
 export const tusAbilities = (maxBytes: number): Record<string, string> => ({
   'tus-resumable': TUS_VERSION,
   'tus-version': TUS_VERSION,
@@ -21,7 +21,7 @@ export const tusAbilities = (maxBytes: number): Record<string, string> => ({
 export interface UploadHead {
   length: number;
   metadata: string | null;
-  /** The first part comes with it. */
+  /** Whether the request contains the first part. */
   withPart: boolean;
 }
 
@@ -45,12 +45,12 @@ export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
   };
 }
 
-/** The headers of a request with a part. */
+/** The headers of a request that contains a part. */
 export interface PartHead {
   offset: number;
-  /** The checksum that the part must have; null: none was sent. */
+  /** The checksum that the part must match; null: the client sent none. */
   check: PartCheck | null;
-  /** The part counts only after it is complete and checked. */
+  /** Whether the part is stored only once it is complete and checked. */
   whole: boolean;
 }
 
@@ -58,14 +58,14 @@ export interface PartHead {
 export function partHeadOf(headers: IncomingHttpHeaders, offset = countOf(headers, 'upload-offset')): PartHead {
   if (!isPart(headers)) throw wrongType();
   const encoding = headers['content-encoding'];
-  // An offset counts bytes of the upload, and a body that was cut ends in the middle of its encoding.
+  // Offsets count bytes of the upload, but a cut body would end in the middle of its encoding.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     throw new SluiceError('invalid_content', 'Content-Encoding is not supported for parts of an upload');
   const check = PartCheck.of(headers);
   return { offset, check, whole: check !== null || headers['content-digest'] !== undefined };
 }
 
-/** Upload-Checksum, held against the bytes as they come. */
+/** Checks received bytes against Upload-Checksum. */
 class PartCheck {
   readonly #hash: Hash;
   readonly #sum: string;
@@ -75,7 +75,7 @@ class PartCheck {
     this.#sum = sum;
   }
 
-  /** null: there is none. @throws SluiceError bad_request */
+  /** null: the request has no checksum. @throws SluiceError bad_request */
   static of(headers: IncomingHttpHeaders): PartCheck | null {
     const header = headers['upload-checksum'];
     if (header === undefined) return null;
@@ -92,7 +92,7 @@ class PartCheck {
     this.#hash.update(bytes);
   }
 
-  /** Call once, behind the last byte. @throws SluiceError upload_checksum_mismatch */
+  /** Call it once, after the last byte. @throws SluiceError upload_checksum_mismatch */
   verify(): void {
     if (this.#hash.digest().equals(Buffer.from(this.#sum, 'base64'))) return;
     throw new SluiceError('upload_checksum_mismatch', 'the part does not match its Upload-Checksum');
@@ -117,7 +117,7 @@ function countOf(headers: IncomingHttpHeaders, name: 'upload-length' | 'upload-o
   );
 }
 
-/** `key base64, key`: keys of visible ASCII without comma, each once. @throws SluiceError bad_request */
+/** Checks the format `key base64, key`: distinct keys of visible ASCII without commas. @throws SluiceError bad_request */
 function checkMetadata(header: string): void {
   const keys = new Set<string>();
   for (const pair of header.split(',')) {

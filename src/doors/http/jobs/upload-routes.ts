@@ -1,4 +1,4 @@
-// Resumable uploads over HTTP, as tus 1.0 has them: made by a POST to where the body would go at once, and continued at their own address.
+// HTTP routes of resumable uploads (tus 1.0): created by a POST to the URL that accepts complete bodies, and continued at their own URL.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
@@ -89,11 +89,11 @@ const APPEND_BY_POST = {
 interface Asking {
   request: FastifyRequest;
   reply: FastifyReply;
-  /** Whether new work is taken. */
+  /** Whether new work is accepted. */
   ready: () => boolean;
 }
 
-/** Makes an upload; its first part may come with it. @throws SluiceError */
+/** Creates an upload; the request may contain its first part. @throws SluiceError */
 export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSpec): Promise<FastifyReply> {
   const { request, reply } = asking;
   const { uploads } = jobs;
@@ -106,7 +106,7 @@ export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSp
     try {
       upload = await uploads.append(upload.job.id, { ...asking, part });
     } catch (error) {
-      // The client never gets its URL: without an Idempotency-Key it could not continue the upload.
+      // The client never receives the URL, so without an Idempotency-Key it could not resume the upload.
       if (upload.job.idempotencyKey === null) await uploads.remove(upload.job.id);
       throw error;
     }
@@ -124,7 +124,7 @@ export const jobIntake = (jobs: JobManager, ready: () => boolean): JobIntake => 
   createUpload: (request, reply, spec) => createUpload(jobs, { request, reply, ready }, spec),
 });
 
-/** Adds OPTIONS to a path that takes uploads. `check` may reject a request first. */
+/** Adds OPTIONS to a path that accepts uploads. `check` may reject a request first. */
 export function addUploadOptions(
   app: FastifyInstance,
   {
@@ -180,7 +180,7 @@ export function addUploadRoutes(
     if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, identity));
     return reply.code(204).send();
   };
-  // For clients whose way does not let other methods through.
+  // For clients behind a proxy or firewall that blocks other methods.
   const instead = new Map([['PATCH', append], ['DELETE', remove], ['HEAD', tell]]); // biome-ignore format: a table
   app.head(url, { config, schema: STATE }, tell);
   app.patch(url, { config, schema: APPEND }, append);

@@ -1,50 +1,53 @@
-// The table of resumable uploads: the future job and the offset of each.
+// The table of resumable uploads, with the future job and the offset of each upload.
 import type { HeldJob, NewJob } from './job-store.ts';
 
 export interface Upload {
-  /** The future job: `uploadBytes` is the final length, `bodySha256` is known at the end. */
+  /** The future job. `uploadBytes` is the final length; `bodySha256` is known at the end. */
   job: NewJob;
-  /** The Upload-Metadata header; null: none. Only its owner can read it. */
+  /** The Upload-Metadata header; null: none. Only the owner can read it. */
   metadata: string | null;
   /** Number of durable bytes. */
   offset: number;
-  /** State that the files need to continue; null: the offset is enough. */
+  /** State that the storage needs to resume; null: the offset is sufficient. */
   tail: string | null;
-  /** When something came last, in milliseconds since 1970. */
+  /** When the last bytes arrived, milliseconds since 1970. */
   touched: number;
-  /** The job is in its table: the upload is complete, and reported while the job exists. */
+  /** Whether the upload is complete and its job is in the job table. */
   queued: boolean;
 }
 
 /** The lease for writing a part. */
 export interface TakenUpload extends HeldJob {
-  /** Part numbers that the previous holder may have used without releasing them, as announced in `take`. */
+  /** Part numbers, as announced in `take`, that the previous writer may have used without releasing them. */
   left: number;
 }
 
 /**
- * Modes of an upload: open → queued → removed, or removed from open. An open one counts for the quota of its owner with all the bytes
- * that it will have, and is known to sweeps. `JobStore.enqueue` makes it queued, in one step with the job.
+ * States of an upload: open → queued → removed, or open → removed. An open upload counts towards the quota of its owner
+ * with its final length, and sweeps know it. `JobStore.enqueue` queues it together with the job.
  */
 export interface UploadStore {
-  /** `key_taken`: its owner has an open one with this Idempotency-Key. */
+  /** `key_taken`: the owner has an open upload with this Idempotency-Key. */
   begin(upload: Upload): Promise<'begun' | 'key_taken'>;
   get(id: string): Promise<Upload | null>;
-  /** An open one. */
+  /** Finds an open upload. */
   byIdempotencyKey(owner: string, key: string): Promise<Upload | null>;
   /**
-   * Claims the upload at this offset and fences off earlier writers. `uses`: part numbers that it may use, if its files
-   * number. null: it is not open, or has another offset.
+   * Claims the upload at this offset and fences off earlier writers. `uses`: maximum number of part numbers that the
+   * writer uses, if its storage numbers parts. null: the upload is not open or has another offset.
    */
   take(id: string, offset: number, uses: number): Promise<TakenUpload | null>;
-  /** Records durable bytes. `done`: the part has ended. false: the upload was closed, or another writer holds it. */
+  /** Records durable bytes. `done`: the part has ended. false: the upload is no longer open, or another writer claimed it. */
   advance(held: HeldJob, so: Pick<Upload, 'offset' | 'tail'> & { done: boolean }): Promise<boolean>;
-  /** An open one is gone. */
+  /** Removes an open upload; returns whether it was open. */
   remove(id: string): Promise<boolean>;
-  /** Open ones that are whole. */
+  /** Open uploads with all bytes. */
   whole(): Promise<Upload[]>;
-  /** How many are open. */
+  /** Number of open uploads. */
   open(): Promise<number>;
-  /** Removes open ones to which nothing came for so long, but for `busy`, and queued ones whose job is gone. Gives the open ones. */
+  /**
+   * Removes open uploads without new bytes for this long, except `busy` ones, and queued uploads whose job was removed.
+   * Returns the removed open uploads.
+   */
   expire(ttlMs: number, busy: ReadonlySet<string>): Promise<Upload[]>;
 }

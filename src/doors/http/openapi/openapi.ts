@@ -1,4 +1,4 @@
-// The OpenAPI 3.1 document: @fastify/swagger makes it from the schemas that the routes of the service are registered with.
+// The OpenAPI 3.1 document, which @fastify/swagger generates from the schemas of the routes.
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
 import { COMPONENTS } from './schemas.ts';
@@ -21,7 +21,7 @@ export interface Operation {
 
 export interface OpenApiDocument {
   info: { title: string; version: string; description: string };
-  /** By path and method. */
+  /** Operations by path and method. */
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, unknown> };
 }
@@ -29,8 +29,9 @@ export interface OpenApiDocument {
 type DescribedRoute = Pick<RouteOptions, 'method' | 'url' | 'schema' | 'config'>;
 
 /**
- * Collects the schemas of all routes registered after this call. Fastify keeps the schema of the query only, which it checks requests
- * with: a description changes neither a response nor the start-up time. Returns a function that makes the document on its first call.
+ * Collects the schemas of all routes registered after this call. Fastify keeps only the query schema, which it
+ * validates requests with; descriptions then affect neither responses nor start-up time. Returns a function that
+ * generates the document on its first call.
  */
 export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocument> {
   const routes: DescribedRoute[] = [];
@@ -44,7 +45,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
   });
   let document: Promise<OpenApiDocument> | null = null;
   return () => {
-    // A failure to load the library, when no more files can be opened for instance, is not cached.
+    // A failure to load the library, for example without free file descriptors, is not cached.
     document ??= describe(routes).catch((error) => {
       document = null;
       throw error;
@@ -55,7 +56,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
 
 async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocument> {
   const { default: swagger } = await import('@fastify/swagger');
-  // This instance describes routes and serves none.
+  // This instance only describes routes; it serves no requests.
   const app = Fastify({ exposeHeadRoutes: false });
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);

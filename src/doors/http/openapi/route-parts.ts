@@ -1,4 +1,4 @@
-// Parts of route schemas that several routes share. They describe a route in the OpenAPI document; fastify does not check them.
+// Parts of route schemas that several routes share. They describe routes in the OpenAPI document; Fastify does not validate them.
 import type { COMPONENTS } from './schemas.ts';
 
 type Json = Record<string, unknown>;
@@ -13,7 +13,7 @@ export const jsonResponse = (description: string, schema: Json = { type: 'object
   content: jsonContent(schema),
 });
 
-/** A response without a body. `headers`: a schema by name. */
+/** A response without a body. `headers`: schemas by header name. */
 export const emptyResponse = (description: string, headers?: Json): Json => ({
   type: 'null',
   description,
@@ -26,7 +26,7 @@ export const problemResponse = (description: string, headers?: Json): Json => ({
   content: { 'application/problem+json': { schema: schemaRef('Problem') } },
 });
 
-/** Error responses that most operations have in common, by status. */
+/** Error responses that most operations share, by status. */
 export const REFUSALS = {
   400: problemResponse('The request, its body or every application in it is invalid, or a limit was exceeded'),
   401: problemResponse('No valid API key'),
@@ -52,7 +52,7 @@ export const FILE_PART = {
   },
 };
 
-/** Headers of a request: a description by name. */
+/** Headers of a request. `descriptions`: by header name. */
 export const requestHeaders = (descriptions: Record<string, string>, required: readonly string[] = []): Json => ({
   type: 'object',
   required,

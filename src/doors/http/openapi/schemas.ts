@@ -1,4 +1,4 @@
-// Bodies of requests and responses as JSON Schema: the `components` of the OpenAPI document, which the schemas of routes refer to.
+// JSON Schemas of request and response bodies: the `components` of the OpenAPI document.
 import { DRIFT_WINDOWS } from '../../../drift/drift-monitor.ts';
 
 const PROBLEM = {
@@ -95,7 +95,7 @@ const INTERPRETATION = {
   },
 } as const;
 
-/** Its keys are those of PREDICTION_FIELDS; a test compares them. */
+/** The keys must match PREDICTION_FIELDS; a test compares them. */
 export const PREDICTION = {
   type: 'object',
   required: ['row'],

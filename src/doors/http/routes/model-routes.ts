@@ -1,4 +1,4 @@
-// Operations on models: which there are, their drift, uploading packages and moving aliases.
+// HTTP routes of models: list, drift, uploading packages, moving aliases.
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -151,7 +151,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
     { config: { scope: 'models:write' }, schema: REGISTER },
     async (request, reply) => {
       const { modelId } = request.query;
-      // Before the body is read: the model of a package is known only afterwards.
+      // Checked before the body is read, although the package determines the model.
       if (modelId !== undefined) assertMayUse(request, modelId);
       else assertMayUseAll(request);
       const { description, entry } = await trials.admit(request, reply, async (place, signal, inTurn) => {
@@ -166,7 +166,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
           const version = await registry.add(id, own, folder, request.identity!.name);
           const found = (await registry.list()).find((m) => m.id === id);
           reply.code(201).header('location', `/api/v1/models/${id}:${version}`);
-          // A registry that numbers versions itself writes its own into model.yaml.
+          // A registry that assigns version numbers writes its own number into model.yaml.
           if (version === own) return { description: tried.description, entry: found };
           const registered = await registry.resolve(`${id}:${version}`);
           return { description: describeModel(registered, undefined), entry: found };
@@ -221,13 +221,13 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
   );
 }
 
-/** Who moves an alias, and the reason if given. */
+/** The author of an alias move, and the reason if there is one. */
 const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
   who: identity!.name,
   ...(reason === undefined ? {} : { why: reason }),
 });
 
-/** Refuses a key that is for some models only. @throws SluiceError bad_request */
+/** Rejects a key that is restricted to some models. @throws SluiceError bad_request */
 function assertMayUseAll({ identity }: FastifyRequest): void {
   if (identity!.grants.some(({ scopes, models }) => scopes.includes('models:write') && models === undefined)) return;
   throw new SluiceError(
@@ -236,7 +236,7 @@ function assertMayUseAll({ identity }: FastifyRequest): void {
   );
 }
 
-/** Writes the files of a form into the folder, under their own names. */
+/** Stores the files of a form in the folder, under their own names. */
 async function receive(
   request: FastifyRequest,
   folder: string,
@@ -281,7 +281,7 @@ function refuseFault(cause: unknown): never {
   throw systemFault(cause);
 }
 
-/** Messages name files by their place in the package, not on this machine. */
+/** Removes the local folder from messages, so that they name files relative to the package. */
 function withoutFolder(error: unknown, folder: string): unknown {
   if (!(error instanceof SluiceError)) return error;
   const { details, extra } = error;

@@ -1,4 +1,4 @@
-// The Open Inference Protocol (V2) over HTTP: what clients of KServe, Seldon, Triton and MLServer speak.
+// The Open Inference Protocol (V2) over HTTP, which clients of KServe, Seldon, Triton and MLServer use.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
@@ -26,15 +26,18 @@ import { bodyOptions, refuseOutcome, type ServiceContext, streamLimits, takeTurn
 import { type TensorColumn, TensorTable } from '../wire/tensor-table.ts';
 import { asWanted, OutputTensors, readInferRequest, refuseUnknownInputs, tensorMetadata } from '../wire/tensors.ts';
 
-/** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
+/** Maximum size of a request, which is parsed as a whole. Larger tables should use the predict operations, which stream. */
 const MOST_INFER_BYTES = 16 * 1024 * 1024;
-/** Bodies of all such requests together, of which parsing takes a multiple: larger ones are parsed and scored one at a time. */
+/**
+ * Limits for the bodies of all such requests together; parsing needs a multiple of their size. Bodies above `small` are
+ * parsed and scored one at a time.
+ */
 const HELD = {
   bytes: 4 * MOST_INFER_BYTES,
   bytesPerKey: 2 * MOST_INFER_BYTES,
   small: 1024 * 1024,
 };
-/** Of a cell in a block. */
+/** Bytes of a cell in a block. */
 const CELL_BYTES = 8;
 const LEAST_BLOCK_BYTES = 4 * 1024;
 const MOST_BLOCK_BYTES = 256 * 1024;
@@ -45,7 +48,7 @@ interface ModelPath {
 
 interface OpenInferenceRoutes {
   services: ServiceContext;
-  /** Whether new work is taken, and can be answered. */
+  /** Whether the service accepts new work and can answer it. */
   ready: () => boolean;
 }
 
@@ -112,7 +115,7 @@ const INFER_RESPONSE = {
 };
 
 const JSON_LENGTH = 'Inference-Header-Content-Length';
-/** JSON with binary tensors behind it. */
+/** Media type of JSON followed by binary tensors. */
 const BINARY = {
   'application/octet-stream': {
     schema: {
@@ -141,7 +144,7 @@ const INFER = {
   },
 };
 
-/** `credit`, `credit@champion`, or with the version of the path `credit:3`. */
+/** The model reference: `credit`, `credit@champion`, or `credit:3` with the version in the path. */
 const referenceOf = ({ name, version }: ModelPath['Params']): string =>
   version === undefined ? name : `${name}:${version}`;
 
@@ -199,7 +202,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
   }
 }
 
-/** Waits for its turn, as every predict request does. @throws SluiceError */
+/** Waits for a turn like every predict request. @throws SluiceError */
 async function infer(
   { services, bodies }: { services: ServiceContext; bodies: HeldBodies },
   request: FastifyRequest,
@@ -245,7 +248,7 @@ async function infer(
   });
 }
 
-/** JSON, and the bytes of tensors behind it if there are any. */
+/** Sends JSON, followed by the bytes of binary tensors if there are any. */
 function sendTensors(request: FastifyRequest, reply: FastifyReply, answer: object, behind: Buffer | null) {
   if (!behind) return answer;
   const json = Buffer.from(JSON.stringify(answer));
@@ -267,7 +270,7 @@ interface Scoring {
   signal: AbortSignal;
 }
 
-/** Scores the rows into `answers`. The protocol has no place for a row without a prediction, so an invalid row refuses the request. */
+/** Scores the rows into `answers`. The protocol cannot report errors of single rows, so an invalid row rejects the whole request. */
 async function score(services: ServiceContext, request: FastifyRequest, asked: Scoring): Promise<void> {
   const { hosted, columns, answers, signal } = asked;
   const { model, pool } = hosted;
@@ -290,7 +293,7 @@ async function score(services: ServiceContext, request: FastifyRequest, asked: S
       onPart: refuseOutcome,
       sink: {
         output: { format: 'ndjson', delimiter: '\t' },
-        // A part has whole lines.
+        // A block result ends at a line end.
         write: async (bytes) => {
           const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
           for (const line of text.split('\n')) if (line !== '') answers.add(JSON.parse(line) as PredictionJson);

@@ -1,4 +1,4 @@
-// Admits requests that end with the trial of a package: within the shares of their key, one trial of each key at a time.
+// Admits requests that try out a package: within the quotas of the caller, one trial per caller at a time.
 import { availableParallelism } from 'node:os';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { tooMany } from '../../../core/errors.ts';
@@ -7,14 +7,14 @@ import { KeyTurns } from '../wire/key-turns.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
 import { admit, type ServiceContext } from '../wire/scoring-request.ts';
 
-/** Runs the trial of a package when it is the turn of its key. */
+/** Runs the trial of a package in the caller's turn. */
 export type InTurn = <T>(trial: () => Promise<T>) => Promise<T>;
 
-/** Admits what ends with the trial of a package: within the shares of its key, one trial of each key at a time. */
+/** Admits requests that try out a package: within the quotas of the caller, one trial per caller at a time. */
 export class Trials {
   readonly #services: ServiceContext;
   readonly #turns = new KeyTurns(availableParallelism());
-  /** Requests under way, by key. */
+  /** Number of running requests, by caller. */
   readonly #underWay = new Map<string, number>();
 
   constructor(services: ServiceContext) {
@@ -45,7 +45,7 @@ export class Trials {
     });
   }
 
-  /** While a package waits for the one before, its slot is anybody's. */
+  /** While a package waits for its turn, other requests can use its slot. */
   async #inTurn<T>(
     key: string,
     { place, signal }: { place: Admitted; signal: AbortSignal },

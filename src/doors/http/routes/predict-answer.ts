@@ -1,4 +1,4 @@
-// Answers one predict request: its body is scored while it arrives, and answered while it is scored.
+// Answers a predict request: scores its body while it arrives, and sends predictions while rows are scored.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
@@ -30,9 +30,9 @@ import {
 import { mustBeWhole, takesTrailers } from '../wire/streaming-support.ts';
 
 const NO_CHUNKS: Chunks = (async function* () {})();
-/** A record batch of Arrow is held whole. */
+/** Limit for a record batch of Arrow, which is held in memory. */
 const MOST_BATCH_BYTES = 64 * 1024 * 1024;
-/** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
+/** After this pause of the client an incomplete block is scored, so that the client gets predictions while it is still sending, ms. */
 const IDLE_MS = 20;
 
 interface Asking extends Turn {
@@ -42,18 +42,18 @@ interface Asking extends Turn {
   hosted: HostedModel;
 }
 
-/** Errors before the head are thrown; after it the connection is cut. @throws SluiceError */
+/** Throws errors that occur before the response head; later errors cut the connection. @throws SluiceError */
 export async function answerBody(services: ServiceContext, asking: Asking): Promise<void> {
   const { request, reply, format, body, place } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
-  // What lines of JSON say, without their text.
+  // Arrow uses the settings of ndjson.
   const settings = runSettings(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
   const { input, scoring } = settings;
   const output = format === 'arrow' ? { ...settings.output, format: 'columns' as const } : settings.output;
   const whole = format === 'arrow' ? null : body.takeWhole();
   const unit = services.account.unit({ live: true });
-  /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
+  /** Rows held or sent; excludes rows of the current write. */
   let rows = 0;
   const answer: ByteSink = {
     revocable: true,
@@ -66,7 +66,7 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
     },
     async commit() {
       reply.hijack();
-      // Requests of one turn of the event loop are answered together: waking clients one by one costs twice as much.
+      // Batches the responses of one turn of the event loop: waking clients one by one costs twice as much.
       if (whole) await nextTurn();
       place.finish();
       await held.end();
@@ -126,7 +126,10 @@ async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<C
   });
 }
 
-/** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
+/**
+ * Writes one record batch per block result, so that a client that sends and reads at the same time need not wait for
+ * later rows. @throws SluiceError bad_request
+ */
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
   const { passthrough, interpretation } = scoring;
   if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: list the column names for Arrow');
@@ -134,7 +137,7 @@ async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scorin
   return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
 }
 
-/** How the answer of a request is held and sent. */
+/** Options for holding and sending the response of a request. */
 function answerOptions({ config, metrics }: ServiceContext, { request, reply, ...asking }: Asking): AnswerOptions {
   const { level } = config.compression;
   return {
@@ -163,7 +166,7 @@ function answerOptions({ config, metrics }: ServiceContext, { request, reply, ..
   };
 }
 
-/** Small bodies get small slabs: a single application must not pay for the room of a portfolio. */
+/** Block size of a request. Small bodies get small blocks, so that a single application does not reserve memory for a portfolio. */
 function blockBytes(request: FastifyRequest): number {
   const length = Number(request.headers['content-length'] ?? Number.NaN);
   return length < 128 * 1024 ? Math.max(1024, length + 16) : 256 * 1024;

@@ -1,4 +1,4 @@
-// The predict operations: a body is scored while it arrives and answered while it is scored, or becomes a job.
+// HTTP routes of predictions: a body is scored and answered while it arrives, or becomes a job.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
@@ -64,7 +64,7 @@ function describePredict(format: AnswerFormat, scope: Scope) {
   };
 }
 
-/** Operations without an interpretation reject `interactions` with a message that names the right path. */
+/** Removes `interactions` from operations without interpretation, so that they reject it with a message that names the right path. */
 function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
   const { interactions: _, ...properties } = PREDICT_QUERY.properties;
   return { url, schema: { ...schema, querystring: { ...PREDICT_QUERY, properties } } };
@@ -73,11 +73,11 @@ function withoutInteractions({ schema, url }: { schema: FastifySchema; url: stri
 interface PredictRoutes {
   services: ServiceContext;
   jobs: JobIntake;
-  /** Whether new work is taken. */
+  /** Whether new work is accepted. */
   ready: () => boolean;
 }
 
-/** Gives the URLs that also take resumable uploads. */
+/** Adds the predict routes. Returns the URLs that also accept resumable uploads. */
 export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }: PredictRoutes): string[] {
   const { config, host } = services;
   const uploadUrls: string[] = [];
@@ -118,21 +118,21 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           await predict(services, request, reply, format);
         },
       );
-      // A job stores text.
+      // Jobs store text formats only.
       if (format !== 'arrow') uploadUrls.push(url);
     }
   }
   return uploadUrls;
 }
 
-/** The name of an operation in generated clients; path aliases have none. */
+/** The name of an operation in generated clients; alias paths have none. */
 function operationId(prefix: string, format: AnswerFormat): { operationId?: string } {
   const names: Record<string, string> = { [PREFIX]: 'predict', [`${PREFIX}/interpretation`]: 'predictInterpretation' };
   const name = names[prefix];
   return name === undefined ? {} : { operationId: `${name}${format[0]!.toUpperCase()}${format.slice(1)}` };
 }
 
-/** Path prefixes of the predict operations and the scope each needs. */
+/** Path prefixes of the predict operations, with the scope that each requires. */
 function predictPaths(config: ServerConfig): [string, Scope][] {
   return [
     [PREFIX, 'predict'],
@@ -142,7 +142,8 @@ function predictPaths(config: ServerConfig): [string, Scope][] {
 }
 
 /**
- * Answers one predict request on the raw socket. Errors before the head are thrown; after it the connection is cut.
+ * Answers a predict request on the raw socket. Throws errors that occur before the response head; later errors cut the
+ * connection.
  * @throws SluiceError
  */
 async function predict(

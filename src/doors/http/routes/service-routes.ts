@@ -1,4 +1,4 @@
-// Routes of the service itself: health, metrics, OpenAPI document.
+// HTTP routes of the service itself: health, metrics, OpenAPI document.
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
@@ -13,7 +13,7 @@ interface ServiceRoutes {
   services: Pick<ServiceContext, 'metrics' | 'admission'>;
   /** Whether the service accepts new work and can answer it. */
   ready: () => boolean;
-  /** Whether the table of jobs is reachable; predictions do not need it. */
+  /** Whether the job table is reachable; predictions do not need it. */
   jobsReachable: () => boolean;
   document: () => Promise<OpenApiDocument>;
 }
@@ -73,12 +73,12 @@ export function addServiceRoutes(
   });
 }
 
-/** /readyz and /livez show the same without a key. */
+/** Series without secrets: /readyz and /livez show the same information without a key. */
 const PUBLIC = ['sluice_ready', 'sluice_build_info'];
 
 /**
- * The series that a key may see; null: all. A key for some models sees their series only: series without a model describe the keys, the
- * load and the jobs of all callers.
+ * The metric series that a caller may see; null: all. Callers restricted to some models see only the series of those
+ * models, because other series describe the keys, load and jobs of all callers.
  */
 function visibleSeries(identity: Identity): SeriesFilter | null {
   const all = identity.grants.some(({ scopes, models }) => models === undefined && scopes.includes('metrics'));
@@ -91,7 +91,7 @@ function mayRead(identity: Identity, reference: string): boolean {
   try {
     return permits(identity, 'metrics', parseReference(reference).id);
   } catch {
-    // A series without a model, or with an invalid reference.
+    // The series has no model, or its reference is invalid.
     return false;
   }
 }

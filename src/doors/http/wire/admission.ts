@@ -1,4 +1,4 @@
-// Admission control: a limit of requests at work, a bounded queue with fair turns between keys, and a share for each key.
+// Admission control: limits concurrent requests, gives callers fair turns in a bounded queue, and enforces a quota per caller.
 import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import { withRetryAfter } from './retry-after.ts';
@@ -12,40 +12,40 @@ interface AdmissionLimits {
 
 interface KeyState {
   inside: number;
-  /** Token bucket: requests that may start now. */
+  /** Token bucket: number of requests that may start now. */
   tokens: number;
   refilled: number;
 }
 
-/** A request that waits for a slot. */
+/** A request waiting for a slot. */
 interface Waiter {
   start(): void;
 }
 
 /**
- * The admission of one request. States: inside (counted, no slot) → waiting → at work (holds a slot) ⇄ idle (waits for its
- * client; the slot is anybody's who wants it) → left.
+ * The admission of one request. States: inside (counted, without a slot) → waiting → at work (holds a slot) ⇄ idle
+ * (waits for its client; another request may take the slot) → left.
  */
 export interface Admitted {
-  /** Waits for a turn. @throws SluiceError overloaded, or the reason of `signal` */
+  /** Waits for a slot. @throws SluiceError overloaded, or the reason of `signal` */
   begin(signal: AbortSignal): Promise<void>;
-  /** Waits for the client, then for a turn again if the slot was wanted meanwhile. */
+  /** Runs `wait` for the client, then waits for a slot again if another request took it. */
   idle(wait: () => Promise<void>): Promise<void>;
-  /** Releases the slot: the rest takes only the client's time. Idempotent. */
+  /** Releases the slot, because the rest of the request takes only the client's time. Idempotent. */
   finish(): void;
-  /** The request has ended. Idempotent. */
+  /** Ends the admission. Idempotent. */
   leave(): void;
 }
 
-/** Keys that are remembered without looking whether they are still used: subjects of tokens may be many. */
+/** Above this number, unused keys are removed; the subjects of tokens can be numerous. */
 const MOST_KEYS = 10_000;
 
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #keys = new Map<string, KeyState>();
-  /** Waiters by key; the next key is first. */
+  /** Waiting requests by key; the key whose turn is next comes first. */
   readonly #queues = new Map<string, Waiter[]>();
-  /** Those that hold a slot and wait for their client → what takes the slot from them; the longest first. */
+  /** Requests that hold a slot while they wait for their client, with the function that takes their slot; longest wait first. */
   readonly #idle = new Map<object, () => void>();
   #running = 0;
   #waiting = 0;
@@ -55,7 +55,7 @@ export class Admission {
     this.#limits = limits;
   }
 
-  /** Requests that are not over. */
+  /** Number of unfinished requests. */
   get inside(): number {
     return this.#inside;
   }
@@ -64,14 +64,14 @@ export class Admission {
     return this.#waiting;
   }
 
-  /** Counts a request of a key in. @throws SluiceError limit_exceeded (with retryAfter) */
+  /** Admits a request of a key. @throws SluiceError limit_exceeded (with retryAfter) */
   enter(key: string): Admitted {
     const state = this.#take(key);
     this.#inside++;
     let left = false;
     let slot = false;
     let signal: AbortSignal | undefined;
-    /** The turn after a wait: body and answer may wait at the same time, and one slot is enough for both. */
+    /** The pending wait for a slot. Shared, because body and response may both resume, and one slot is enough for both. */
     let next: Promise<void> | null = null;
     const giveUp = () => {
       if (!slot) return;
@@ -81,7 +81,7 @@ export class Admission {
     const turn = async (again: boolean) => {
       await this.#turn(key, signal!, again);
       slot = true;
-      // A request that left meanwhile takes no slot.
+      // A request that left meanwhile returns the slot.
       if (left) giveUp();
     };
     const place: Admitted = {
@@ -117,7 +117,7 @@ export class Admission {
     return place;
   }
 
-  /** After a second without requests, a key has a full bucket and is removed. */
+  /** Removes keys without a request for a second: their bucket is full again. */
   #forget(now: number): void {
     for (const [key, { inside, refilled }] of this.#keys) {
       if (inside === 0 && now - refilled > 1000) this.#keys.delete(key);
@@ -149,7 +149,7 @@ export class Admission {
     return state;
   }
 
-  /** `again`: the request was at work before, so it is never refused, and comes first for its key. */
+  /** `again`: the request has already been at work, so it is never rejected and precedes other requests of its key. */
   async #turn(key: string, signal: AbortSignal, again: boolean): Promise<void> {
     signal.throwIfAborted();
     if (this.#running < this.#limits.concurrent_requests) {
@@ -187,7 +187,7 @@ export class Admission {
     }
   }
 
-  /** Passes a slot to the next key, which then becomes the last. */
+  /** Passes a slot to the next key, which then moves to the end of the queue. */
   #release(): void {
     const [first] = this.#queues;
     if (!first) {

@@ -1,4 +1,4 @@
-// The answer of a predict request: held back until its status is certain, then written as fast as it is read.
+// The response of a predict request: held until its status is certain, then written at the pace of the client.
 import type { ServerResponse } from 'node:http';
 import { inBackground } from '../../../core/async.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -12,30 +12,33 @@ export interface AnswerOptions extends SpillOptions {
   headers: Record<string, string>;
   /** A client that reads nothing for this long is disconnected, ms. */
   idleMs: number;
-  /** true once the request body has been read: then the client may be made to wait. */
+  /** Whether the request body has been read. Only then may the client be made to wait. */
   bodyEnded: () => boolean;
-  /** The answer is sent when it is complete, with its length: a cut one would look whole to this client. */
+  /** Send the response only when it is complete, with its length; this client could not detect a cut response. */
   whole: boolean;
-  /** Sent as a header where the answer is complete before its head goes out, else behind it if the client takes that. */
+  /**
+   * Digest of the response: sent as a header if the response is complete before its head, else as a trailer if the
+   * client accepts trailers.
+   */
   digest?: AnswerDigest | null;
-  /** How it is encoded, unless it is too short. Limits of the hold are those of plain bytes, the digest is that of encoded ones. */
+  /** Agreed content coding; short responses are not encoded. Limits apply to unencoded bytes, the digest to encoded bytes. */
   encoding?: Agreed | null;
   trailers?: boolean;
-  /** Wraps waits for a slow client, when no other work remains. */
+  /** Wraps waits for a slow client during which no other work remains. */
   whileIdle?: (wait: () => Promise<void>) => Promise<void>;
   onWritten?: (bytes: number) => void;
 }
 
-/** The response head is held until this number of bytes is ready. */
+/** The response head is held until this many bytes are ready. */
 const HOLD_BYTES = 1024 * 1024;
-/** … or this number of rows. */
+/** … or this many rows. */
 export const HOLD_ROWS = 10_000;
 const COPY_BYTES = 256 * 1024;
 
 /**
- * Modes: held (bytes wait in memory, the status is open) → direct (bytes go to the socket) ⇄ spilling (bytes go through a
- * file, because the client still sends and does not read yet). An answer that must be whole goes held → spooled (all bytes wait in
- * the file, the status is still open) → sent with its length.
+ * States: held (bytes wait in memory, the status is open) → direct (bytes go to the socket) ⇄ spilling (bytes go
+ * through a file, because the client is still sending and not reading). A response that must be complete takes other
+ * states: held → spooled (all bytes wait in a file, the status is still open) → sent with its length.
  */
 export class Answer {
   readonly #res: ServerResponse;
@@ -54,12 +57,12 @@ export class Answer {
     res.on('error', () => {});
   }
 
-  /** true once the head is out: from then on an error can only cut the answer. */
+  /** Whether the head was sent; from then on an error can only cut the response. */
   get started(): boolean {
     return this.#held === null;
   }
 
-  /** Takes bytes in order; they may be reused once it resolves. @throws SluiceError client_gone | limit_exceeded */
+  /** Writes bytes in order. The caller may reuse them once the promise resolves. @throws SluiceError client_gone | limit_exceeded */
   async write(bytes: Uint8Array): Promise<void> {
     if (!this.#held) {
       await this.#send(await this.#encoded(bytes));
@@ -76,7 +79,7 @@ export class Answer {
     else await this.release();
   }
 
-  /** The status is certain: sends the head and the held bytes, unless the answer must be complete. */
+  /** Called when the status is certain: sends the head and the held bytes, unless the response must be complete first. */
   async release(): Promise<void> {
     const held = this.#held;
     if (!held || this.#options.whole) return;
@@ -88,7 +91,7 @@ export class Answer {
     for (const bytes of held) await this.#send(await this.#encoded(bytes));
   }
 
-  /** Completes the answer, after whatever is still in the file. */
+  /** Completes the response after the spilled bytes were sent. */
   async end(): Promise<void> {
     const { digest, trailers, onWritten } = this.#options;
     if (!this.#held) {
@@ -100,7 +103,7 @@ export class Answer {
       cutUnread(this.#res, this.#options.idleMs);
       return;
     }
-    // The whole answer is known, so its length can be sent.
+    // The complete response is known, so its length can be sent.
     const file = this.#file;
     if (!file && this.#heldBytes >= (this.#options.encoding?.leastBytes ?? 0)) this.#encode();
     const body = Buffer.concat([await this.#encoded(Buffer.concat(this.#held)), await this.#lastBytes()]);
@@ -120,7 +123,7 @@ export class Answer {
     cutUnread(this.#res, this.#options.idleMs);
   }
 
-  /** Gives up an answer whose head is not out: something else is sent instead. */
+  /** Discards a response whose head was not sent; another response takes its place. */
   async discard(): Promise<void> {
     if (this.started) return;
     this.#encoder?.close();
@@ -129,7 +132,7 @@ export class Answer {
     await file?.close();
   }
 
-  /** Cuts the connection, so that an incomplete answer cannot be mistaken for a complete one. */
+  /** Cuts the connection, so that the client does not mistake an incomplete response for a complete one. */
   destroy(): void {
     this.#failure ??= new SluiceError('client_gone', 'the response was cut off');
     this.#encoder?.close();
@@ -142,7 +145,7 @@ export class Answer {
     for (const bytes of this.#held!.splice(0)) await this.#file.append(await this.#encoded(bytes));
   }
 
-  /** From here on bytes are encoded, if that is agreed. */
+  /** Encodes all following bytes if a coding was agreed. */
   #encode(): void {
     const { encoding } = this.#options;
     if (encoding) this.#encoder = new ContentEncoder(encoding);
@@ -153,14 +156,14 @@ export class Answer {
     return this.#encoder ? { ...headers, 'content-encoding': encoding!.coding } : headers;
   }
 
-  /** Bytes as they are sent. */
+  /** Encodes bytes and adds them to the digest. */
   async #encoded(bytes: Uint8Array): Promise<Uint8Array> {
     const encoded = this.#encoder && bytes.length > 0 ? await this.#encoder.push(bytes) : bytes;
     this.#options.digest?.update(encoded);
     return encoded;
   }
 
-  /** What marks the end of an encoded answer. */
+  /** The bytes that end an encoded response. */
   async #lastBytes(): Promise<Uint8Array> {
     const encoder = this.#encoder;
     if (!encoder) return Buffer.alloc(0);
@@ -183,7 +186,7 @@ export class Answer {
         return;
       }
     }
-    // Set before anything is awaited: the copying side must not drop the file while it is being written to.
+    // Set before any await: the copying side must not drop the file while bytes are appended.
     this.#appending = this.#append(bytes);
     try {
       await this.#appending;
@@ -198,12 +201,12 @@ export class Answer {
     try {
       await file.append(bytes);
     } finally {
-      // Also after a failure: it is what closes the file.
+      // Also started after a failure, because it closes the file.
       this.#copying ??= this.#copy(file);
     }
   }
 
-  /** Moves the file's bytes to the socket at the pace of the reader, then drops the file. */
+  /** Copies the file to the socket at the pace of the client, then drops the file. */
   async #copy(file: SpillFile): Promise<void> {
     const buffer = Buffer.allocUnsafe(COPY_BYTES);
     try {
@@ -220,13 +223,13 @@ export class Answer {
     } catch (error) {
       this.#failure ??= error;
     }
-    // From here to the end nothing is awaited, so that the next write finds either this file or none.
+    // Nothing is awaited from here on, so that the next write finds either this file or none.
     this.#file = null;
     this.#copying = null;
     inBackground('close the spill file of a response', () => file.close());
   }
 
-  /** Resolves when the socket takes more. @throws SluiceError client_gone */
+  /** Resolves when the socket accepts more bytes. @throws SluiceError client_gone */
   #drain(): Promise<void> {
     const res = this.#res;
     const { idleMs } = this.#options;

@@ -1,27 +1,27 @@
-// The binary tensor data extension of the Open Inference Protocol: tensors as bytes behind the JSON of a request or an answer.
+// The binary tensor data extension of the Open Inference Protocol: tensors as bytes after the JSON of a request or response.
 import { isUtf8 } from 'node:buffer';
 import { SluiceError } from '../../../core/errors.ts';
 import type { Elements } from './tensor-table.ts';
 
-/** The extension as servers name it in their metadata. */
+/** Name of the extension in server metadata. */
 export const BINARY_TENSORS = 'binary_tensor_data';
-/** Bytes of the JSON at the beginning of a body that has tensors behind it. */
+/** Header with the length of the JSON at the start of a body with binary tensors, in bytes. */
 export const JSON_LENGTH_HEADER = 'inference-header-content-length';
 
 const wrong = (what: string): SluiceError => new SluiceError('bad_request', what);
 
 interface Fixed {
-  /** Bytes of an element. */
+  /** Bytes per element. */
   width: number;
-  /** An element, little-endian; null: a missing value. */
+  /** Reads an element, little-endian; null: a missing value. */
   read(view: DataView, at: number): unknown;
-  /** Throws if an element cannot be used. Default: every one can. */
+  /** Throws if an element is invalid. Default: all elements are valid. */
   check?(view: DataView, at: number): void;
 }
 
 const finite = (value: number): number | null => (Number.isNaN(value) ? null : value);
 
-/** A datatype of floating-point numbers. */
+/** A floating-point datatype. */
 function floating(width: number, read: (view: DataView, at: number) => number): Fixed {
   return {
     width,
@@ -53,7 +53,7 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   FP64: floating(8, (view, at) => view.getFloat64(at, true)),
 };
 
-/** IEEE 754 binary16. */
+/** Converts IEEE 754 binary16. */
 function ofHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -63,7 +63,8 @@ function ofHalf(bits: number): number {
 }
 
 /**
- * The JSON of a body, and the bytes behind it; without the header all of it is JSON. `header` as Node gives it: two of them are one with a comma.
+ * Splits a body into its JSON and the bytes after it; without the header, the whole body is JSON. `header`: as provided
+ * by Node, which joins duplicate headers with a comma.
  * @throws SluiceError bad_request
  */
 export function splitBody(bytes: Uint8Array, header: string | string[] | undefined): [Uint8Array, Uint8Array] {
@@ -76,7 +77,7 @@ export function splitBody(bytes: Uint8Array, header: string | string[] | undefin
   return [bytes.subarray(0, length), bytes.subarray(length)];
 }
 
-/** Takes the bytes of the tensors of a request one after another. */
+/** Reads the binary tensors of a request, one after another. */
 export class BinaryTensors {
   readonly #bytes: Uint8Array;
   #at = 0;
@@ -85,7 +86,10 @@ export class BinaryTensors {
     this.#bytes = bytes;
   }
 
-  /** The elements of the next tensor: `size` bytes of it, `rows` elements, read from the body when they are used. @throws SluiceError bad_request */
+  /**
+   * Returns the `rows` elements of the next tensor, which has `size` bytes; elements are read from the body on access.
+   * @throws SluiceError bad_request
+   */
   take(size: unknown, datatype: string, rows: number): Elements {
     if (!Number.isSafeInteger(size) || (size as number) < 0) {
       throw wrong('binary_data_size must be a whole number of bytes');
@@ -97,7 +101,7 @@ export class BinaryTensors {
     return datatype === 'BYTES' ? textsOf(bytes, rows) : numbersOf(FIXED[datatype]!, datatype, bytes, rows);
   }
 
-  /** @throws SluiceError bad_request: bytes that are of no tensor */
+  /** Checks that all bytes were read. @throws SluiceError bad_request: some bytes belong to no tensor */
   end(): void {
     if (this.#at < this.#bytes.length) throw wrong('the body has bytes after the JSON that belong to no input');
   }
@@ -112,10 +116,10 @@ function numbersOf({ width, read, check }: Fixed, datatype: string, bytes: Uint8
   return { length: rows, at: (row) => read(view, row * width) };
 }
 
-/** Each text is behind its length, of 4 bytes. */
+/** Each text is preceded by its length in 4 bytes. */
 function textsOf(bytes: Uint8Array, rows: number): Elements {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  // Each element has at least its length, so that a shape alone allocates nothing.
+  // Each element has at least 4 bytes of length, so a large shape alone cannot allocate memory.
   const ends = new Int32Array(Math.min(rows, bytes.length >> 2));
   let count = 0;
   for (let at = 0; at < bytes.length; count++) {
@@ -132,7 +136,7 @@ function textsOf(bytes: Uint8Array, rows: number): Elements {
   return { length: rows, at };
 }
 
-/** The bytes of an output; null: a missing value has no binary form. */
+/** The bytes of an output; null: it has a missing value, which has no binary form. */
 export function bytesOfTensor(datatype: string, data: readonly unknown[]): Buffer | null {
   if (datatype === 'BYTES') return data.every((v) => typeof v === 'string') ? bytesOfTexts(data) : null;
   if (datatype === 'BOOL') {

@@ -1,8 +1,8 @@
-// Time limits of clients. A pause of this process (a stopped container, a throttled CPU, a long collection) is not the client's fault.
+// Timeouts for clients that ignore pauses of this process, such as a stopped container, a throttled CPU or a long garbage collection.
 import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from '../../../core/clock.ts';
 
 const BEAT_MS = 250;
-/** A beat that comes later than this was held up by more than other requests. */
+/** A heartbeat later than this indicates a stall of the whole process, not merely other requests, ms. */
 const STALL_MS = 750;
 
 let clock = currentClock();
@@ -24,16 +24,16 @@ function beat(): void {
 
 /** Number of stalls of the event loop so far. */
 export function loopStalls(): number {
-  // The beats of one clock measure nothing on another.
+  // Restarts if the clock was replaced, because heartbeats of another clock are meaningless.
   if (clock !== currentClock()) startBeating();
-  // After a pause the timer that asks may be called before the one that beats.
+  // After a pause, the caller's timer may fire before the heartbeat timer.
   beat();
   return stalls;
 }
 
 /**
- * Calls `onTimeout` after `ms`, or starts a new interval if the event loop stalled meanwhile: bytes that the client sent are not read
- * yet. Gives what ends it.
+ * Calls `onTimeout` after `ms`. If the event loop stalled meanwhile, starts a new interval, because received bytes may
+ * not have been read yet. Returns a function that cancels the timeout.
  */
 export function clientTimer(ms: number, onTimeout: () => void): () => void {
   let seen = loopStalls();

@@ -1,19 +1,19 @@
-// Content-Digest (RFC 9530): a hash of the encoded content of a message, checked if it is sent and given if it is wanted.
+// Content-Digest (RFC 9530): checks the digest of a request and computes the requested digest of a response, both over encoded content.
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** The active algorithms of the RFC, with the lengths of their hashes. Others are ignored, as required. */
+/** The active algorithms of the RFC, with the lengths of their hashes. Other algorithms are ignored, as the RFC requires. */
 const ALGORITHMS = { 'sha-256': { node: 'sha256', bytes: 32 }, 'sha-512': { node: 'sha512', bytes: 64 } } as const;
 type DigestAlgorithm = keyof typeof ALGORITHMS;
 
 const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(ALGORITHMS, name);
 
-/** One member of a dictionary of byte sequences (RFC 8941): `name=:base64:`, its parameters ignored. */
+/** A member of a dictionary of byte sequences (RFC 8941): `name=:base64:`; parameters are ignored. */
 const MEMBER =
   /^([a-z*][a-z0-9_.*-]*)=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?):(?:;[^,]*)?$/;
 
-/** Compares a body with its declared digest as it arrives. */
+/** Compares a body with its declared digest while it arrives. */
 export class DigestCheck {
   readonly #wanted: readonly { hash: Hash; digest: Buffer }[];
 
@@ -21,7 +21,7 @@ export class DigestCheck {
     this.#wanted = wanted;
   }
 
-  /** null: no digest of a known algorithm was sent. @throws SluiceError invalid_content: it is malformed */
+  /** null: the request has no digest of a supported algorithm. @throws SluiceError invalid_content: the digest is malformed */
   static of(headers: IncomingHttpHeaders): DigestCheck | null {
     const header = headers['content-digest'];
     if (header === undefined) return null;
@@ -43,7 +43,7 @@ export class DigestCheck {
     for (const { hash } of this.#wanted) hash.update(bytes);
   }
 
-  /** Call once, behind the last byte. @throws SluiceError digest_mismatch */
+  /** Call it once, after the last byte. @throws SluiceError digest_mismatch */
   verify(): void {
     for (const { hash, digest } of this.#wanted) {
       if (!hash.digest().equals(digest)) {
@@ -53,7 +53,7 @@ export class DigestCheck {
   }
 }
 
-/** A digest that is wanted of an answer, growing with it. */
+/** The digest of a response, computed while it is sent. */
 export class AnswerDigest {
   readonly #algorithm: DigestAlgorithm;
   readonly #hash: Hash;
@@ -63,7 +63,7 @@ export class AnswerDigest {
     this.#hash = createHash(ALGORITHMS[algorithm].node);
   }
 
-  /** The algorithm that Want-Content-Digest prefers; null: none is wanted that is known. */
+  /** The algorithm preferred by Want-Content-Digest; null: no supported algorithm is requested. */
   static wantedBy(headers: IncomingHttpHeaders): AnswerDigest | null {
     const header = headers['want-content-digest'];
     if (header === undefined) return null;
@@ -79,7 +79,7 @@ export class AnswerDigest {
     this.#hash.update(bytes);
   }
 
-  /** The value of the header or trailer; call once. */
+  /** The value of the header or trailer; call it once. */
   value(): string {
     return `${this.#algorithm}=:${this.#hash.digest('base64')}:`;
   }

@@ -1,21 +1,21 @@
-// Pages of other origins (CORS): which may call, and what of an answer they may read.
+// Cross-origin requests (CORS): which origins may call, and which response headers their pages can read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
-/** Request headers of this service, in addition to the CORS-safelisted ones. */
+/** Request headers of this service, in addition to the CORS-safelisted headers. */
 const ASKED_WITH =
   'authorization, content-type, content-encoding, content-digest, want-content-digest, idempotency-key, prefer, range, if-range, traceparent, x-request-id, inference-header-content-length, tus-resumable, upload-length, upload-offset, upload-metadata, upload-checksum, x-http-method-override';
 const READABLE =
   'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version, sluice-job, inference-header-content-length, tus-resumable, tus-version, tus-extension, tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata, upload-expires';
 
-/** Adds CORS headers; true: the request was a preflight, and is answered. */
+/** Adds CORS headers. Returns true if the request was a preflight and is answered. */
 type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**
- * Keys are shown in a header that a page has to set itself, so a browser has nothing to add: credentials of its own are never allowed, and
- * an origin that is not listed gets answers without a word of CORS, which its browser keeps from it.
- * @throws SluiceError usage: an origin that is none
+ * Pages must set the key in a header themselves, so browser credentials are never allowed. Responses to an origin that
+ * is not listed have no CORS headers, so its browser blocks them.
+ * @throws SluiceError usage: an invalid origin
  */
 export function crossOrigin(origins: readonly string[], maxAgeSeconds: number): CrossOrigin {
   const wrong = origins.find(

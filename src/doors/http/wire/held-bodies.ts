@@ -1,29 +1,29 @@
-// Bodies that are held in memory as a whole: how many bytes they have together, and which of the large ones is worked on.
+// Limits request bodies that are held in memory: their total size, and how many large bodies are processed at once.
 import { SluiceError } from '../../../core/errors.ts';
 import { KeyTurns } from './key-turns.ts';
 
 interface HeldBodiesLimits {
-  /** Of all bodies together, and of those of one key. */
+  /** Maximum total bytes of all bodies, and of the bodies of one key. */
   bytes: number;
   bytesPerKey: number;
-  /** Bodies up to here are worked on at once, larger ones one after the other. */
+  /** Bodies up to this size are processed concurrently, larger ones one at a time. */
   small: number;
 }
 
-/** A body that is being held. */
+/** A body held in memory. */
 interface HeldBody {
-  /** More bytes have come. @throws SluiceError overloaded */
+  /** Adds received bytes. @throws SluiceError overloaded */
   add(bytes: number): void;
-  /** Waits until it may be worked on. @throws the reason of `signal` */
+  /** Waits until the body may be processed. @throws the reason of `signal` */
   turn(signal: AbortSignal): Promise<void>;
-  /** It is held no more. Idempotent. */
+  /** Frees the memory of the body. Idempotent. */
   release(): void;
 }
 
 export class HeldBodies {
   readonly #limits: HeldBodiesLimits;
   readonly #byKey = new Map<string, number>();
-  /** Of large bodies. */
+  /** Turns for large bodies. */
   readonly #turns = new KeyTurns(1);
   #bytes = 0;
 
@@ -31,7 +31,7 @@ export class HeldBodies {
     this.#limits = limits;
   }
 
-  /** Bytes that are held. */
+  /** Total bytes held. */
   get bytes(): number {
     return this.#bytes;
   }

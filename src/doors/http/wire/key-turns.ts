@@ -1,4 +1,4 @@
-// Turns at expensive work: one piece of each key at a time, a bounded number in all, and keys one after the other.
+// Turns for expensive work: one task per key at a time, a bounded number in total, and keys in rotation.
 
 interface Waiter {
   start(): void;
@@ -6,17 +6,20 @@ interface Waiter {
 
 export class KeyTurns {
   readonly #most: number;
-  /** Waiters by key; the key whose turn is next is first. */
+  /** Waiting tasks by key; the key whose turn is next comes first. */
   readonly #queues = new Map<string, Waiter[]>();
-  /** Keys at work. */
+  /** Keys with a running task. */
   readonly #busy = new Set<string>();
 
-  /** `most`: pieces of work at once, of all keys together. */
+  /** `most`: maximum number of concurrent tasks over all keys. */
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** Resolves when it is the turn of the key. Call the returned function once, when the work is done. @throws the reason of `signal` while waiting */
+  /**
+   * Resolves when the key gets its turn. Call the returned function once, when the work is done. @throws the reason of
+   * `signal` while waiting
+   */
   async take(key: string, signal: AbortSignal): Promise<() => void> {
     await this.#turn(key, signal);
     return () => {
@@ -26,7 +29,7 @@ export class KeyTurns {
     };
   }
 
-  /** Waits for a turn of the key and works. @throws the reason of `signal` while waiting, and what `work` throws */
+  /** Waits for the key's turn and runs `work`. @throws the reason of `signal` while waiting, or an error of `work` */
   async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const endTurn = await this.take(key, signal);
     try {

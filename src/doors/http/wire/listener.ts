@@ -1,4 +1,4 @@
-// The socket side of the service: TLS with certificate reload, a readable refusal of plain HTTP, or a check of the proxy's address.
+// The socket side of the service: TLS with certificate reload, a readable error for plain HTTP, or a check of the proxy's address.
 import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -17,13 +17,13 @@ import { problemOf } from './problem.ts';
 export interface Certificate {
   cert: string;
   key: string;
-  /** Authorities that the certificates of clients are checked with. */
+  /** CA certificates that must have issued the certificates of clients, PEM. */
   ca?: string;
-  /** Their revocation lists. */
+  /** Revocation lists of these authorities, PEM. */
   crl?: string;
 }
 
-/** Where a certificate and what clients are checked with are read. */
+/** Files with the server's certificate and key, and with the authorities and revocation list for clients. */
 interface CertificateFiles {
   certificate: string;
   key: string;
@@ -32,8 +32,8 @@ interface CertificateFiles {
 }
 
 /**
- * Forward secrecy and authenticated encryption only: key exchange with RSA and CBC are left out, whatever the defaults of Node allow. TLS 1.3
- * has nothing else.
+ * Only ciphers with forward secrecy and authenticated encryption: RSA key exchange and CBC are excluded, whatever
+ * Node's defaults allow. TLS 1.3 has no other ciphers.
  */
 const TLS_SETTINGS = {
   minVersion: 'TLSv1.2',
@@ -45,7 +45,7 @@ const TLS_SETTINGS = {
   ].join(':'),
 } as const;
 
-/** First byte of every TLS connection (a handshake record, RFC 8446). */
+/** First byte of every TLS connection: a handshake record (RFC 8446). */
 const TLS_HANDSHAKE = 22;
 const PLAIN_ANSWER =
   'HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks HTTPS: use https://\n';
@@ -62,7 +62,7 @@ export async function readCertificate(files: CertificateFiles): Promise<Certific
   }
 }
 
-/** A self-signed certificate for localhost, for --dev. */
+/** Creates a self-signed certificate for localhost, for --dev. */
 export async function devCertificate(): Promise<Certificate> {
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType: 'ec',
@@ -81,32 +81,32 @@ export async function devCertificate(): Promise<Certificate> {
 }
 
 export interface Listener {
-  /** Factory of the server fastify runs in. */
+  /** Creates the server that Fastify uses. */
   factory: (handler: http.RequestListener) => http.Server | https.Server;
   listen(port: number, host: string): Promise<net.AddressInfo>;
-  /** New connections use this certificate. @throws when it is invalid */
+  /** Uses this certificate for new connections. @throws an error if it is invalid */
   replaceCertificate(certificate: Certificate): void;
   /** The client certificate of a connection. */
   clientOf(socket: net.Socket): ClientCertificate;
-  /** Takes no more connections. */
+  /** Stops accepting connections. */
   close(): void;
-  /** Connections that are open. */
+  /** Number of open connections. */
   open(): number;
-  /** Ends the connections that are not answering anything. */
+  /** Closes the connections without a response in progress. */
   closeIdle(): void;
-  /** Ends all connections. */
+  /** Closes all connections. */
   closeAll(): void;
 }
 
 interface ListenerOptions {
-  /** Absent: plain HTTP, behind a proxy. */
+  /** Absent: plain HTTP behind a proxy. */
   certificate?: Certificate;
-  /** true: clients without a certificate signed by `certificate.ca` get no connection. */
+  /** Reject connections of clients without a certificate issued by `certificate.ca`. */
   requireClient?: boolean;
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
-  /** A request was answered before anybody else has seen it. */
+  /** Called when the listener itself answered a request, which no other part of the service has seen. */
   onRefused?: (code: ErrorCode) => void;
 }
 
@@ -148,13 +148,13 @@ export function createListener(options: ListenerOptions): Listener {
           reject(new SluiceError('usage', `cannot listen on ${host}:${port}: ${cause.code}`, { cause }));
         });
         front.listen({ port, host, backlog: 1024 }, () => {
-          // The server behind never listens itself; it begins to watch its connections (head time-outs) at this event.
+          // The inner server never listens itself. This event makes it check its connections for head timeouts.
           server.emit('listening');
           resolve(front.address() as net.AddressInfo);
         });
       }),
     replaceCertificate: (certificate) => {
-      // A new context has new ticket keys, too: no session that the old authorities let in is resumed.
+      // A new context also has new ticket keys, so sessions authenticated by the old authorities cannot be resumed.
       (server as https.Server).setSecureContext({ ...certificate, ...TLS_SETTINGS });
       if (certificate.ca === authorities?.ca && certificate.crl === authorities?.crl) return;
       authorities = certificate;
@@ -184,7 +184,7 @@ function newServer(options: ListenerOptions, handler: http.RequestListener): htt
     requestTimeout: 0,
     keepAliveTimeout: options.keepAliveMs,
     insecureHTTPParser: false,
-    // The service asks for it itself, to say so in a problem document.
+    // The service checks the Host header itself, to answer with a problem document.
     requireHostHeader: false,
   };
   if (!options.certificate) return http.createServer(common, handler);
@@ -194,21 +194,21 @@ function newServer(options: ListenerOptions, handler: http.RequestListener): htt
 const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
   ...certificate,
   ...TLS_SETTINGS,
-  // Clients without a trusted certificate may connect, to get an error or to send a key.
+  // Clients without a trusted certificate may connect, to get an error response or to authenticate with a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });
 
-/** Lets connections in to TLS: each has to have shaken hands within a deadline that begins when it is accepted. */
+/** Accepts TLS connections. Each must complete its handshake within a deadline that starts when it is accepted. */
 class Doorman {
   readonly #withinMs: number;
-  /** Connections that have not shaken hands, by the address and port of the client → what ends their deadline. */
+  /** Connections without a completed handshake, by client address and port, with a function that cancels the deadline. */
   readonly #waiting = new Map<string, { socket: net.Socket; admitted: () => void }>();
 
   constructor(withinMs: number) {
     this.#withinMs = withinMs;
   }
 
-  /** Peeks at the first byte, so that a plain request gets an HTTP answer instead of a broken handshake. */
+  /** Peeks at the first byte, so that a plain HTTP request gets a readable error instead of a failed handshake. */
   admitTls(socket: net.Socket, admit: () => void): void {
     const admitted = clientTimer(this.#withinMs, () => socket.destroy());
     const name = nameOf(socket);
@@ -229,7 +229,7 @@ class Doorman {
     });
   }
 
-  /** The handshake of a connection is done. */
+  /** Called when a connection has completed its handshake. */
   greeted(socket: net.Socket): void {
     const name = nameOf(socket);
     this.#waiting.get(name)?.admitted();
@@ -243,7 +243,7 @@ class Doorman {
 
 const nameOf = ({ remoteAddress, remotePort }: net.Socket): string => `${remoteAddress} ${remotePort}`;
 
-/** Request heads on a connection: their number, and stalls of the event loop before the awaited one. */
+/** Request heads on a connection: their number, and the stalls of the event loop before the pending head. */
 interface Heads {
   requests: number;
   stalls: number;
@@ -258,11 +258,9 @@ function headCame({ socket }: http.IncomingMessage): void {
   known.stalls = loopStalls();
 }
 
-/**
- * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
- */
+/** Answers a request head that cannot be parsed. While a response is being written on the connection, nothing may be inserted. */
 function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options: ListenerOptions): void {
-  // Later bytes reach the parser, too, which reports the error again.
+  // Later bytes reach the parser too, which reports the error again.
   if (refused.has(socket)) return;
   const busy = (socket as net.Socket & { _httpMessage?: http.ServerResponse })._httpMessage;
   if (error.code === 'ECONNRESET' || !socket.writable || busy) {
@@ -275,7 +273,7 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options
     refuse(socket, fault, options);
     return;
   }
-  // The rest of the head may be unread because the event loop stalled. The server reports a late head once, so this polls.
+  // The rest of the head may be unread because the event loop stalled. The server reports a late head only once, so a timer checks again.
   const { requests } = known;
   const stop = clientTimer(options.headersTimeoutMs, () => {
     if (known.requests === requests) refuse(socket, fault, options);
@@ -302,22 +300,22 @@ function refuse(socket: net.Socket, fault: SluiceError, { onRefused }: ListenerO
 
 const LINGER_MS = 500;
 
-/** Sockets that have been sent their last answer. */
+/** Sockets that have received their last response. */
 const refused = new WeakSet<net.Socket>();
 
-/** Sends what ends a connection, and sees to it that it ends, whatever the client does. */
+/** Sends the last response of a connection and closes it, whatever the client does. */
 function sayLastWord(socket: net.Socket, text: string): void {
   refused.add(socket);
   socket.write(text);
-  // Bytes still in flight are read and discarded: a reset would destroy the answer.
+  // Reads and discards bytes in flight, because a reset would destroy the response.
   socket.resume();
   startTimer(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
   startTimer(() => socket.destroy(), 4 * LINGER_MS).unref();
 }
 
 /**
- * Follows certificate files: `onCertificate` puts a new one in use. An invalid version leaves the old one in use and is reported to
- * `onError`.
+ * Watches certificate files; `onCertificate` receives new certificates. An invalid certificate leaves the old one in
+ * use and is reported to `onError`.
  */
 export function followCertificate(
   files: CertificateFiles,
@@ -326,7 +324,8 @@ export function followCertificate(
 ): () => void {
   let timer: Timer | undefined;
   const reload = () => {
-    // Certificate and key are written one after the other. Not put off by what else is written in their folders.
+    // Waits, because certificate and key are written one after the other. Further events do not extend the delay, so other writes in the
+    // folders cannot postpone it.
     timer ??= startTimer(() => {
       timer = undefined;
       readCertificate(files).then(onCertificate).catch(onError);
@@ -343,11 +342,11 @@ export function followCertificate(
   };
 }
 
-/** Behind a proxy that terminates TLS: accepts only its addresses, and only requests that reached it over HTTPS. */
+/** Returns the check for use behind a TLS-terminating proxy: accepts only requests from its addresses that reached it over HTTPS. */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
-    // The first of several is the client's.
+    // With several values, the first one describes the client's connection.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
     if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
       throw new SluiceError('https_required', 'the request did not arrive over HTTPS through a trusted proxy');

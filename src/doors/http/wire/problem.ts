@@ -1,4 +1,4 @@
-// Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
+// Error responses: RFC 9457 problem documents with a code of the error catalogue; they never contain input values.
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { retryAfterSeconds } from './retry-after.ts';
@@ -20,7 +20,7 @@ interface ProblemAnswer {
   body: Problem;
 }
 
-/** Errors of the operating system that have a name in the catalogue; others as they are. */
+/** Maps errors of the operating system to catalogue errors; other errors are returned unchanged. */
 export function systemFault(error: unknown): unknown {
   switch ((error as NodeJS.ErrnoException | null)?.code) {
     case 'ENOSPC':
@@ -33,11 +33,11 @@ export function systemFault(error: unknown): unknown {
   return error;
 }
 
-/** The answer to an error. Messages of internal errors go to the log only: they may come from other components. */
+/** The response for an error. Messages of internal errors go only to the log, because they may come from other components. */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action, fault } = e.entry;
-  // With the charset that fastify adds to its own answers; a refusal before the end of a body bypasses it.
+  // Fastify would add the charset, but a rejection before the end of the body bypasses Fastify.
   const headers: Record<string, string> = { 'content-type': 'application/problem+json; charset=utf-8' };
   const challenge = e instanceof LoginRefused ? e.challenge : null;
   if (challenge !== null) headers['www-authenticate'] = challenge;
@@ -60,14 +60,14 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   };
 }
 
-/** Codes whose messages name the requested object → a message without the name. */
+/** Codes whose messages name the requested object, with a message without the name. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
   model_not_found: 'this model, version or alias does not exist',
 };
 
 /**
- * The same error without names from the request: nothing that came with a request, be it a path, a name or a value, is repeated to a
- * client or in a log. `formats/decode/` does the same for header rows and records.
+ * Replaces messages with names from the request: no path, name or value of a request is repeated to a client or in a
+ * log. `formats/decode/` does the same for header rows and records.
  */
 export function withoutNames(error: SluiceError): SluiceError {
   const message = MESSAGES[error.code];

@@ -1,4 +1,4 @@
-// The body of a request as byte chunks: bounded, decompressed, unwrapped from multipart, with time limits.
+// The body of a request as byte chunks: enforces limits and timeouts, decompresses, and extracts the file of a multipart body.
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';
@@ -10,14 +10,14 @@ import { expanded, type StreamFaults } from '../../../io/source/decompressed.ts'
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { DigestCheck } from './content-digest.ts';
 
-/** Bodies up to this may be taken as a whole. */
+/** Maximum size of a body that is read as a whole. */
 const SMALL_BYTES = 64 * 1024;
 
 export interface BodyOptions {
   maxBytes: number;
   maxExpandedBytes: number;
   idleMs: number;
-  /** A body that arrives slower than this ends the request, once `idleMs` have been spent waiting for it. */
+  /** Minimum average speed while waiting for the client. Checked after `idleMs` of waiting; a slower body ends the request. */
   minBytesPerSecond: number;
   onBytes?: (n: number) => void;
   /** Wraps every wait for the client. */
@@ -25,28 +25,28 @@ export interface BodyOptions {
 }
 
 export interface RequestBody {
-  /** Call once. */
+  /** Call it only once. */
   chunks(): AsyncIterable<Uint8Array>;
-  /** A small body that has arrived completely, once; `chunks` yields nothing then. Else null. */
+  /** Returns a small body that has arrived completely, once; `chunks` then yields nothing. Otherwise null. */
   takeWhole(): Uint8Array | null;
-  /** true once every byte of the request has been read. */
+  /** Whether every byte of the request has been read. */
   ended(): boolean;
 }
 
-/** Text files of a form are small; other fields are not read. */
+/** Limits of a form. File size is limited elsewhere; other fields are not read. */
 const FORM_LIMITS = { fileSize: Number.MAX_SAFE_INTEGER, fieldSize: 64 * 1024, parts: 100 };
 
-/** The bytes of a body, and the check after the last of them. */
+/** The stream of a body, and the checks after its last byte. */
 interface BodySource {
   stream: Readable;
   raw: IncomingMessage;
   check: DigestCheck | null;
-  /** Reads on to the end of the body, behind the end of `stream`. @throws SluiceError several_files | invalid_content */
+  /** Reads the rest of the body after the end of `stream`. @throws SluiceError several_files | invalid_content */
   finish: () => Promise<void>;
 }
 
 /**
- * Opens the body of a request when its first bytes are there: until then the request costs nothing.
+ * Opens the body of a request once its first bytes have arrived; until then the request takes no resources.
  * @throws SluiceError invalid_content | client_gone; while reading: limit_exceeded, client_gone, truncated_input, invalid_content, digest_mismatch,
  *   several_files
  */
@@ -80,7 +80,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   };
 }
 
-/** Resolves when the first bytes of the body are there, or its end. @throws SluiceError client_gone */
+/** Waits until the body's first bytes or its end have arrived. @throws SluiceError client_gone */
 async function bodyMoves(raw: IncomingMessage, idleMs: number): Promise<void> {
   while (raw.readableLength === 0 && !raw.complete && !raw.readableEnded) {
     if (raw.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
@@ -88,7 +88,10 @@ async function bodyMoves(raw: IncomingMessage, idleMs: number): Promise<void> {
   }
 }
 
-/** Takes a small body off the stream if it has arrived completely, as single applications do; else leaves it alone. */
+/**
+ * Takes a small body from the stream if it has arrived completely, as single applications do. Otherwise returns null
+ * and leaves the stream untouched.
+ */
 function wholeBody(
   { raw, headers }: FastifyRequest,
   { maxBytes, onBytes }: BodyOptions,
@@ -109,7 +112,7 @@ function wholeBody(
   return whole;
 }
 
-/** The file of a multipart body, as a stream; handlers are attached before anything is awaited. */
+/** The file of a multipart body as a stream. Handlers are attached before the first await, so that no event is missed. */
 async function filePart(request: FastifyRequest, options: BodyOptions, check: DigestCheck | null): Promise<BodySource> {
   const { raw } = request;
   const parts = request.parts({ limits: FORM_LIMITS });
@@ -119,7 +122,7 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
   };
   try {
     const first = next();
-    // The form is read by a pipe that started listening in the same turn: both see every byte.
+    // The form's pipe started listening in the same turn of the event loop, so both receive every byte.
     if (check) raw.on('data', (bytes: Buffer) => check.update(bytes));
     let part = await first;
     while (part && part.type !== 'file') part = await next();
@@ -140,7 +143,7 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
       finish: () => finish().catch((error) => Promise.reject(formError(error))),
     };
   } catch (error) {
-    // What follows is discarded; the parser would still look for parts in it.
+    // The rest is discarded; otherwise the parser would look for parts in it.
     raw.unpipe();
     throw formError(error);
   }
@@ -151,15 +154,15 @@ const formError = (cause: unknown): SluiceError =>
     ? cause
     : new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
 
-/** A file of a form; its name is that of the client. */
+/** A file of a form, under the name that the client chose. */
 interface FormFile {
   name: string;
-  /** Call once, and read to the end before the next file. */
+  /** Call it once, and read to the end before the next file. */
   chunks(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * The files of a form, one after the other, with the time limits of a body. Its other fields are not read.
+ * The files of a form, one after another, with the timeouts of a body. Other fields are not read.
  * @throws SluiceError invalid_content | client_gone | digest_mismatch
  */
 export async function* formFiles(
@@ -178,7 +181,7 @@ export async function* formFiles(
     const parts = request.parts({ limits: { ...FORM_LIMITS, files: mostFiles } });
     const first = parts.next();
     first.catch(() => {});
-    // The form is read by a pipe that started listening in the same turn: both see every byte.
+    // The form's pipe started listening in the same turn of the event loop, so both receive every byte.
     raw.on('data', onData);
     for (let pending = first; ; pending = parts.next()) {
       let part: Awaited<typeof first> | undefined;
@@ -201,7 +204,7 @@ export async function* formFiles(
   check?.verify();
 }
 
-/** Waits as long as bytes keep coming, and fast enough. @throws SluiceError client_gone */
+/** Waits for `work` while bytes keep arriving fast enough. @throws SluiceError client_gone */
 async function withinIdle<T>(
   work: Promise<T>,
   raw: IncomingMessage,
@@ -231,7 +234,8 @@ async function withinIdle<T>(
 }
 
 /**
- * Chunks of a stream without destroying it at the end or on an error: the answer still has to go out on the same socket.
+ * Chunks of a stream. The stream is not destroyed at the end or after an error, because the response must still be sent
+ * on the same socket.
  */
 async function* chunksOf(
   { stream, raw, check, finish }: BodySource,
@@ -241,7 +245,7 @@ async function* chunksOf(
     whileIdle = (wait) => wait(),
   }: Pick<BodyOptions, 'idleMs' | 'minBytesPerSecond' | 'whileIdle'>,
 ): AsyncGenerator<Uint8Array> {
-  // Only time spent waiting for the client counts, not that of a busy server.
+  // Counts only time spent waiting for the client, not time in which the server was busy.
   let waitedMs = 0;
   let bytes = 0;
   const wait = async () => {
@@ -276,7 +280,7 @@ async function* chunksOf(
   }
 }
 
-/** Over HTTP/2 a body ends where its stream is reset, too, and whatever it is part of. @throws SluiceError client_gone */
+/** Over HTTP/2, a reset stream also looks like the end of a body. @throws SluiceError client_gone */
 function refuseReset(raw: IncomingMessage): void {
   if (raw.aborted) throw new SluiceError('client_gone', 'the client reset its body');
 }

@@ -1,4 +1,4 @@
-// One log line for each request at its end: answered, refused or cut. Only successes are sampled under load.
+// Writes one log line when a request ends: answered, rejected or cut. Under load only successes are sampled.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -34,17 +34,17 @@ export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: str
   story.packageSha256 = sha256;
 }
 
-/** Fields of a request's log line, filled in while it is answered. */
+/** Fields of a request's log line, set while the request is processed. */
 interface RequestStory {
-  /** Its span; without tracing the one the client named; null where there is none. */
+  /** The trace of its span; without tracing, the trace that the client named; null: neither. */
   trace: TraceParent | null;
   span: Span | null;
   model: Word | null;
-  /** Of the package that `model` is. */
+  /** Hash of the package of `model`. */
   packageSha256: string | null;
-  /** The effective method, if headers override the request line. */
+  /** The effective method if a header overrides the method of the request line. */
   method: Word | null;
-  /** Of a request that asks for aliases. */
+  /** Alias in requests about aliases. */
   alias: Word | null;
   pipeline: Word | null;
   job: Word | null;
@@ -53,7 +53,7 @@ interface RequestStory {
   rejected: number;
   bytesIn: number;
   bytesOut: number;
-  /** The error that refused or cut it. */
+  /** The error that rejected or cut the request. */
   fault: unknown;
 }
 
@@ -63,11 +63,11 @@ declare module 'fastify' {
   }
 }
 
-/** The id a client gave its request, if it is fit to be repeated; else a new one. */
+/** The request id of the client if it is safe to repeat, else a new id. */
 export const requestIdOf = ({ headers }: IncomingMessage): string =>
   idOf(headers['x-request-id'] as string | undefined) ?? randomUUID();
 
-/** Those that are refused without being looked at have a sampler of their own. */
+/** Label of rejections beyond the limit of invalid keys, which have their own sampler. */
 const BEYOND_LIMIT = fixedWord('beyond the limit of invalid keys');
 
 interface RequestLogOptions {
@@ -88,7 +88,7 @@ export class RequestLog {
     this.#sampling = sampling;
   }
 
-  /** Its hook comes first, so that whatever refuses a request finds its story. */
+  /** Its hook must be registered first, because all checks that reject a request use its story. */
   follow(app: FastifyInstance): void {
     app.decorateRequest('story', null as never);
     app.addHook('onRequest', (request, reply, done) => {
@@ -97,7 +97,7 @@ export class RequestLog {
     });
   }
 
-  /** From here to the end of the connection's part in it. */
+  /** Starts the story of a request and logs it when the connection has finished with the request. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const came = parseTraceparent(request.headers.traceparent as string | undefined);
     const { url = 'none', config } = request.routeOptions;
@@ -123,7 +123,7 @@ export class RequestLog {
       fault: null,
     };
     const began = monotonicMs();
-    // Emitted once, also where the connection was cut.
+    // `close` is emitted exactly once, even if the connection was cut.
     reply.raw.once('close', () => this.#end(request, reply, { began, quiet }));
   }
 
@@ -175,7 +175,7 @@ export class RequestLog {
   }
 }
 
-/** Levels: error for immediate attention, warn if it continues, info for the record. */
+/** Log levels: error needs immediate attention, warn needs attention if it persists, info is for the record. */
 function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
   if (fault === null) return status >= 500 ? 'error' : quiet ? 'debug' : 'info';
   if (!(fault instanceof SluiceError)) return 'error';
@@ -186,7 +186,7 @@ function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
     case 'overload':
       return 'warn';
     default:
-      // A fault of the operator that a request met.
+      // Errors of the operator; only those with a 5xx status need attention.
       return fault.entry.status >= 500 ? 'error' : 'info';
   }
 }

@@ -1,4 +1,4 @@
-// Content-Encoding of answers: which one a client takes (RFC 9110, section 12.5.3), and bytes encoded so that none waits for later ones.
+// Content-Encoding of responses: negotiates the coding (RFC 9110, section 12.5.3), and encodes so that no byte waits for later ones.
 import { constants, createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
@@ -7,22 +7,22 @@ import { AnswerDigest } from './content-digest.ts';
 
 export type ContentCoding = 'gzip' | 'zstd';
 
-/** Shorter answers stay as they are, unless the client refuses that. */
+/** Shorter responses are not encoded, unless the client accepts only encoded ones. */
 const LEAST_BYTES = 1024;
 const WEIGHT = /^q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/;
 
-/** The coding for a client, by its Accept-Encoding. */
+/** The coding negotiated by Accept-Encoding. */
 export interface Agreed {
   coding: ContentCoding;
-  /** 1 to 9 */
+  /** Compression level, 1 to 9. */
   level: number;
-  /** Fewer bytes stay as they are; 0: the client takes nothing that is not encoded. */
+  /** Shorter responses are not encoded. 0: the client accepts only encoded responses. */
   leastBytes: number;
 }
 
 /**
- * The coding with the greatest weight, zstd before gzip before none. null: none; also where nothing is acceptable, for which the RFC
- * lets a server disregard the header. `level` 0: nothing is offered.
+ * The coding with the greatest weight; zstd is preferred to gzip, gzip to no coding. null: no coding. Also null if
+ * nothing is acceptable; the RFC then lets a server ignore the header. `level` 0: no coding is offered.
  */
 export function agreedCoding(
   header: string | string[] | undefined,
@@ -43,7 +43,7 @@ export function agreedCoding(
     const weight = weights.get(coding) ?? all ?? 0;
     if (weight > (best?.weight ?? 0)) best = { coding, weight };
   }
-  // A client that names none wants the coding it names: plain is merely acceptable.
+  // Without a weight for identity, a listed coding is preferred to an unencoded response.
   if (!best || best.weight < (weights.get('identity') ?? 0)) return null;
   return { coding: best.coding, level, leastBytes: plain === 0 ? 0 : LEAST_BYTES };
 }
@@ -51,7 +51,7 @@ export function agreedCoding(
 /** Adds Accept-Encoding to the Vary header. */
 export const varyWith = (vary: unknown): string => [vary, 'accept-encoding'].flat().filter(Boolean).join(', ');
 
-/** A stream of node:zlib, which works on threads of libuv. */
+/** A compression stream of node:zlib, which works on libuv threads. */
 export function compressor({ coding, level }: Agreed): Gzip | ZstdCompress {
   return coding === 'gzip'
     ? createGzip({ level })
@@ -59,8 +59,9 @@ export function compressor({ coding, level }: Agreed): Gzip | ZstdCompress {
 }
 
 /**
- * Encodes bytes in order. What `push` gives holds all that was pushed, so that a client can decode each part when it arrives; only
- * `finish` writes what marks the end (the checksum of gzip, the last block of zstd), so that a cut answer does not decode as a whole one.
+ * Encodes bytes in order. The result of `push` contains all pushed bytes, so that a client can decode each part when it
+ * arrives. Only `finish` writes the end mark (gzip's checksum, the last block of zstd), so a cut response does not
+ * decode as complete.
  */
 export class ContentEncoder {
   readonly #stream: Gzip | ZstdCompress;
@@ -74,7 +75,10 @@ export class ContentEncoder {
     this.#stream.on('error', () => {});
   }
 
-  /** The bytes may be reused once it resolves. @throws SluiceError client_gone: it was closed meanwhile */
+  /**
+   * Encodes bytes; the caller may reuse them once the promise resolves. @throws SluiceError client_gone: the encoder
+   * was closed meanwhile
+   */
   push(bytes: Uint8Array): Promise<Buffer> {
     return this.#until((done) => {
       this.#stream.write(bytes);
@@ -82,7 +86,7 @@ export class ContentEncoder {
     });
   }
 
-  /** Call once, behind the last push. @throws SluiceError client_gone */
+  /** Call it once, after the last `push`. @throws SluiceError client_gone */
   finish(): Promise<Buffer> {
     return this.#until((done) => {
       this.#stream.once('end', done);
@@ -90,7 +94,7 @@ export class ContentEncoder {
     });
   }
 
-  /** Frees its memory; may be called again. */
+  /** Frees its memory. Idempotent. */
   close(): void {
     this.#stream.destroy();
   }
@@ -103,7 +107,7 @@ export class ContentEncoder {
       stream.once('close', onClose);
       begin(() => {
         stream.off('close', onClose);
-        // Bytes that the stream buffers are passed to the listener, too.
+        // Reading also passes buffered bytes to the `data` listener.
         while (stream.read() !== null);
         resolve(Buffer.concat(this.#ready.splice(0)));
       });
@@ -111,7 +115,7 @@ export class ContentEncoder {
   }
 }
 
-/** Answers with JSON that is complete, encoded where that is agreed. */
+/** Sends complete JSON, encoded if the client accepts it. */
 export async function sendJson(request: FastifyRequest, reply: FastifyReply, level: number, body: object) {
   if (level === 0) return reply.send(body);
   reply.header('vary', varyWith(reply.getHeader('vary')));

@@ -1,4 +1,4 @@
-// Shared by all operations that score, at once or as a job: query parameters, limits, admission.
+// Shared by all operations that score, synchronously or as a job: query parameters, limits, admission.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
@@ -22,7 +22,7 @@ import type { Admission, Admitted } from './admission.ts';
 import { type BodyOptions, openBody, type RequestBody } from './request-body.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
-/** Arrow is for responses only: a job stores text. */
+/** Arrow is for responses only, because jobs store text. */
 export type AnswerFormat = BodyFormat | 'arrow';
 
 export const CONTENT_TYPES: Record<AnswerFormat, string> = {
@@ -32,7 +32,7 @@ export const CONTENT_TYPES: Record<AnswerFormat, string> = {
   arrow: formatEntry('arrow').mediaType,
 };
 
-/** Media types that agree with the suffix of a path. */
+/** Media types that agree with the format in the path. */
 const ACCEPTED: Record<AnswerFormat, RegExp> = {
   json: /^(application|text)\/([\w.-]+\+)?json$/,
   csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
@@ -43,7 +43,7 @@ const ACCEPTED: Record<AnswerFormat, RegExp> = {
 const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
 const NEUTRAL = /^(multipart\/form-data|application\/octet-stream)$/;
 
-/** Adds the type that generators of clients want of an enumeration. */
+/** Adds the type of an enumeration, which client generators need. */
 const withType = (schema: TSchema) => ({ type: 'string', ...schema });
 
 export const PREDICT_QUERY = {
@@ -71,7 +71,7 @@ export interface PredictQuery {
   interpret_below?: number;
   interactions?: number;
   max_evaluations?: number;
-  /** Set by the operation, never by the caller. */
+  /** Set by the operation, not by the caller. */
   interpretation?: boolean;
 }
 
@@ -87,14 +87,14 @@ export interface ServiceContext {
   tracer: Tracer | null;
 }
 
-/** How rows are read, scored and written: the same for a response and for a job. */
+/** How rows are read, scored and written; the same for responses and jobs. */
 interface RunSettings {
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   scoring: Scoring;
 }
 
-/** Gives null for predictions without an interpretation. */
+/** null: predictions without an interpretation. */
 export function requestedInterpretation(query: PredictQuery): Scoring['interpretation'] {
   if (!query.interpretation) return null;
   return {
@@ -121,7 +121,7 @@ export function runSettings(format: BodyFormat, query: PredictQuery, { limits }:
   };
 }
 
-/** Limits of the rows of one body. */
+/** Limits on the rows of a body. */
 export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxRecordBytes: limits.row_bytes,
   maxRows: limits.rows,
@@ -129,7 +129,7 @@ export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxDepth: limits.nesting_depth,
 });
 
-/** Limits and time limits of one body; counts its bytes. */
+/** Size limits and timeouts of a body. Its bytes are counted. */
 export function bodyOptions({ config, metrics }: ServiceContext, { story }: FastifyRequest): BodyOptions {
   return {
     maxBytes: config.limits.body_bytes,
@@ -156,7 +156,7 @@ export function checkContentType(request: FastifyRequest, format: AnswerFormat):
   throw new SluiceError('invalid_content', 'the charset of Content-Type must be utf-8');
 }
 
-/** Rejects applications that include the outcome column. @throws SluiceError outcome_present */
+/** Rejects applications that contain the outcome column. @throws SluiceError outcome_present */
 export function refuseOutcome({ rejectedByCode, details }: Tally): void {
   if (!rejectedByCode.outcome_present) return;
   throw new SluiceError('outcome_present', 'an application contains the outcome column', {
@@ -165,7 +165,8 @@ export function refuseOutcome({ rejectedByCode, details }: Tally): void {
 }
 
 /**
- * The response to an empty NDJSON body is empty, too, and looks like a failure on the way: it needs an explicit `Content-Length: 0`.
+ * Rejects an empty NDJSON body unless it has `Content-Length: 0`: its response is empty too, and would look like a
+ * transmission error.
  * @throws SluiceError empty_input
  */
 export function refuseEmptyBody(
@@ -177,7 +178,7 @@ export function refuseEmptyBody(
   throw new SluiceError('empty_input', 'the body contains no application; an empty body must have Content-Length: 0');
 }
 
-/** A request that was admitted and may use a worker. */
+/** A request that was admitted and may use workers. */
 export interface Turn {
   body: RequestBody;
   place: Admitted;
@@ -186,8 +187,9 @@ export interface Turn {
 }
 
 /**
- * Counts a request against the limits of its key until `use` ends. The signal is aborted when the client closes the connection.
- * @throws SluiceError limit_exceeded | overloaded, and what `use` throws
+ * Counts a request towards the limits of its key until `use` ends. `signal` is aborted when the client closes the
+ * connection.
+ * @throws SluiceError limit_exceeded | overloaded, or an error of `use`
  */
 export async function admit<T>(
   { admission }: ServiceContext,
@@ -209,7 +211,7 @@ export async function admit<T>(
   }
 }
 
-/** Admits a request, opens its body and waits for its turn. @throws SluiceError what `admit`, the body and `use` throw */
+/** Admits a request, opens its body and waits for a slot. @throws errors of `admit`, of the body and of `use` */
 export const takeTurn = <T>(
   services: ServiceContext,
   request: FastifyRequest,
@@ -225,25 +227,28 @@ export const takeTurn = <T>(
     return use({ body, place, signal });
   });
 
-/** The job that a request asks for. */
+/** The job that a request creates. */
 export interface JobSpec {
   format: BodyFormat;
   query: PredictQuery;
-  /** Name of the pipeline that takes the upload; null: the result is fetched. */
+  /** Name of the pipeline that scores the upload; null: the client fetches the result. */
   pipeline: string | null;
 }
 
-/** Makes jobs of requests. The predict operations get it from the service, so that they do not depend on how jobs work. */
+/**
+ * Creates jobs from requests. The service passes it to the predict operations, so that these do not depend on the
+ * implementation of jobs.
+ */
 export interface JobIntake {
-  /** Makes a job of the body of a request. @throws SluiceError */
+  /** Creates a job from the body of a request. @throws SluiceError */
   createJob(request: FastifyRequest, spec: JobSpec): Promise<{ url: string; description: object }>;
-  /** Responds with an upload, whose body comes in parts and becomes the job. @throws SluiceError */
+  /** Creates a resumable upload; its body arrives in parts and becomes a job. @throws SluiceError */
   createUpload(request: FastifyRequest, reply: FastifyReply, spec: JobSpec): Promise<FastifyReply>;
 }
 
-/** Whether the client prefers a job to a response with predictions (RFC 7240). */
+/** Whether the client prefers a job to a synchronous response (RFC 7240). */
 export const wantsJob = (request: FastifyRequest): boolean =>
   [request.headers.prefer].flat().some((p) => p !== undefined && /(^|[,;\s])respond-async($|[,;\s])/i.test(p));
 
-/** Whether the body comes later, in parts (tus). */
+/** Whether the body will arrive later, in parts (tus). */
 export const wantsUpload = (request: FastifyRequest): boolean => request.headers['tus-resumable'] !== undefined;

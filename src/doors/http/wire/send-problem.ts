@@ -1,4 +1,4 @@
-// The one way errors are answered: as a problem document, and so that the client gets to see it.
+// Sends all error responses: as a problem document, and so that the client can read it.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { startTimer, stopTimer } from '../../../core/clock.ts';
@@ -6,17 +6,17 @@ import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors
 import { AnswerDigest } from './content-digest.ts';
 import { problemOf, systemFault } from './problem.ts';
 
-/** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
+/** Maximum bytes of a rejected body that are read and discarded, so that the client can read the response. */
 const LINGER_BYTES = 64 * 1024 * 1024;
 const LINGER_MS = 10_000;
 
-/** The code of a problem, and whether no answer could say it any more: the connection is cut instead. */
+/** The code of a problem, and whether the connection was cut because no response could be sent. */
 export interface ProblemSent {
   code: ErrorCode;
   cut: boolean;
 }
 
-/** Answers with a problem document; the log line of the request has its code. */
+/** Sends a problem document; the log line of the request gets its code. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const fault = inOurWords(systemFault(error));
   const { code } = asSluiceError(fault, 'internal_error');
@@ -34,16 +34,16 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   return { code, cut: false };
 }
 
-/** Clients of this protocol expect `error` in refusals, even without a route. */
+/** Clients of this protocol expect `error` in error responses, even for unknown routes. */
 const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
   routeOptions.config?.openInference === true || url.startsWith('/v2/');
 
-/** Whether nothing more comes of the body. */
+/** Whether no more bytes of the body will arrive. */
 const isWhole = (raw: IncomingMessage): boolean => raw.complete || raw.destroyed;
 
 /**
- * An answer to a body that still comes: it is complete for the client at once, but ends for the server with the body, because a connection
- * that is closed while the client sends is reset, and the answer lost.
+ * Responds while the body is still arriving. The client gets the complete response immediately, but the server ends the
+ * response only with the body. Closing the connection while the client sends would reset it and lose the response.
  */
 function sendEarly(
   request: FastifyRequest,
@@ -67,7 +67,7 @@ function sendEarly(
   else linger(request, () => reply.raw.end());
 }
 
-/** Headers of every answer. */
+/** Headers of every response. */
 export function commonHeaders(request: FastifyRequest): Record<string, string> {
   return {
     'x-request-id': request.id,
@@ -77,7 +77,7 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
   };
 }
 
-/** Answers requests that the router refuses: a malformed path, or one with parts that are too long. No hook runs for them. */
+/** Answers requests that the router rejects: a malformed path, or one with overlong parts. Fastify runs no hooks for them. */
 export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const e = addressFault(error);
   request.story.fault = e;
@@ -94,7 +94,7 @@ function addressFault(error: unknown): unknown {
     : new SluiceError('bad_request', 'the address is malformed');
 }
 
-/** Errors of fastify itself as errors of the catalogue. */
+/** Maps errors of Fastify to catalogue errors. */
 function inOurWords(error: unknown): unknown {
   if (error instanceof SluiceError) return error;
   const e = error as {
@@ -118,14 +118,14 @@ interface Invalid {
   params?: Record<string, unknown>;
 }
 
-/** Names parameters of the schema only: what else a query has is the client's. */
+/** Names only parameters of the schema, because the names of other parameters come from the client. */
 function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
   if (keyword === 'additionalProperties') return 'a query parameter does not belong to this operation';
   if (keyword === 'required') return `the query parameter ${params?.missingProperty} is missing`;
   return `${instancePath.slice(1) || 'the query'}: ${message}`;
 }
 
-/** Reads on for a while after a refusal, and calls `onEnd` when the body has ended. */
+/** Reads and discards the body after a rejection for a limited time, and calls `onEnd` when the body has ended. */
 function linger({ raw }: FastifyRequest, onEnd: () => void): void {
   const { socket } = raw;
   const limit = socket.bytesRead + LINGER_BYTES;
@@ -138,7 +138,7 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
-  // The file of a refused form is not read: its pipe would block the bytes that are discarded here.
+  // The file of a rejected form is not read, so its pipe would block the discarded bytes.
   raw.unpipe();
   raw.resume();
 }

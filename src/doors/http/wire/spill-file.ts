@@ -1,4 +1,4 @@
-// A file without a name that holds bytes of an answer until they can be sent: nothing is left of it, whatever happens.
+// Stores response bytes in an unlinked temporary file until they can be sent; the file disappears even after a crash.
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,11 +6,11 @@ import { tooMany } from '../../../core/errors.ts';
 import { writeAll } from '../../../io/sink/file-target.ts';
 
 export interface SpillOptions {
-  /** Maximum of bytes that wait in the file. */
+  /** Maximum number of waiting bytes in the file. */
   spillBytes: number;
-  /** Default: the system's folder for temporary files. */
+  /** Default: the system's temporary folder. */
   spillFolder?: string | undefined;
-  /** Receives changes of the number of waiting bytes. */
+  /** Called with changes of the number of waiting bytes. */
   onSpill?: (bytes: number) => void;
 }
 
@@ -38,7 +38,7 @@ export class SpillFile {
     return new SpillFile(handle, options);
   }
 
-  /** Bytes that wait. */
+  /** Number of bytes not yet read. */
   get waiting(): number {
     return this.#written - this.#read;
   }
@@ -53,7 +53,7 @@ export class SpillFile {
     });
   }
 
-  /** Takes up to `buffer.length` bytes off the front; 0: none wait. */
+  /** Reads up to `buffer.length` bytes from the front; 0: none are waiting. */
   async take(buffer: Uint8Array): Promise<number> {
     const n = Math.min(buffer.length, this.waiting);
     if (n === 0) return 0;
@@ -64,7 +64,7 @@ export class SpillFile {
     return bytesRead;
   }
 
-  /** Gives the file up with what still waits in it. */
+  /** Closes the file and discards its waiting bytes. */
   async close(): Promise<void> {
     this.#options.onSpill?.(-this.waiting);
     this.#read = this.#written;

@@ -1,13 +1,14 @@
-// Whether a connection can stream both ways: whether a response may begin before the body ends, and a truncated one is recognised.
+// Whether a connection can stream in both directions: whether a response may start before the body ends, and whether clients detect
+// truncation.
 import type { IncomingMessage } from 'node:http';
 import type { ServerConfig } from '../../../config/server-config.ts';
 
-/** Headers that are added on the way, by whatever forwards a request. */
+/** Headers that proxies add. */
 const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'];
 
 /**
- * Whether the answer must wait for the end of the body and have a Content-Length. HTTP/1.0 marks the end of an answer by closing, so
- * that a cut one looks whole; and many a proxy stops sending the body when the answer begins.
+ * Whether the response must wait for the end of the body and have a Content-Length. HTTP/1.0 ends a response by closing
+ * the connection, so a cut one looks complete. Many proxies stop sending the body when the response starts.
  */
 export function mustBeWhole(
   raw: IncomingMessage,
@@ -19,15 +20,15 @@ export function mustBeWhole(
   return config.behind_tls_proxy !== undefined || FORWARDED.some((name) => headers[name] !== undefined);
 }
 
-/** Whether the client takes headers behind a chunked answer (RFC 9110, section 10.1.4). */
+/** Whether the client accepts trailers after a chunked response (RFC 9110, section 10.1.4). */
 export const takesTrailers = (raw: IncomingMessage): boolean =>
   marksEnd(raw) &&
   (raw.headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
 
-/** Whether clients can distinguish the end of an answer without a length from a cut. Node treats other versions as HTTP/1.0. */
+/** Whether clients can distinguish the end of a response without a length from a cut. Node treats other versions as HTTP/1.0. */
 const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
 
-/** The protocol version that Node answers with, whatever version the request head names. */
+/** The protocol version that Node responds with, whatever version the request head names. */
 export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' {
   return raw.httpVersionMajor === 1 && raw.httpVersionMinor >= 1 ? 'HTTP/1.1' : 'HTTP/1.0';
 }

@@ -1,4 +1,4 @@
-// The inputs of an Open Inference request as a table of columns: batch by batch, so that rows are never held as text all at once.
+// The inputs of an Open Inference request as a table of columns, read batch by batch to avoid holding all rows as text.
 import type { ValueKind } from '../../../core/block.ts';
 import {
   type BatchColumn,
@@ -29,7 +29,7 @@ export class TensorTable implements ColumnSource {
   readonly #rows: number;
   #row = 0;
 
-  /** All columns have as many elements. */
+  /** All columns must have the same number of elements. */
   constructor(columns: readonly TensorColumn[], recordBytes: number) {
     this.names = columns.map(({ name }) => name);
     this.kinds = columns.map(({ kind }) => kind);
@@ -39,7 +39,7 @@ export class TensorTable implements ColumnSource {
   }
 
   readForModel(): void {
-    // Numbers of tensors are doubles, or whole numbers with all their digits, for every reader.
+    // Nothing to do: tensors contain doubles or exact integers for every reader.
   }
 
   async next(batch: LineBatch): Promise<boolean> {
@@ -78,7 +78,7 @@ class TensorCells implements SizedColumn {
     else this.#takeTokens(out, from, rows, marks);
   }
 
-  /** false: a double does not hold one of them. */
+  /** false: an integer cannot be represented as a double. */
   #takeNumbers({ values }: BatchColumn, from: number, rows: number): boolean {
     const { data } = this.#column;
     for (let i = 0; i < rows; i++) {
@@ -105,5 +105,5 @@ class TensorCells implements SizedColumn {
   }
 }
 
-/** A number with all of its digits and the sign of zero, a boolean, or null. */
+/** The text of a number with all digits and the sign of zero, of a boolean, or null. */
 const numberText = (value: unknown): string => (Object.is(value, -0) ? '-0' : String(value));

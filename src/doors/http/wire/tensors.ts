@@ -1,4 +1,4 @@
-// Tensors of the Open Inference Protocol (V2) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
+// Converts tensors of the Open Inference Protocol (V2) to applications and back: a tensor is a column, its n-th element belongs to row n.
 import type { ValueKind } from '../../../core/block.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import {
@@ -20,15 +20,15 @@ interface NamedTensor {
 interface InferRequest {
   id: string | null;
   rows: number;
-  /** The inputs. */
+  /** The input tensors. */
   columns: readonly TensorColumn[];
   wanted: WantedOutputs;
 }
 
 interface WantedOutputs {
-  /** null: all */
+  /** null: all outputs. */
   names: readonly string[] | null;
-  /** Whether this output is wanted as bytes. */
+  /** Whether this output is requested as bytes. */
   binary(name: string): boolean;
 }
 
@@ -46,7 +46,7 @@ const integerOf = (bits: number, signed: boolean) => {
 
 const isFloat = (value: unknown): boolean => Number.isFinite(value) || typeof value === 'bigint';
 
-/** The type of the elements of a tensor; null is a missing value. */
+/** Checks by datatype; a missing value is null. */
 const ELEMENTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   BOOL: (v) => typeof v === 'boolean',
   ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`INT${bits}`, integerOf(bits, true)])),
@@ -61,10 +61,10 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 interface InferLimits {
-  /** Most rows, and most inputs. */
+  /** Maximum number of rows and of inputs. */
   rows: number;
   columns: number;
-  /** The header of the binary extension, if it was sent. */
+  /** The header of the binary extension; absent if the client did not send it. */
   jsonLength?: string | string[] | undefined;
 }
 
@@ -99,10 +99,10 @@ export function refuseUnknownInputs(columns: readonly TensorColumn[], manifest: 
   if (unknown >= 0) throw new SluiceError('header_mismatch', `inputs[${unknown}] is not a column of the model`);
 }
 
-/** Integers with this many digits may not fit into a double. */
+/** Integers with at least this many digits may not be representable as doubles. */
 const LONG_INTEGER = /[[,:\s-][0-9]{16}/;
 
-/** Whole numbers that a double does not hold are bigints. @throws SluiceError bad_request */
+/** Parses JSON; whole numbers that are not representable as doubles become bigints. @throws SluiceError bad_request */
 function parsed(bytes: Uint8Array): unknown {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -127,7 +127,7 @@ const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
   Number.isSafeInteger(shape[0]) &&
   (shape[1] ?? 1) === 1;
 
-/** One column of a table: of shape [rows] or [rows, 1]. */
+/** A column of the table; its shape must be [rows] or [rows, 1]. */
 function columnOf(input: unknown, at: string, tensors: BinaryTensors): TensorColumn {
   if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
   const { name, shape, parameters } = input;
@@ -159,7 +159,7 @@ function inInput<T>(at: string, read: () => T): T {
   }
 }
 
-/** @throws SluiceError bad_request */
+/** The requested outputs. @throws SluiceError bad_request */
 function wantedOf({ outputs = null, parameters }: Record<string, unknown>): WantedOutputs {
   if (
     outputs !== null &&
@@ -191,7 +191,7 @@ const COLUMN_DATATYPES = { number: 'FP64', boolean: 'BOOL', category: 'BYTES', t
 export class OutputTensors {
   readonly #columns: readonly { column: PredictionColumn; data: unknown[] }[];
 
-  /** @throws SluiceError bad_request: an output that the model does not have */
+  /** @throws SluiceError bad_request: the model does not have a requested output */
   constructor(manifest: Manifest, { names }: WantedOutputs) {
     const all = answerColumnsOf(manifest);
     const strange = names?.some((name) => !all.some((column) => column.name === name));
@@ -215,13 +215,13 @@ export class OutputTensors {
 }
 
 interface InferAnswer {
-  /** An output that comes as bytes has `parameters.binary_data_size` instead of `data`. */
+  /** An output sent as bytes has `parameters.binary_data_size` instead of `data`. */
   outputs: object[];
-  /** Those bytes, in the order of the outputs; null: there are none. */
+  /** The bytes of these outputs, in their order; null: none. */
   behind: Buffer | null;
 }
 
-/** Outputs as they are wanted. One that holds a missing value comes as JSON: bytes have no word for it. */
+/** The outputs in the requested form. An output with a missing value is sent as JSON, because the binary form cannot represent it. */
 export function asWanted(tensors: readonly NamedTensor[], wanted: WantedOutputs): InferAnswer {
   const behind: Buffer[] = [];
   const outputs = tensors.map(({ data, ...tensor }) => {

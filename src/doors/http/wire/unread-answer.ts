@@ -1,10 +1,10 @@
-// The time limit of a client that does not read an answer that was handed to the socket, whatever made it.
+// Timeout of a client that does not read a response already passed to the socket.
 import type { ServerResponse } from 'node:http';
 import { clientTimer } from './client-timer.ts';
 
 /**
- * Call it once the body of the request has ended. Destroys the connection when the client has read nothing of the pending response for
- * `idleMs`. Time that the service needs to produce more of it does not count.
+ * Call it once the request body has ended. Destroys the connection if the client reads nothing of the pending response
+ * for `idleMs`. Time that the service needs to produce the response does not count.
  */
 export function cutUnread(res: ServerResponse, idleMs: number): void {
   if (idleMs === 0 || res.writableFinished || res.destroyed) return;
@@ -27,13 +27,14 @@ export function cutUnread(res: ServerResponse, idleMs: number): void {
 
 interface Handle {
   writeQueueSize?: number;
-  /** Under TLS the raw connection; the queue of TLS does not move until a write is complete. */
+  /** Under TLS, the raw connection; the queue of the TLS handle does not change until a write is complete. */
   _parent?: Handle;
 }
 
 /**
- * Bytes that the kernel has not accepted yet: only they show progress of one large write. Node has no public API for it, and uses the
- * same for its own time limits; without it such a write has to be taken within one interval.
+ * Number of bytes that the kernel has not accepted yet; only they show progress within a large write. Node has no
+ * public API for it, but uses the same property for its own timeouts. Without it, the client must read such a write
+ * within one interval.
  */
 function queuedIn(socket: object): number {
   const handle = (socket as { _handle?: Handle | null })._handle;
