@@ -1,5 +1,7 @@
 // The library: opens a model with its workers in this process and scores streams of applications.
 
+import { SCORING } from './config/options/scoring.ts';
+import { fits, Type } from './config/schema.ts';
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
 import type { TextFormat } from './core/file-format.ts';
@@ -88,9 +90,11 @@ const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
 /**
  * Opens a model: resolves the reference (`id`, `id:version`, `id@alias`), starts its workers and compares the
  * evaluators.
- * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage
+ * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage (also for an
+ * unknown option, or a value out of range)
  */
 export async function openModel(reference: string, options: OpenModelOptions = {}): Promise<Model> {
+  await checkArguments(OPEN_OPTIONS, options);
   const registry = await openRegistry(options.registry, { log: SILENT });
   const model = await registry.resolve(reference);
   const engine: EnginePolicy = options.evaluator ?? 'auto';
@@ -154,6 +158,8 @@ async function run(
 ): Promise<StreamCounts> {
   const behind = opened.get(handle);
   if (!behind) throw new SluiceError('usage', 'the model does not come from openModel');
+  const { signal: _, ...plain } = options;
+  await checkArguments(SCORE_OPTIONS, plain);
   const { format, output = format } = options;
   const interpretation = interpretationAsked(options);
   if (interpretation) assertExplainable(behind.model, interpretation);
@@ -183,13 +189,45 @@ async function run(
   });
 }
 
-/** @throws SluiceError usage: `interactions` is not a whole number of at least 1, or is used without effects */
+const closed = { additionalProperties: false };
+const OPEN_OPTIONS = Type.Object(
+  {
+    registry: Type.Optional(Type.String()),
+    workers: Type.Optional(SCORING.workers()),
+    evaluator: Type.Optional(SCORING.evaluator()),
+  },
+  closed,
+);
+const TEXT_FORMATS = ['csv', 'tsv', 'json', 'ndjson'] satisfies TextFormat[];
+const SCORE_OPTIONS = Type.Object(
+  {
+    format: Type.Enum(TEXT_FORMATS),
+    delimiter: Type.Optional(SCORING.delimiter()),
+    output: Type.Optional(Type.Enum(TEXT_FORMATS)),
+    passthrough: Type.Optional(SCORING.passthrough_list()),
+    interpretation: Type.Optional(SCORING.interpretation()),
+    interactions: Type.Optional(SCORING.interactions()),
+    onInvalid: Type.Optional(SCORING.on_invalid()),
+    maxRowBytes: Type.Optional(SCORING.record_bytes()),
+  },
+  closed,
+);
+
+/** Options that are undefined count as absent. @throws SluiceError usage: lists every unknown option and wrong value */
+async function checkArguments(schema: Parameters<typeof fits>[0], options: object): Promise<void> {
+  const value = Object.fromEntries(Object.entries(options).filter(([, option]) => option !== undefined));
+  if (fits(schema, value)) return;
+  const { checkYaml } = await import('./config/yaml-document.ts');
+  const at = (_place: unknown, message: string) => ({ file: '', line: 0, column: 0, message });
+  const checked = checkYaml({ ok: true, value, at, atPath: at }, schema);
+  if (checked.ok) return;
+  throw new SluiceError('usage', checked.problems.map(({ message }) => message).join('; '));
+}
+
+/** @throws SluiceError usage: `interactions` is used without effects */
 function interpretationAsked({ interpretation = 'none', interactions }: ScoreStreamOptions): InterpretationSpec | null {
-  if (interactions !== undefined) {
-    if (interpretation !== 'effects') throw new SluiceError('usage', "interactions need interpretation: 'effects'");
-    if (!Number.isInteger(interactions) || interactions < 1)
-      throw new SluiceError('usage', 'interactions: a whole number from 1 on');
-  }
+  if (interactions !== undefined && interpretation !== 'effects')
+    throw new SluiceError('usage', "interactions need interpretation: 'effects'");
   if (interpretation === 'none') return null;
   const pairs = interactions === undefined ? {} : { interactions };
   return { effects: interpretation === 'effects', reasons: true, top: null, below: null, ...pairs };

@@ -1,4 +1,5 @@
 // Reads and writes stored bytes by name, through the transport of the connector that serves the name.
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { isPlainName } from '../core/file-names.ts';
@@ -10,8 +11,11 @@ import type { Connector } from './contract/connector.ts';
 import type { Transport } from './contract/transport.ts';
 
 /** The transport of a name; names that no other connector serves are file paths. */
-export const transportOf = (name: string): Promise<Transport> =>
-  (Object.values<Connector>(CONNECTORS).find(({ serves }) => serves?.(name)) ?? CONNECTORS.file).transport!();
+export const transportOf = (name: string): Promise<Transport> => (servedBy(name) ?? CONNECTORS.file).transport!();
+
+/** The connector of a name that is not a file path. */
+const servedBy = (name: string): Connector | undefined =>
+  Object.values<Connector>(CONNECTORS).find(({ serves }) => serves?.(name));
 
 /** Another name in the same folder. @throws SluiceError input_not_found if `other` would leave the folder */
 export function besideStored(name: string, other: string): string {
@@ -76,3 +80,8 @@ export const putStored = async (name: string, text: string): Promise<void> => (a
 /** As `Transport.withRandomAccess`. */
 export const withRandomAccess = async <T>(name: string, use: (file: RandomAccess) => Promise<T>): Promise<T> =>
   (await transportOf(name)).withRandomAccess(name, use);
+
+/** Creates the folder of an output file if it is missing. Opening the output reports errors. */
+export async function makeFolderOf(name: string): Promise<void> {
+  if (!servedBy(name)) await mkdir(path.dirname(name), { recursive: true }).catch(() => {});
+}

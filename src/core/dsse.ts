@@ -1,4 +1,6 @@
-// The bytes that DSSE signs, and the type of an in-toto statement: https://github.com/secure-systems-lab/dsse/blob/v1.0.2/protocol.md
+// The bytes that DSSE signs, the type of an in-toto statement, and fingerprints of keys: https://github.com/secure-systems-lab/dsse/blob/v1.0.2/protocol.md
+
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json';
 
@@ -7,3 +9,9 @@ export function preAuthentication(payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${STATEMENT_TYPE.length} ${STATEMENT_TYPE} ${payload.length} `;
   return Buffer.concat([Buffer.from(head), payload]);
 }
+
+/** The fingerprint of a key in all messages: SHA-256 of the public key as SubjectPublicKeyInfo (DER), hexadecimal. */
+export const keyIdOf = (key: KeyObject): string =>
+  createHash('sha256')
+    .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
+    .digest('hex');

@@ -1,6 +1,6 @@
 // The DSSE envelope of a statement: signed with Ed25519 or P-256 if there is a key, and always protected against accidental changes.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
+import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
 
@@ -16,12 +16,6 @@ interface Envelope {
   sha256: string;
   signatures: Signature[];
 }
-
-/** SHA-256 of the public key as SubjectPublicKeyInfo. */
-export const keyIdOf = (key: KeyObject): string =>
-  createHash('sha256')
-    .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
-    .digest('hex');
 
 /** Reads a key. @throws SluiceError usage: not a key, or neither Ed25519 nor P-256 */
 export function readKey(pem: string, kind: 'private' | 'public', file: string): KeyObject {

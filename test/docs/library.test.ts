@@ -134,3 +134,34 @@ test('what the source throws is thrown', async () => {
     'the disk is gone',
   );
 });
+
+test.each([
+  [{ workers: 0 }, 'workers'],
+  [{ workers: 1.5 }, 'workers'],
+  [{ wokers: 1 }, 'unknown key wokers'],
+  [{ evaluator: 'fast' }, 'evaluator'],
+])('openModel rejects %j', async (options, named) => {
+  const opened = openModel('credit-default', options as never);
+  await expect(opened).rejects.toMatchObject({ code: 'usage', message: expect.stringContaining(named) });
+});
+
+test.each([
+  [{ format: 'xml' }, 'format'],
+  [{ output: 'parquet' }, 'output'],
+  [{ delimiter: ';' }, 'delimiter'],
+  [{ passthrough: 'application_id' }, 'passthrough'],
+  [{ interpretation: 'all' }, 'interpretation'],
+  [{ interpretation: 'effects', interactions: 0 }, 'interactions'],
+  [{ onInvalid: 'skip' }, 'onInvalid'],
+  [{ maxRowBytes: -1 }, 'maxRowBytes'],
+  [{ passThrough: '*' }, 'unknown key passThrough (did'],
+])('scoreStream rejects %j', async (options, named) => {
+  const scored = all(csv(portfolio(3), options as never));
+  await expect(scored).rejects.toMatchObject({ code: 'usage', message: expect.stringContaining(named) });
+});
+
+test('options that are undefined count as absent', async () => {
+  expect(await all(csv(portfolio(3), { delimiter: undefined as never, signal: undefined as never }))).toMatch(
+    /^application_id,/,
+  );
+});

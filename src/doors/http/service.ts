@@ -6,7 +6,7 @@ import { onBackgroundFault } from '../../core/async.ts';
 import { epochMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { assertUsable } from '../../core/file-system.ts';
-import { faultFields, faultOf, type Log, SILENT, words } from '../../core/log.ts';
+import { faultFields, faultOf, type Log, named, SILENT, saysOf, words } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import { keepLoaded, type ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
@@ -129,7 +129,8 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
     ? useCertificate(certificate, { ...options, log }, { metrics, listener })
     : () => {};
   undo.push(unfollowCertificate);
-  for (const ref of config.preload) (await host.use(ref)).release();
+  for (const ref of config.preload)
+    (await host.use(ref).catch((error: unknown) => refusePreload(ref, error, log))).release();
   const kept = keepLoaded(host, config.preload);
   undo.push(() => kept.stop());
   server.state.kept = kept;
@@ -178,4 +179,11 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
   await Promise.all([server.app.close(), host.close()]);
   await audit.close();
   unhear();
+}
+
+/** The error that ends the start does not name the model, because references of requests are not logged. */
+function refusePreload(reference: string, error: unknown, log: Log): never {
+  const message = words`preload: ${named(reference)} cannot be loaded: ${saysOf(error)}`;
+  log('error', 'model_load_failed', message, { ...faultFields(error), reference: named(reference) });
+  throw error;
 }

@@ -9,7 +9,7 @@ import {
   verify,
   X509Certificate,
 } from 'node:crypto';
-import { preAuthentication, STATEMENT_TYPE } from '../../core/dsse.ts';
+import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../../core/dsse.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ModelPackage, type PackageFile, readPackageFile } from '../package/model-package.ts';
 import { hashedFiles, LOCK, SIGNATURE } from '../package/package-hash.ts';
@@ -141,7 +141,7 @@ export type ModelTrust =
 /** Maximum length of a chain. Real chains have a handful of certificates, and each takes a signature verification. */
 const MAX_CERTIFICATES = 16;
 
-/** SHA-256 of the public key as PEM; bundles identify the key by it. */
+/** SHA-256 of the public key as PEM: how bundles of the model-signing format identify a key. Messages have `keyIdOf`. */
 const hintOf = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'pem' }))
@@ -221,7 +221,7 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
   if (trust.kind === 'key') {
     const hint = hintOf(trust.key);
     if (publicKey?.hint && publicKey.hint !== hint) throw invalid('was made with another key');
-    return { key: trust.key, by: `key ${hint}` };
+    return { key: trust.key, by: `key ${keyIdOf(trust.key)}` };
   }
   if (!x509CertificateChain) throw invalid('was made with a key, but certificates are required');
   if (x509CertificateChain.certificates.length > MAX_CERTIFICATES) {

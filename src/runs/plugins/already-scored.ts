@@ -2,13 +2,14 @@
 
 import type { KeyObject } from 'node:crypto';
 import { storedSize, storedText } from '../../connectors/stored-bytes.ts';
+import { keyIdOf } from '../../core/dsse.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import { named, words } from '../../core/log.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../../core/version.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { canonicalJson } from '../../proof/canonical-json.ts';
-import { keyIdOf, unseal } from '../../proof/envelope.ts';
+import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statement.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';

@@ -33,14 +33,15 @@ export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
       'Upload-Defer-Length is not supported: send Upload-Length when creating the upload',
     );
   if (headers['upload-concat'] !== undefined) throw new SluiceError('bad_request', 'Upload-Concat is not supported');
-  const metadata = headers['upload-metadata'];
-  if (metadata !== undefined) checkMetadata(String(metadata));
+  // tuspy sends an empty header without metadata.
+  const metadata = String(headers['upload-metadata'] ?? '').trim() || null;
+  if (metadata !== null) checkMetadata(metadata);
   const typed = isPart(headers);
   const sends = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
   if (sends && !typed) throw wrongType();
   return {
     length: countOf(headers, 'upload-length'),
-    metadata: metadata === undefined ? null : String(metadata),
+    metadata,
     withPart: typed,
   };
 }
