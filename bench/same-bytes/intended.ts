@@ -77,4 +77,9 @@ export const INTENDED: readonly Intended[] = [
     parts: /\.manifest\.json$/,
     why: 'manifests have one digest for each block instead of sums over lines',
   },
+  {
+    cases: /^model add /,
+    parts: /^report\.(md|json)$/,
+    why: 'the report of a registration is in plain English',
+  },
 ];
