@@ -115,7 +115,7 @@ function verdict(compared: number, differences: readonly Difference[], whole: bo
     const of = differences.filter((d) => d.intended === intended);
     if (of.length === 0 && !whole) continue;
     write(
-      `intended: ${intended.why}: ${of.length === 0 ? 'not seen' : `${new Set(of.map((d) => d.case)).size} cases`}`,
+      `intended: ${intended.why}: ${of.length === 0 ? 'not seen; a row of intended.ts without a case can go' : `${new Set(of.map((d) => d.case)).size} cases`}`,
     );
   }
   const findings = differences.filter((d) => d.intended === null);

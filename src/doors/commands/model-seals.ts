@@ -21,7 +21,7 @@ export const packageOf = async (ref: string, registry: string | undefined): Prom
 
 /** Loads a package for writing; packages of remote registries are read-only copies. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
-  const address = registry ?? process.env.SLUICE_REGISTRY;
+  const address = registry ?? (process.env.SLUICE_REGISTRY || undefined);
   if (isFolder(ref) || address === undefined || !isRemote(address)) {
     // With required signatures, the registry would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);

@@ -46,7 +46,7 @@ async function leave(ref: string, to: 'retired' | 'removed', flags: ModelRetireF
   const registry = await openRegistry(flags.registry, { inspects: true });
   const by = await moverOf({ ...said, ...(force === undefined ? {} : { reason: `forced: ${force}` }) });
   await change(registry, ref, { to, by, force: force !== undefined });
-  const address = flags.registry ?? process.env.SLUICE_REGISTRY;
+  const address = flags.registry ?? (process.env.SLUICE_REGISTRY || undefined);
   if (address !== undefined && isRemote(address)) {
     tell('this registry does not record who has loaded it: services and runs continue with their copy');
   }

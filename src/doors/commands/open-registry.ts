@@ -31,7 +31,7 @@ export async function openRegistry(
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
-  const where = address ?? process.env.SLUICE_REGISTRY;
+  const where = address ?? (process.env.SLUICE_REGISTRY || undefined);
   const { approvalsOf, trusting, trustSaid } = await import('../../model/registry/trusted.ts');
   const trust = options.trust === 'nothing' ? {} : trustSaid(options.trust ?? {}, process.env);
   const approvals = options.inspects === true ? null : await approvalsOf(trust);
