@@ -82,4 +82,28 @@ export const INTENDED: readonly Intended[] = [
     parts: /^report\.(md|json)$/,
     why: 'the report of a registration is in plain English',
   },
+  {
+    cases: /^run .*passthrough: "\*"/,
+    parts: /^(exit code|error code|out\.[ct]sv.*)$/,
+    why: '`passthrough: "*"` from JSON to CSV is refused, and from a table it names its columns: there was one empty column `*`',
+  },
+  {
+    cases: /(faults|broken)\.\w+" → type: file, path: "out\.parquet"/,
+    parts: /^out\.parquet$/,
+    why: 'messages of rejected rows within a Parquet file',
+  },
+  {
+    cases: /--json$/,
+    parts: /^summary\.bytesWritten$/,
+    why: 'messages of rejected rows have another length',
+  },
+  {
+    cases: /^explain (drawn|beyond)$/,
+    why: 'the page of an explained row has a policy for its content; a row beyond the end is a wrong command line',
+  },
+  {
+    cases: /^lint$/,
+    parts: /^standard output$/,
+    why: 'lint says that pipelines are valid',
+  },
 ];
