@@ -106,4 +106,9 @@ export const INTENDED: readonly Intended[] = [
     parts: /^standard output$/,
     why: 'lint says that pipelines are valid',
   },
+  {
+    cases: /^run .*in\/broken\.(json|ndjson)"/,
+    parts: /^(out|list)/,
+    why: 'a number of JSON in a category whose values are text is rejected (bad_type): it was scored as an unseen one',
+  },
 ];
