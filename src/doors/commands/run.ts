@@ -69,7 +69,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       const { source, sink } = pipeline;
       if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
         say(
-          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions (docs/pipelines.md)`,
+          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink`,
         );
       }
       const misdelivered = await deliveryProblem(pipeline);
