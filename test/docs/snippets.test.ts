@@ -110,6 +110,8 @@ awk -F, 'NR == 1 { print $0 ",cohort" } NR > 1 { print $0 ",2026-03" }' labels.c
 
 function shippedPipelines({ folder }: Session): string {
   cpSync('pipelines', path.join(folder, 'pipelines'), { recursive: true });
+  const [, example] = /```yaml\n(# tls\.yaml[\s\S]*?)```/.exec(readFileSync('docs/pipelines.md', 'utf8'))!;
+  writeFileSync(path.join(folder, 'tls.yaml'), example!);
   return '';
 }
 
