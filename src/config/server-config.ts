@@ -133,7 +133,7 @@ export const ServerConfigSchema = Type.Object(
     proxy_streams: Type.Boolean({
       default: false,
       description:
-        'the proxies stream request and response bodies over HTTP/1.1; otherwise responses wait for the end of the request body and have a length',
+        'the proxies stream requests and responses at the same time over HTTP/1.1, as HAProxy does and nginx does not; otherwise responses wait for the end of the request body and have a length',
     }),
     registry: Type.Optional(registryAddress()),
     registry_options: RegistryOptionsSchema,

@@ -308,7 +308,7 @@ export const ERRORS = {
   ),
   manifest_invalid: usage(
     'The manifest of an output is missing, damaged, or signed with another key.',
-    'Restore the manifest of that run from the archive.',
+    'Check that --key is the public key of the signer, or restore the manifest of that run from the archive.',
   ),
   verification_failed: usage(
     'The output, its input or its package does not match the manifest.',
@@ -499,17 +499,25 @@ export class SluiceError extends Error {
   readonly details: readonly ErrorDetail[];
   /** Machine-readable fields of the response, such as a limit's name, value and unit. */
   readonly extra: Readonly<Record<string, unknown>>;
+  /** Message for the log; it contains no value of an application. undefined: the log has the summary of the code. */
+  readonly logMessage: string | undefined;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; details?: readonly ErrorDetail[]; extra?: Record<string, unknown> } = {},
+    options: {
+      cause?: unknown;
+      details?: readonly ErrorDetail[];
+      extra?: Record<string, unknown>;
+      logMessage?: string;
+    } = {},
   ) {
     super(message, options.cause === undefined ? {} : { cause: options.cause });
     this.name = 'SluiceError';
     this.code = code;
     this.details = options.details ?? [];
     this.extra = options.extra ?? {};
+    this.logMessage = options.logMessage;
   }
 
   get entry(): ErrorEntry {

@@ -163,6 +163,7 @@ export function saysOf(error: unknown): Word {
   if (!(error instanceof SluiceError)) return kindOf(error);
   const { fault, summary } = error.entry;
   if (error.code === 'internal_error') return kindOf(error.cause ?? error);
+  if (error.logMessage !== undefined) return named(error.logMessage);
   return named(fault === 'input' || fault === 'bug' ? summary : error.message);
 }
 

@@ -83,7 +83,10 @@ function assignColumns(sources: Sources, outcome: string | null): InputSpec[] {
     throw refusal(`the model takes the outcome column ${outcome} as an input`);
   }
   const unused = candidates.filter((c) => !used.has(c));
-  if (unused.length > 0) findings.info(`The model does not use ${unused.join(', ')}; applications are sent without.`);
+  if (unused.length > 0)
+    findings.info(
+      `The model does not use ${unused.join(', ')}; to score files with these columns, ignore them (--ignore) or pass them through.`,
+    );
   return assigned;
 }
 

@@ -81,8 +81,7 @@ function draftMissingText(column: DraftColumn, findings: Findings): void {
 function reportMissingText({ spec, known }: DraftColumn, word: string, findings: Findings): void {
   const becomes = `missing becomes ${JSON.stringify(word)}`;
   if (word === known!.marker) findings.info(`${becomes}, which the model itself replaces.`, spec.name);
-  else if (known!.values.includes(word))
-    findings.info(`${becomes}, which the model knows but the table does not contain.`, spec.name);
+  else if (known!.values.includes(word)) findings.info(`${becomes}, a category that the model knows.`, spec.name);
   else findings.assumed(`${becomes}, which the model treats like an unknown category`, spec.name);
 }
 

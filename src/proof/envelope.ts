@@ -82,11 +82,19 @@ export function unseal(text: string, key: KeyObject | null): Opened {
   if (key === null) return { statement, signedBy: envelope.signatures.map((s) => s.keyid) };
   const id = keyIdOf(key);
   const own = envelope.signatures.find((s) => s.keyid === id);
-  if (!own) throw new SluiceError('manifest_invalid', 'the manifest is not signed with this key');
+  if (!own) throw new SluiceError('manifest_invalid', notSignedWith(id, envelope.signatures));
   if (!verify(algorithmOf(key), preAuthentication(payload), key, Buffer.from(own.sig, 'base64'))) {
     throw new SluiceError('manifest_invalid', 'the signature of the manifest is broken');
   }
   return { statement, signedBy: [id] };
+}
+
+function notSignedWith(id: string, signatures: Envelope['signatures']): string {
+  const refused = 'the manifest is not signed with this key';
+  if (signatures.length === 0) return `${refused}: it has no signature`;
+  // Ids of a manifest may come from anyone; those of keys are hexadecimal.
+  const short = (keyid: string) => keyid.replaceAll(/[^0-9a-f]/g, '').slice(0, 16);
+  return `${refused} (${short(id)}), but with ${signatures.map(({ keyid }) => short(keyid)).join(', ')}`;
 }
 
 const damaged = (how: string, cause?: unknown): SluiceError =>

@@ -27,7 +27,8 @@ export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): T
 }
 
 const mismatch = (message: string, cause?: unknown): SluiceError =>
-  new SluiceError('control_total_mismatch', message, { cause });
+  // Counts and digests of files are no values of an application.
+  new SluiceError('control_total_mismatch', message, { cause, logMessage: message });
 
 /** A control total and where it came from. */
 interface Said<T> {

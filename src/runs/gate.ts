@@ -40,6 +40,8 @@ const WHAT: Record<keyof GateLimits, string> = {
 };
 /** Maximum number of limits that a message lists. */
 const TOLD = 20;
+/** Maximum number of limits in a line of the log, whose messages are cut at 500 characters. */
+const LOGGED = 5;
 
 /** A limit that an input exceeds. */
 interface ExceededLimit {
@@ -188,17 +190,31 @@ function gateNumber(n: number | null, limit: keyof GateLimits): string {
   return percent(n);
 }
 
+/** The column that exceeds a limit; a limit of the whole input or the score has none. */
+const subjectOf = ({ column, limit }: ExceededLimit): string =>
+  column ?? (limit === 'max_score_psi' ? '(score)' : '(input)');
+
+/** The largest excesses on one line: `income PSI 0.71 (limit 0.25)`. */
+function exceededLine(exceeded: readonly ExceededLimit[]): string {
+  const listed = exceeded.slice(0, LOGGED).map((one) => {
+    const { limit, found, allowed } = one;
+    return `${subjectOf(one)} ${WHAT[limit]} ${gateNumber(found, limit)} (limit ${gateNumber(allowed, limit)})`;
+  });
+  const more = exceeded.length > LOGGED ? `, and ${exceeded.length - LOGGED} more` : '';
+  return `${listed.join(', ')}${more}`;
+}
+
 /** The exceeded limits as table rows, with a header row. */
 export function exceededTable(exceeded: readonly ExceededLimit[]): string[][] {
   const head = ['column', 'what', 'found', 'limit', 'training'];
   return [
     head,
-    ...exceeded.map(({ limit, column, found, allowed, training }) => [
-      column ?? (limit === 'max_score_psi' ? '(score)' : '(input)'),
-      WHAT[limit],
-      gateNumber(found, limit),
-      gateNumber(allowed, limit),
-      gateNumber(training, limit),
+    ...exceeded.map((one) => [
+      subjectOf(one),
+      WHAT[one.limit],
+      gateNumber(one.found, one.limit),
+      gateNumber(one.allowed, one.limit),
+      gateNumber(one.training, one.limit),
     ]),
   ];
 }
@@ -212,6 +228,7 @@ export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict)
   throw new SluiceError(
     'gate_stopped',
     `the gate stopped ${input}, nothing was published: ${limits} exceeded\n${lines.join('\n')}`,
+    { logMessage: `the gate stopped ${input}, nothing was published: ${exceededLine(exceeded)}` },
   );
 }
 

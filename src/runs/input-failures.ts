@@ -1,5 +1,6 @@
 // Handles failed inputs of a run: decides whether to try the next input, and builds the error of the run.
 import { type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
+import { faultOf } from '../core/log.ts';
 
 /** Errors of one input's files that do not predict the result of the next input. */
 const OF_ITS_FILES = new Set<ErrorCode>([
@@ -19,12 +20,15 @@ export interface InputFailure {
   input: string;
   code: ErrorCode;
   text: string;
+  /** The same without values of applications, on one line. */
+  logged: string;
 }
 
 export const inputFailure = (input: string, error: SluiceError): InputFailure => ({
   input,
   code: error.code,
   text: toldError(error),
+  logged: faultOf(error),
 });
 
 /** The error of a run with failed inputs: lists each of them and how many inputs were not tried. */
@@ -36,8 +40,7 @@ export function failureOf(
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
   // The run's code is gate_stopped only if no input failed with another error.
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
-  return new SluiceError(
-    code,
-    `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published:\n${lines.join('\n')}`,
-  );
+  const headline = `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published:`;
+  const logged = failures.map((failure) => `${failure.input}: ${failure.logged}`);
+  return new SluiceError(code, `${headline}\n${lines.join('\n')}`, { logMessage: `${headline} ${logged.join('; ')}` });
 }

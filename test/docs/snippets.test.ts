@@ -19,6 +19,8 @@ interface Page {
   exempt?: Record<string, string>;
   /** Prepares the folder of the session; returns commands to execute first. */
   prepare?(session: Session): string | Promise<string>;
+  /** Commands to execute last, as checks of the results. */
+  after?: string;
   /** Texts of the page → what the test has instead. */
   replace?: Record<string, string>;
 }
@@ -38,24 +40,30 @@ async function auditedService({ folder }: Session): Promise<string> {
   return '';
 }
 
-/** The file that the page describes: a bank's CSV with names, numbers and missing values of its own. */
+/** The file that the page describes: the export of a bank with its own names, number format, missing values and total line. */
 function foreignFile({ folder }: Session): string {
   const portfolioText = Buffer.concat([
-    ...generatePortfolio({ rows: 200, seed: 3, ids: false, delimiter: ';', dirty: false }),
+    ...generatePortfolio({ rows: 200, seed: 3, ids: true, delimiter: ';', dirty: false }),
   ]).toString('utf8');
   const [header, ...rows] = portfolioText.trimEnd().split('\n');
   const names = header!.split(';');
-  const own: Record<string, string> = { amount: 'KREDITBETRAG', term: 'LAUFZEIT' };
+  const own: Record<string, string> = { application_id: 'ANTRAGSNR', amount: 'KREDITBETRAG', term: 'LAUFZEIT' };
+  const numbers = ['amount', 'income', 'monthly_payment', 'pt_income'];
+  const german = (value: string, name: string): string =>
+    numbers.includes(name) && value !== ''
+      ? Number(value).toLocaleString('de-DE', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+      : value;
   const kept = names.flatMap((name, i) => (name === 'source_type' ? [] : [i]));
   const lines = [
-    [...kept.map((i) => own[names[i]!] ?? names[i]!), 'FILLER', 'BEMERKUNG'],
-    ...rows.map((row) => [...kept.map((i) => row.split(';')[i]!.replace('.', ',') || 'N/A'), '', 'geprüft']),
+    [...kept.map((i) => own[names[i]!] ?? names[i]!), 'FILIALE'],
+    ...rows.map((row) => [...kept.map((i) => german(row.split(';')[i]!, names[i]!) || 'N/A'), 'München']),
+    ['SUMME', '200', '11.411.700,00', ...kept.slice(2).map(() => '')],
   ];
-  writeFileSync(
-    path.join(folder, 'portfolio.csv'),
-    Buffer.from(lines.map((l) => `${l.join(';')}\r\n`).join(''), 'latin1'),
-  );
-  return '';
+  writeFileSync(path.join(folder, 'bank.csv'), Buffer.from(lines.map((l) => `${l.join(';')}\r\n`).join(''), 'latin1'));
+  const [, pipeline] = /```yaml\n(# nightly\.yaml\n[\s\S]*?)```/.exec(readFileSync('docs/input.md', 'utf8'))!;
+  writeFileSync(path.join(folder, 'nightly.yaml'), pipeline!);
+  // With the same names and options, both ways of the page write the same predictions.
+  return 'sluice run nightly.yaml && mv scored.csv nightly.csv';
 }
 
 /** A model of the zoo as credit.onnx, and the applications of its training table that it accepts. */
@@ -71,7 +79,7 @@ function writeModel({ folder }: Session): string {
   return ['ann', 'bob']
     .map(
       (name) =>
-        `openssl ecparam -name prime256v1 -genkey -noout -out ${name}.pem && openssl pkey -in ${name}.pem -pubout -out ${name}.pub.pem`,
+        `openssl ecparam -name prime256v1 -genkey -noout -out ${name}.pem && openssl ec -in ${name}.pem -pubout -out ${name}.pub.pem`,
     )
     .join('\n');
 }
@@ -102,6 +110,8 @@ awk -F, 'NR == 1 { print $0 ",cohort" } NR > 1 { print $0 ",2026-03" }' labels.c
 
 function shippedPipelines({ folder }: Session): string {
   cpSync('pipelines', path.join(folder, 'pipelines'), { recursive: true });
+  const [, example] = /```yaml\n(# tls\.yaml[\s\S]*?)```/.exec(readFileSync('docs/pipelines.md', 'utf8'))!;
+  writeFileSync(path.join(folder, 'tls.yaml'), example!);
   return '';
 }
 
@@ -123,7 +133,7 @@ const PAGES: Record<string, Page> = {
   'docs/dead-letters.md': { exempt: { 'sluice dlq': 'needs a broker: test/connectors/kafka/dlq' } },
   'docs/drift.md': { exempt: { '^curl': 'test/doors/http/drift.test.ts' } },
   'docs/identity.md': {},
-  'docs/input.md': { prepare: foreignFile },
+  'docs/input.md': { prepare: foreignFile, after: 'cmp nightly.csv scored.csv && test $(wc -l < scored.csv) = 201' },
   'docs/install.md': {
     exempt: {
       '^npm install': 'test/install',
@@ -134,7 +144,14 @@ const PAGES: Record<string, Page> = {
   'docs/interpretation.md': { prepare: () => portfolio },
   'docs/interrupted-runs.md': { prepare: () => `${portfolio}\n${nightly}` },
   'docs/kubernetes.md': { exempt: { '^kubectl|^docker': 'test/kubernetes, test/image' } },
-  'docs/models.md': { prepare: trainedModel, exempt: { '^curl': 'test/doors/http/model-uploads.test.ts' } },
+  'docs/models.md': {
+    prepare: trainedModel,
+    exempt: {
+      '^curl': 'test/doors/http/model-uploads.test.ts',
+      '\\.venv/|pipeline\\.onnx|--model pipeline|^npx sluice generate':
+        'test/docs/sklearn-export.test.ts executes the whole section',
+    },
+  },
   'docs/monitoring.md': {
     prepare: () => `${portfolio}\n${nightly}`,
     replace: { '/var/lib/node_exporter/textfile/': '' },
@@ -191,7 +208,7 @@ test('every page with shell commands is in the table', () => {
   expect(withShell.filter((page) => page !== 'docs/tutorial.md')).toEqual(Object.keys(PAGES).sort());
 });
 
-for (const [page, { exempt = {}, prepare, replace = {} }] of Object.entries(PAGES)) {
+for (const [page, { exempt = {}, prepare, replace = {}, after = '' }] of Object.entries(PAGES)) {
   const patterns = Object.keys(exempt).map((source) => new RegExp(source));
   const blocks = blocksOf(readFileSync(page, 'utf8'), 'sh');
   // In a shell of its own each: some change the folder.
@@ -212,7 +229,9 @@ for (const [page, { exempt = {}, prepare, replace = {} }] of Object.entries(PAGE
     onTestFinished(() => session.close());
     const first = (await prepare?.(session)) ?? '';
     const here = Object.entries(replace).reduce((text, [from, to]) => text.replaceAll(from, to), script);
-    const output = await session.runAsync(`set -ex\nexport SLUICE_EXIT_REJECTED=0\n${first}\n${here}\necho 'all done'`);
+    const output = await session.runAsync(
+      `set -ex\nexport SLUICE_EXIT_REJECTED=0\n${first}\n${here}\n${after}\necho 'all done'`,
+    );
     expect(output, output).toMatch(/\nall done\n$/);
   });
 }

@@ -57,6 +57,10 @@ test('a signed output is that of its own name and time, not of another day', asy
   expect((await sluiceHere(['verify', at('2026-11-23.csv'), '--key', known])).stdout).toContain(
     `finished ${own.finished}`,
   );
+  // Without the key, the name in the signature may be anybody's.
+  expect((await sluiceHere(['verify', at('2026-11-23.csv')])).stdout).toMatch(
+    /; signature of [0-9a-f]{16} not verified \(use --key\), finished /,
+  );
   // Yesterday's output and its manifest, both whole and signed, under today's name.
   for (const ending of ['', '.manifest.json'])
     copyFileSync(at(`2026-11-23.csv${ending}`), at(`2026-11-24.csv${ending}`));

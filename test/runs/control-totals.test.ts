@@ -12,7 +12,7 @@ import type { TotalsSpec } from '../../src/runs/control-totals.ts';
 import { endpoint } from '../../src/runs/endpoint-specs.ts';
 import { openSource } from '../../src/runs/endpoints.ts';
 import { inChunks } from '../support/blocks.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const ROWS = 60;
@@ -77,6 +77,20 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
   expect(await read(file, { done_file: '{path}.done' }, 2)).toContain('in.csv.done does not exist');
   writeFileSync(`${file}.done`, '');
   expect(await read(file, { done_file: '{path}.done' }, 2)).toBe(whole);
+});
+
+test('the log has the expected and the actual number', async () => {
+  const folder = scratch();
+  writeFileSync(path.join(folder, 'p.yaml'), `model: credit-default
+source: { type: file, path: ${folder}/in.csv, expect: { rows: 3 } }
+sink: { type: file, path: ${folder}/out.csv }
+`); // biome-ignore format: one file
+  writeFileSync(path.join(folder, 'in.csv'), Buffer.concat([...generatePortfolio({ rows: 2, seed: 3 })]));
+  const { code, stderr } = await sluiceHere(['run', path.join(folder, 'p.yaml'), '--log-format', 'json']);
+  expect([code, JSON.parse(stderr.trimEnd().split('\n').at(-1)!)]).toEqual([
+    1,
+    expect.objectContaining({ event: 'command_failed', msg: `${NOT.replace(/^\w+: /, '')}3 rows expected, 2 found` }),
+  ]);
 });
 
 test('the digest is that of the file as it is stored', async () => {

@@ -320,3 +320,30 @@ checkTest('inputs of a pattern are judged one by one, and another failure decide
   writeFileSync(at('c.csv'), 'none,of,these\n1,2,3\n');
   expect((await sluiceHere(args)).code).toBe(1);
 });
+
+test('the log of a stopped run names each input, its columns and their limits, and no header cell', async () => {
+  const folder = scratch();
+  const at = (name: string) => path.join(folder, name);
+  const lines = async (): Promise<{ event: string; msg: string; code?: string }[]> => {
+    const { stderr } = await sluiceHere(['run', at('nightly.yaml'), '--log-format', 'json']);
+    return stderr.trimEnd().split('\n').map((line) => JSON.parse(line)); // biome-ignore format: one line
+  };
+  const pipeline = (limits: string, more = '') =>
+    writeFileSync(
+      at('nightly.yaml'),
+      `model: credit-default\nsource: { type: file, path: ${at('*.csv')}${more} }\nsink: { type: file, path: "${at('{name}.json')}" }\ngate: { ${limits} }\n`,
+    );
+  writeFileSync(at('a.csv'), faultyPortfolio(50, 1, (row) => { row.source_type = 'online'; })); // biome-ignore format: one line
+  pipeline('max_unseen: 0');
+  const [single] = (await lines()).filter(({ event }) => event === 'command_failed');
+  expect(single).toMatchObject({
+    code: 'gate_stopped',
+    msg: `the gate stopped ${at('a.csv')}, nothing was published: source_type unseen 100.0 % (limit 0.0 %)`,
+  });
+  writeFileSync(at('b.csv'), 'jane,doe,5\n1,2,3\n');
+  const mixed = await lines();
+  expect(mixed.find(({ event }) => event === 'command_failed')!.msg).toMatch(
+    /^2 of 2 inputs failed.*a\.csv: the gate stopped .* source_type unseen .*; .*b\.csv: .*\[header_mismatch\]$/,
+  );
+  expect(JSON.stringify(mixed)).not.toContain('jane');
+});

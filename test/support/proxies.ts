@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
@@ -42,7 +43,17 @@ export async function startBehindProxy(
 }
 
 /** nginx as it comes, but for the size of bodies; `location`: further lines of its location. Gives its port. */
-export async function startNginx(upstream: string, location = ''): Promise<number> {
+export const startNginx = (upstream: string, location = ''): Promise<number> =>
+  startNginxServer(
+    (port) => `server {
+    listen 127.0.0.1:${port};
+    client_max_body_size 0;
+    location / { proxy_pass ${upstream}; proxy_set_header X-Forwarded-Proto https; ${location} }
+  }`,
+  );
+
+/** nginx with this block `server`. Gives its port. */
+export async function startNginxServer(server: (port: number) => string): Promise<number> {
   const folder = scratch();
   const port = await freePort();
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => {
@@ -56,11 +67,7 @@ export async function startNginx(upstream: string, location = ''): Promise<numbe
 events {}
 http {
   access_log off; ${temporary.join(' ')}
-  server {
-    listen 127.0.0.1:${port};
-    client_max_body_size 0;
-    location / { proxy_pass ${upstream}; proxy_set_header X-Forwarded-Proto https; ${location} }
-  }
+  ${server(port)}
 }
 `,
   );
@@ -159,12 +166,24 @@ export interface Outcome {
 export function post(
   port: number,
   url: string,
-  { token, body, headers = {} }: { token: string; body: Uint8Array; headers?: Record<string, string> },
+  {
+    token,
+    body,
+    headers = {},
+    tls = {},
+  }: {
+    token: string;
+    body: Uint8Array;
+    headers?: Record<string, string>;
+    /** Connects with TLS that trusts `ca`, from `localAddress`. */
+    tls?: { ca?: string; localAddress?: string; servername?: string };
+  },
 ): Promise<Outcome> {
   return new Promise((resolve) => {
     const failed = () => resolve({ status: null, text: '', headers: {} });
-    const request = http.request(
+    const request = (tls.ca === undefined ? http : https).request(
       {
+        ...tls,
         host: '127.0.0.1',
         port,
         method: 'POST',

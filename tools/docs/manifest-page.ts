@@ -6,38 +6,48 @@ import { schemaTable } from './schema-table.ts';
 /** The page as Markdown. */
 export function manifestPage(): string {
   return `# Model packages
-Generated from the schema in \`src/model/package/manifest.ts\` by \`npm run docs\`.
 
-A registry is a folder: \`DIR/<id>/<version>/\` is one package, \`DIR/<id>/aliases.yaml\` maps aliases to versions
-(\`champion: 3\`). A reference is \`id\`, \`id:version\` or \`id@alias\`; bare \`id\` means alias \`champion\`, else the newest version.
-A package is \`model.yaml\` beside \`model.onnx\`, what else it names, and \`package.lock\`, the SHA-256 of each of its files: all are checked whenever it
-is loaded ([proof.md](proof.md#packagelock)).
+After reading this page you can read and write \`model.yaml\`, and know which values a model accepts. \`sluice model add\`
+([models.md](models.md)) writes packages; few people write one by hand. \`npm run docs\` generates this page from
+\`src/model/package/manifest.ts\`.
+
+A package is a folder with \`model.yaml\`, \`model.onnx\`, the other files that \`model.yaml\` names, and \`package.lock\` with
+the SHA-256 of each file. All files are checked whenever the package is loaded ([proof.md](proof.md#packagelock)).
+
+| in a registry | content |
+| --- | --- |
+| \`<id>/<version>/\` | one package |
+| \`<id>/aliases.yaml\` | aliases and their versions (\`champion: 3\`) |
+
+A reference is \`id\`, \`id:version\` or \`id@alias\`. A bare \`id\` resolves to the alias \`champion\`, or to the newest version
+if there is no such alias.
+
+## Values that a column accepts
+The rules are the same for files, requests, topics and tables. Native JSON types and text give the same prediction.
+
+- **Missing values** are the texts in \`missing.values\` (default: the empty text) and JSON \`null\`. The model receives NaN
+  (\`as: nan\`) or \`missing.value\` (\`as: value\`, \`as: category\`), or the row is rejected (\`as: error\`).
+- **Numbers** are in plain decimal notation. Spaces, thousands separators, hexadecimal, \`NaN\` and \`Infinity\` are rejected.
+  So are numbers outside \`range\`, and those that round to infinity in the number type of their input.
+- **Booleans** are the texts of \`true_values\` (default true, True, TRUE, 1) and \`false_values\` (false, False, FALSE, 0).
+- **Categories** are exact and case-sensitive, with their leading zeros. \`codes\` maps them to the numbers of the training;
+  \`values\` lists them if the model takes the text itself. \`unseen\` decides about others: rejected (\`error\`, the default),
+  as a missing value (\`missing\`), or as \`unseen_value\` (\`value\`). Without both lists every text is passed to the model.
+- **Text** is passed to the model unchanged. A NUL character is rejected.
 
 ## Limits
-Sizes are checked before a file is read into memory, in every registry and at every command. A package that exceeds one is refused (\`model_invalid\`).
+Sizes are checked before a file is read into memory, in every registry and by every command. A package that exceeds a
+limit is rejected (\`model_invalid\`).
 
-| what | at most |
+| what | maximum |
 | --- | --- |
 | \`model.yaml\`, \`package.lock\`, each | 1 MiB |
 | nesting in \`model.yaml\` | 100 levels |
-| aliases in \`model.yaml\`, and values that they make | 1,000 and 1,000,000 |
+| YAML aliases in \`model.yaml\`, and values they expand to | 1,000 and 1,000,000 |
 | background sample, each file of the self-test, each file of categories | 64 MiB |
 | \`covers.json\` | 256 MiB |
 | model file | 2 GiB |
 | files | 1,000, each a regular file |
-
-## What a value means
-The same rules hold at every door; native JSON types and strings give the same prediction.
-
-- **missing**: the texts in \`missing.values\` (default: the empty text) and JSON \`null\`. The model gets NaN (\`as: nan\`),
-  \`missing.value\` (\`as: value\`, \`as: category\`), or the row is refused (\`as: error\`).
-- **number**: plain decimal notation. Spaces, thousands separators, hexadecimal, \`NaN\` and \`Infinity\` are refused rather
-  than guessed, and so is what rounds to infinity in the number type of its input, or lies outside \`range\`.
-- **boolean**: the texts of \`true_values\` (default true, True, TRUE, 1) and \`false_values\` (false, False, FALSE, 0).
-- **category**: exact and case-sensitive, leading zeros kept. \`codes\` gives the number each is trained with, \`values\` lists
-  them where the model takes the text itself. What is in neither is \`unseen\`: refused (\`error\`, the default), as missing
-  (\`missing\`), or \`unseen_value\` (\`value\`). With neither list the text goes to the model as it is.
-- **text**: as it is; a NUL character is refused.
 
 ## Keys of model.yaml
 ${schemaTable(ManifestSchema)}

@@ -58,15 +58,16 @@ After reading this page you can write, check, test and run a pipeline between to
 # Applications of a topic, scored as they come, each exactly once.
 model: credit-default@champion
 source: { type: kafka, topic: loan-applications, group: scoring }
-sink: { type: kafka, topic: loan-predictions }
+sink: { type: kafka, topic: loan-predictions, partition: source }
 dead_letter: { type: kafka, topic: loan-applications-rejected }
 \`\`\`
 
 \`\`\`sh
-npx sluice lint pipelines/*.yaml                            # all errors as file:line:column; also checks that the model exists
+npx sluice lint pipelines/*.yaml                            # all errors as file:line:column; also checks that the model exists; needs no broker
 npx sluice test pipelines/loan-applications.yaml            # runs the cases of loan-applications.test.yaml
 npx sluice run pipelines/loan-applications.yaml --dry-run   # connects, describes the topics, scores ten records, commits nothing
 npx sluice run pipelines/loan-applications.yaml --metrics-port 9464
+npx sluice dlq count pipelines/loan-applications.yaml       # rejected applications by error code
 npx sluice dlq replay pipelines/loan-applications.yaml --code unseen_category
 \`\`\`
 
@@ -143,10 +144,29 @@ Avro and Protobuf have the same fields; columns without their own field are in \
 ## Authentication, TLS and schema registry
 
 \`\`\`yaml
-# secured.yaml: brokers with TLS and SCRAM, Avro values whose schemas are in a registry with a login of its own.
+# tls.yaml: brokers with TLS and SCRAM, dead letters in a topic.
+model: credit-default@champion
+source: { type: kafka, topic: loan-applications, group: scoring }
+sink: { type: kafka, topic: loan-predictions, partition: source }
+dead_letter: { type: kafka, topic: loan-applications-rejected }
+kafka:
+  brokers: [kafka-1.example.com:9093, kafka-2.example.com:9093]
+  tls: { ca_file: /etc/kafka/ca.pem }
+  sasl: { mechanism: scram-sha-512, username: scoring, password: { env: KAFKA_PASSWORD } }
+\`\`\`
+
+\`\`\`sh
+sluice lint tls.yaml                              # needs no broker, password or certificate
+KAFKA_PASSWORD=… sluice run tls.yaml --dry-run    # reads both, logs in, checks topics and permissions
+\`\`\`
+
+Avro and Protobuf values need a schema registry, which can have its own login:
+
+\`\`\`yaml
+# secured.yaml: the same with Avro values and a schema registry.
 model: credit-default@champion
 source: { type: kafka, topic: loan-applications, group: scoring, format: avro }
-sink: { type: kafka, topic: loan-predictions, format: avro }
+sink: { type: kafka, topic: loan-predictions, format: avro, partition: source }
 dead_letter: { type: kafka, topic: loan-applications-rejected }
 kafka:
   brokers: [kafka-1.example.com:9093, kafka-2.example.com:9093]

@@ -33,7 +33,7 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
   });
   const { predicate, ...rest } = verified;
   const told = { ...rest, finished: predicate?.finished ?? null };
-  process.stdout.write(flags.json ? `${JSON.stringify(told)}\n` : textOf(output, verified));
+  process.stdout.write(flags.json ? `${JSON.stringify(told)}\n` : textOf(output, verified, key !== null));
   if (verified.whole) return;
   const { findings } = verified;
   const code = findings.some((f) => f.file === 'manifest') ? 'manifest_invalid' : 'verification_failed';
@@ -44,11 +44,21 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
   );
 }
 
-function textOf(output: string, { findings, checked, predicate, signedBy }: Verified): string {
+function textOf(
+  output: string,
+  { findings, checked, predicate, signedBy }: Verified,
+  signatureVerified: boolean,
+): string {
   if (findings.length > 0) return findings.map((f) => `${f.text}\n`).join('');
   const { rows, model, made_by } = predicate!;
   const when = predicate!.finished === undefined ? '' : `, finished ${predicate!.finished}`;
-  const signed = signedBy.length > 0 ? `signed by ${signedBy.map((id) => id.slice(0, 16)).join(', ')}` : 'not signed';
+  const signers = signedBy.map((id) => id.slice(0, 16)).join(', ');
+  const signed =
+    signers === ''
+      ? 'not signed'
+      : signatureVerified
+        ? `signed by ${signers}`
+        : `signature of ${signers} not verified (use --key)`;
   return [
     `${output} is complete and unchanged: ${count(rows.read)} rows read = ${count(rows.scored)} scored + ${count(rows.rejected)} rejected`,
     `model ${model.ref}, package ${model.package_sha256}, Sluice ${made_by.sluice}`,

@@ -17,7 +17,10 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
   if (details.length === 0) return isUnnamed(message) ? line(unnamed(command)) : '';
   const shown = details.slice(0, MOST_SHOWN).map((detail) => line(detail.message));
   if (details.length > MOST_SHOWN) shown.push(line(`and ${details.length - MOST_SHOWN} more`));
-  const declared = declarations(details, OF_PIPELINES.test(command));
+  const inPipeline = OF_PIPELINES.test(command);
+  const renaming = renameTemplate(details, inPipeline);
+  if (renaming !== '') shown.push(line(`If the input has other names for these columns, declare them: ${renaming}`));
+  const declared = declarations(details, inPipeline);
   if (declared !== '') shown.push(line(`To accept the input as it is, add: ${declared}`));
   return shown.join('');
 }
@@ -46,6 +49,20 @@ function declarations(details: SluiceError['details'], inPipeline: boolean): str
     } else if (code === 'unexpected_column' || code === 'outcome_present') ignore = true;
   }
   return inPipeline ? asYaml({ renamed, constants, trim, ignore }) : asFlags({ renamed, constants, trim, ignore });
+}
+
+/**
+ * A template that renames the missing columns, where the input has enough unknown columns to be theirs; '' otherwise. The
+ * names are left to the user, because a file without a header row has values there.
+ */
+function renameTemplate(details: SluiceError['details'], inPipeline: boolean): string {
+  const missing = details.flatMap(({ code, column, suggestion }) =>
+    code === 'missing_column' && column !== undefined && suggestion === undefined ? [column] : [],
+  );
+  const unknown = details.filter(({ code }) => code === 'unexpected_column').length;
+  if (missing.length === 0 || unknown < missing.length) return '';
+  if (inPipeline) return `source: { columns: { rename: { ${missing.map((name) => `${name}: NAME`).join(', ')} } } }`;
+  return `--rename ${missing.map((name) => `${quoted(name)}=NAME`).join(',')}`;
 }
 
 interface Declarations {

@@ -13,7 +13,7 @@ const TOLD_ROWS = 5;
 export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
   const e = asSluiceError(error, 'internal_error');
-  const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
+  const action = e.code === 'usage' ? usageAdvice(e.message, command) : e.entry.action;
   const says = e.code === 'gate_stopped' ? toldError(e) : `${headerHeadline(e)} [${e.code}]`;
   const advice = headerAdvice(e, command);
   process.stderr.write(`sluice: ${says}\n${rowsOf(e)}${advice === '' ? `  ${action}\n` : advice}`);
@@ -30,6 +30,15 @@ function rowsOf({ code, details }: SluiceError): string {
     .map((d) => `  row ${d.row}${d.column === undefined ? '' : `, ${d.column}`}: ${d.message} [${d.code}]\n`);
   return lines.join('');
 }
+
+/** Position of an error in a pipeline file. */
+const IN_PIPELINE = /^\S+\.ya?ml:\d+:\d+ /;
+
+/** The help of a command lists its flags; the keys of a pipeline are in a page. */
+const usageAdvice = (message: string, command: string): string =>
+  IN_PIPELINE.test(message) && /\b(?:run|lint|test|dlq \w+)$/.test(command)
+    ? 'docs/pipelines.md lists all keys of a pipeline'
+    : helpLine(command);
 
 export const helpLine = (command: string): string => `run \`${command} --help\``;
 

@@ -56,12 +56,12 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   if (flags.schema) return printSchemas(files);
   const registry = await openRegistry(flags.registry);
   const problems: string[] = [];
-  const { isTestFile, readPipelineTests } = await import('../../runs/checks/pipeline-tests.ts');
   const pipelines = files.filter((file) => !isTestFile(file));
   for (const file of files) {
     try {
       // A pattern of all pipelines matches their test cases, too.
       if (isTestFile(file)) {
+        const { readPipelineTests } = await import('../../runs/checks/pipeline-tests.ts');
         await readPipelineTests(file);
         continue;
       }
@@ -69,7 +69,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       const { source, sink } = pipeline;
       if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
         say(
-          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions (docs/pipelines.md)`,
+          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink`,
         );
       }
       const misdelivered = await deliveryProblem(pipeline);

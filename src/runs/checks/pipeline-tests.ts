@@ -33,9 +33,6 @@ interface CaseResult {
 /** `x.yaml` → `x.test.yaml` */
 const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
 
-/** Whether a YAML file has test cases instead of a pipeline, by its name. */
-export const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);
-
 /** The cases of a test file. @throws SluiceError usage: the file cannot be read, or a key is wrong */
 export async function readPipelineTests(file: string): Promise<Static<typeof PipelineTestSchema>['cases']> {
   let text: string;

@@ -65,6 +65,17 @@ test('another delimiter: the flag is printed, and accepts the file', async () =>
   expect((await sluiceHere([...args, '--delimiter', 'semicolon'])).code).toBe(0);
 });
 
+test('columns with other names: the printed template, filled in, accepts the file', async () => {
+  const folder = scratch();
+  const input = path.join(folder, 'in.csv');
+  writeFileSync(input, renamed({ amount: 'KREDIT', term: 'LAUFZEIT' })(portfolio(20)));
+  const args = ['score', input, '-m', 'credit-default', '-o', path.join(folder, 'out.csv')];
+  const template = /declare them: (--rename .*)\n/.exec((await sluiceHere(args)).stderr)![1]!;
+  expect(template).toBe('--rename amount=NAME,term=NAME');
+  const filled = template.replace('NAME', 'KREDIT').replace('NAME', 'LAUFZEIT');
+  expect((await sluiceHere([...args, ...wordsOf(filled)])).code).toBe(0);
+});
+
 test('a pipeline is told the keys of its source', async () => {
   const folder = scratch();
   writeFileSync(path.join(folder, 'in.csv'), renamed({ income: 'Income', banned: 'zzz' })(portfolio(20)));
@@ -83,4 +94,16 @@ test('a pipeline is told the keys of its source', async () => {
   expect([accepted.code, readFileSync(path.join(folder, 'out.csv'), 'utf8').trimEnd().split('\n').length]).toEqual([
     0, 21,
   ]);
+});
+
+test('a mistake in a pipeline file refers to the page with its keys, not to the flags of the command', async () => {
+  const pipeline = path.join(scratch(), 'p.yaml');
+  writeFileSync(
+    pipeline,
+    'model: credit-default\nsource: { type: file, pth: in.csv }\nsink: { type: file, path: out.csv }\n',
+  );
+  for (const command of ['run', 'lint'])
+    expect((await sluiceHere([command, pipeline])).stderr).toMatch(
+      /p\.yaml:2:.*\[usage\]\n {2}docs\/pipelines\.md lists all keys/s,
+    );
 });

@@ -1,10 +1,22 @@
 // Answers through real proxies, and to clients of HTTP/1.0: whole, or not accepted.
+import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
+import path from 'node:path';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { generate } from 'selfsigned';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { type Outcome, post, startBehindProxy, startHaproxy, startNginx } from '../../support/proxies.ts';
+import { scratch } from '../../support/cli.ts';
+import {
+  type Outcome,
+  post,
+  startBehindProxy,
+  startHaproxy,
+  startNginx,
+  startNginxServer,
+} from '../../support/proxies.ts';
 import { predictUrl } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
@@ -60,6 +72,41 @@ checkTestNeeding(['nginx'], 'nginx that passes the body on as it comes', async (
   const { port, token } = behind;
   const lines = 'proxy_http_version 1.1; proxy_request_buffering off; proxy_buffering off;';
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, lines), token);
+});
+
+checkTestNeeding(['nginx'], 'nginx and the service as docs/serve.md configures them', async () => {
+  const page = readFileSync('docs/serve.md', 'utf8');
+  const [, server] = /```nginx\n([\s\S]*?)```/.exec(page)!;
+  const [, yaml] = /```yaml\n(# sluice\.yaml\nlisten: [\s\S]*?)```/.exec(page)!;
+  const folder = scratch();
+  const audit = path.join(folder, 'audit.ndjson');
+  const { behind_tls_proxy, client_address } = parse(yaml!);
+  const { port, token } = await startBehindProxy([
+    `behind_tls_proxy=${JSON.stringify(behind_tls_proxy)}`,
+    `client_address=${client_address}`,
+    `audit.file=${audit}`,
+  ]);
+  const pems = await generate([{ name: 'commonName', value: 'scoring.example.com' }], {
+    extensions: [{ name: 'subjectAltName', altNames: [{ type: 2, value: 'scoring.example.com' }] }],
+  });
+  writeFileSync(path.join(folder, 'tls.crt'), pems.cert);
+  writeFileSync(path.join(folder, 'tls.key'), pems.private);
+  const nginx = await startNginxServer((own) =>
+    server!
+      .replace('listen 443 ssl', `listen 127.0.0.1:${own} ssl`)
+      .replaceAll('/etc/nginx/', `${folder}/`)
+      .replace('127.0.0.1:8080', `127.0.0.1:${port}`),
+  );
+  // Another address of this machine than that of nginx, and a forged header.
+  const tls = { ca: pems.cert, servername: 'scoring.example.com', localAddress: '127.0.0.2' };
+  const reply = await post(nginx, URL, { token, body, headers: { 'x-forwarded-for': '192.0.2.1' }, tls });
+  expect([reply.status, rowsOf(reply)]).toEqual([200, ROWS]);
+  await vi.waitFor(() => {
+    const records = readFileSync(audit, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line)); // biome-ignore format: one line
+    expect(records.filter(({ kind }) => kind === 'request')).toEqual([
+      expect.objectContaining({ address: '127.0.0.2', rows: ROWS, cut: false }),
+    ]);
+  });
 });
 
 checkTestNeeding(['HAProxy'], 'HAProxy, which streams', async () => {

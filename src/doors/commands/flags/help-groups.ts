@@ -20,12 +20,12 @@ export const HELP_TOPICS = {
   },
   limits: {
     heading: 'Limits:',
-    flags: 'max-rejects max-missing max-unseen max-out-of-range max-psi max-score-psi min-rows max-row-bytes max-columns deadline by', // biome-ignore format: a list
+    flags: 'max-rejects max-missing max-unseen max-out-of-range max-psi max-score-psi min-rows max-row-bytes max-columns deadline', // biome-ignore format: a list
     page: 'docs/gate.md',
   },
   proof: {
     heading: 'Proof:',
-    flags: 'no-manifest sign-key key resume restart checkpoint-every',
+    flags: 'no-manifest sign-key resume restart checkpoint-every',
     page: 'docs/proof.md',
   },
   tuning: {

@@ -14,10 +14,13 @@ const word = (description: string, value: string, otherwise?: string) => ({
 const json = switchFlag('print a JSON document');
 const ref = (description: string) => ({ name: 'ref', description, complete: 'model' }) as const;
 
-const who = word('person who does it', 'name', 'the user of this machine');
+const who = word('person who performs the change', 'name', 'the user of this machine');
 const leaving = {
-  reason: word('why; kept in the history', 'text'),
-  force: word('also while an alias means it or a process has it loaded; the reason is kept in the history', 'reason'),
+  reason: word('reason, recorded in the history', 'text'),
+  force: word(
+    'even if an alias points to it or a process has it loaded; the reason is recorded in the history',
+    'reason',
+  ),
   sign_key: file('sign the history entry with this private key (PEM; Ed25519 or P-256)'),
   who,
   registry: registryFlag,
@@ -25,7 +28,7 @@ const leaving = {
 
 export const MODEL_COMMANDS = {
   'model add': {
-    description: 'look into an ONNX file and its training table, propose a package, check it, register it',
+    description: 'analyse an ONNX file and its training table, write a package, check it and register it',
     arguments: [{ name: 'onnx', description: 'the ONNX file', complete: 'file' }],
     flags: {
       training_data: { ...file('CSV the model was trained on, with a header row'), required: true },
@@ -33,72 +36,73 @@ export const MODEL_COMMANDS = {
       // Not `--version`, which prints the version of the program.
       as_version: word('version', 'version', 'the next number'),
       outcome: word('the column that was predicted', 'column', 'ok'),
-      positive_class: word('the class whose probability is wanted', 'class', '1'),
-      ignore: word('columns of the table the model does not use, comma-separated', 'columns'),
-      encoding: file('JSON with code maps, column order and what missing values became'),
-      expected: file('CSV with predictions of the training library, row by row for the training table'),
-      expected_rows: file('CSV with the applications those predictions belong to, if not the training table'),
+      positive_class: word('the class whose probability is predicted', 'class', '1'),
+      ignore: word('columns of the training table that the model does not use, comma-separated', 'columns'),
+      encoding: file('JSON with code maps, column order and the codes of missing values'),
+      expected: file('CSV with predictions of the training library, one row per row of the training table'),
+      expected_rows: file('CSV with the applications of --expected, if they are not the training table'),
       tolerance: {
         schema: Type.Number({
           minimum: 0,
-          description: 'largest difference from those predictions that passes; default: 1e-6',
+          description: 'largest accepted difference from --expected; default: 1e-6',
         }),
       },
-      covers: file('JSON with the training rows at every tree node: effects along the paths of the trees'),
+      covers: file('JSON with the number of training rows at every tree node, for path-dependent effects'),
       background: file(
-        'CSV with the applications that effects are measured against, instead of a sample of the training table',
+        'CSV with the applications that effects are compared with; default: a sample of the training table',
       ),
       background_rows: {
         schema: whole('rows of the background', [1, 10_000], { otherwise: '100' }),
       },
       policy: file('YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml'),
-      force: word('register although the training table contradicts it; the reason is kept in the package', 'reason'),
+      force: word(
+        'register although the training table contradicts it; the reason is recorded in the package',
+        'reason',
+      ),
       delimiter: word('tab, comma, semicolon, pipe, or one character', 'd', found.otherwise),
       task: { schema: choice('task of the model', ['binary', 'multiclass', 'regression', 'score'], found) },
-      output: { schema: choice('what the scores are', ['probability', 'log_odds'], found), value: 'kind' },
-      scores: word('the output of the graph that carries the scores', 'output', found.otherwise),
-      description: word('a sentence kept in model.yaml', 'text'),
-      require_batch_invariance: { schema: toggle('refuse a model whose bits change with the batch size') },
+      output: { schema: choice('meaning of the scores', ['probability', 'log_odds'], found), value: 'kind' },
+      scores: word('the output of the graph with the scores', 'output', found.otherwise),
+      description: word('description for model.yaml', 'text'),
+      require_batch_invariance: { schema: toggle('reject a model whose bits change with the batch size') },
       alias: word('point this alias to the new version', 'alias'),
-      sign_key: file('sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)'),
-      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      sign_key: file('sign the package and the history entry with this private key (PEM; P-256, P-384 or P-521)'),
+      certificates: file('PEM with the certificate of that key and its intermediate certificates'),
       registry: registryFlag,
       dry_run: switchFlag('show model.yaml and the report, register nothing'),
       json,
     },
   },
   'model new-version': {
-    description: 'a new version of a model from an old one, with other decisions, scorecard and reasons',
+    description: 'create a version from an existing one, with other decisions, scorecard and reasons',
     flags: {
       from: {
-        ...word('the version it is made from: id, id:version or id@alias', 'ref'),
+        ...word('existing version: id, id:version or id@alias', 'ref'),
         required: true,
         complete: 'model',
       },
       policy: {
-        ...file(
-          'YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml, instead of those of the old one',
-        ),
+        ...file('YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml; replaces the old policy'),
         required: true,
       },
-      reason: word('why; kept in the package and in the history', 'text'),
+      reason: word('reason, recorded in the package and in the history', 'text'),
       as_version: word('version', 'version', 'the next number'),
-      sign_key: file('sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)'),
-      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      sign_key: file('sign the package and the history entry with this private key (PEM; P-256, P-384 or P-521)'),
+      certificates: file('PEM with the certificate of that key and its intermediate certificates'),
       who,
       registry: registryFlag,
-      dry_run: switchFlag('check everything and say what changes, register nothing'),
+      dry_run: switchFlag('check everything and show the changes, register nothing'),
       json,
     },
   },
-  'model list': { description: 'models, versions and aliases', flags: { registry: registryFlag, json } },
+  'model list': { description: 'list models, versions and aliases', flags: { registry: registryFlag, json } },
   'model show': {
-    description: 'columns, aliases, their history and a sample application of one model; or its audit page',
+    description: 'show columns, aliases, their history and a sample application of a model, or its audit page',
     arguments: [ref('id, id:version or id@alias')],
     flags: {
-      audit: switchFlag('one page: how it came to be what it is, who registered and approved it, what was checked'),
-      key: file('with --audit: PEM with the public keys, or the certificates, to check its signatures with'),
-      html: file('with --audit: leave the page there as HTML, to print'),
+      audit: switchFlag('show the audit page: origin, checks, registration and approval of a version'),
+      key: file('with --audit: PEM with the public keys or certificates for verifying signatures'),
+      html: file('with --audit: write the page to this file as HTML'),
       registry: registryFlag,
       json,
     },
@@ -109,33 +113,33 @@ export const MODEL_COMMANDS = {
     flags: { registry: registryFlag, json },
   },
   'model diff': {
-    description: 'what two packages say otherwise, and how their predictions, decisions and effects differ',
+    description: 'compare two packages: model.yaml, predictions, decisions and effects',
     arguments: [
       ref('id, id:version, id@alias or a folder'),
-      { name: 'other', description: 'what it is held against', complete: 'model' },
+      { name: 'other', description: 'version or package folder to compare with', complete: 'model' },
     ],
     flags: { registry: registryFlag, json },
   },
   'model seal': {
-    description: 'write package.lock, the list of its files, into a package that has none',
+    description: 'write package.lock, the checksums of all files, into a package without one',
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: { registry: registryFlag },
   },
   'model sign': {
-    description: 'sign a package: model.sig beside its files, in the model-signing format of the OpenSSF',
+    description: 'sign a package: writes model.sig in the model-signing format of the OpenSSF',
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: {
       key: { ...file('private key (PEM; P-256, P-384 or P-521)'), required: true },
-      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      certificates: file('PEM with the certificate of that key and its intermediate certificates'),
       registry: registryFlag,
     },
   },
   'model verify-signature': {
-    description: 'check who signed a package, and that it is what was signed',
+    description: 'verify the signature of a package',
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: {
-      key: file('public key (PEM) that has to have signed it'),
-      certificates: file('PEM with the roots that the certificate of whoever signed has to lead to'),
+      key: file('public key (PEM) of the required signer'),
+      certificates: file('PEM with the trusted root certificates'),
       signer: { schema: SCORING.require_signer_text(), value: 'names' },
       registry: registryFlag,
       json,
@@ -143,33 +147,38 @@ export const MODEL_COMMANDS = {
   },
   'model history': {
     description:
-      'who moved the aliases of a model and judged its versions, when and why; checks that nothing was changed',
+      'show who moved aliases and approved or retired versions, when and why; verify that no entry was changed',
     arguments: [ref('id')],
-    flags: { key: file('public key (PEM) that has to have signed each move'), registry: registryFlag, json },
+    flags: { key: file('public key (PEM) that must have signed each entry'), registry: registryFlag, json },
   },
   'model approve': {
-    description: 'approve a version: somebody else than who added it says that it may be used',
+    description: 'approve a version for use; must be done by a person other than the one who added it',
     arguments: [ref('id:version')],
     flags: {
-      key: file('sign the approval with this private key (PEM; Ed25519 or P-256), another one than it was added with'),
-      reason: word('why it is approved; kept in the history', 'text'),
+      key: file(
+        'sign the approval with this private key (PEM; Ed25519 or P-256), not the one that signed the addition',
+      ),
+      reason: word('reason for the approval, recorded in the history', 'text'),
       who,
       registry: registryFlag,
     },
   },
   'model retire': {
-    description: 'retire a version: no bare id and no alias means it any more; by its number it still loads',
+    description: 'retire a version: no bare id or alias resolves to it; it still loads by its number',
     arguments: [ref('id:version')],
     flags: leaving,
   },
   'model remove': {
-    description: 'remove the files of a version for good; its history stays, and its number is never given again',
+    description: 'remove the files of a version permanently; its history remains, and its number is never reused',
     arguments: [ref('id:version')],
     flags: leaving,
   },
   'model alias': {
     description: 'point an alias to a version, or remove it',
-    arguments: [ref('id@alias'), { name: 'version', description: 'version it shall mean', optional: true }],
+    arguments: [
+      ref('id@alias'),
+      { name: 'version', description: 'version that the alias will point to', optional: true },
+    ],
     flags: {
       remove: switchFlag('remove the alias'),
       who,

@@ -5,15 +5,15 @@ import { SCORING } from '../../../config/options/scoring.ts';
 import { FILE_FORMATS } from '../../../core/file-format.ts';
 import { type CommandSpecs, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
 
-const output = { name: 'output', description: 'an output that has a manifest beside it', complete: 'file' } as const;
-const input = { schema: text('the input it was made of'), value: 'file', complete: 'file' } as const;
+const output = { name: 'output', description: 'an output with its manifest next to it', complete: 'file' } as const;
+const input = { schema: text('the input of the run'), value: 'file', complete: 'file' } as const;
 const modelPackage = {
-  schema: text('folder of the package it was made with'),
+  schema: text('folder of the package that scored it'),
   value: 'folder',
   complete: 'folder',
 } as const;
 const key = {
-  schema: text('public key (PEM) of who has to have signed the manifest'),
+  schema: text('public key (PEM) with which to verify the signature; default: it is not verified'),
   value: 'file',
   complete: 'file',
 } as const;
@@ -21,7 +21,7 @@ const key = {
 export const PROOF_COMMANDS = {
   verify: {
     description:
-      'check an output against its manifest: name changed blocks and, given --input and --package, the rows that changed',
+      'verify an output against its manifest; report changed blocks and, with --input and --package, changed rows',
     arguments: [output],
     flags: {
       input,
@@ -35,7 +35,7 @@ export const PROOF_COMMANDS = {
       key,
       written_as: {
         schema: text('name under which the output was written, if it was renamed', {
-          otherwise: 'the name that it has now',
+          otherwise: 'its current name',
         }),
         value: 'name',
       },
@@ -43,21 +43,21 @@ export const PROOF_COMMANDS = {
     },
   },
   replay: {
-    description: 'score a row of an input again with the package its manifest names, and compare bits',
+    description: 'score one row again with the package that the manifest names, and compare it with the output',
     arguments: [
       {
         name: 'output',
-        description: 'an output that has a manifest beside it, or the pipeline (YAML) that wrote a table',
+        description: 'an output with its manifest next to it, or the pipeline (YAML) that wrote a table',
         complete: 'file',
       },
     ],
     flags: {
       row: { schema: whole('row, from 1', [1, 2 ** 31]), required: true },
-      input: { ...input, schema: text('the input it was made of', { otherwise: 'beside the output' }) },
+      input: { ...input, schema: text('the input of the run', { otherwise: 'next to the output' }) },
       package: modelPackage,
       registry: registryFlag,
       key,
-      json: switchFlag('print both answers as JSON'),
+      json: switchFlag('print both results as JSON'),
     },
   },
 } as const satisfies CommandSpecs;
@@ -104,7 +104,7 @@ export const OUTCOME_COMMANDS = {
       month: column('column with the month of the application (2026-03), of the labels or else of the predictions'),
       time: column('column with its time in ISO 8601 instead', 'of topics, the time of the record'),
       model: {
-        schema: maybe('model that made the predictions: id:version', { otherwise: 'they say it' }),
+        schema: maybe('model that made the predictions: id:version', { otherwise: 'as recorded in the predictions' }),
         value: 'name',
       },
       model_column: column('column of the predictions that contains id:version'),

@@ -24,9 +24,7 @@ export const PIPELINE_COMMANDS = {
       metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
       ...METRICS_FLAGS,
       deadline: { schema: SCORING.deadline(), value: 'time' },
-      restart: switchFlag(
-        'between files: do not go on with an interrupted run; begin from the start, and remove what it left',
-      ),
+      restart: switchFlag('between files: start from the beginning and remove the files of an interrupted run'),
       stop_ms: {
         schema: whole('work in progress may finish within this after SIGTERM', [0, 3_600_000], { default: 25_000 }),
       },
@@ -40,7 +38,7 @@ export const PIPELINE_COMMANDS = {
     description: 'check pipelines and their models without touching sources or sinks',
     arguments: [pipelines],
     flags: {
-      schema: switchFlag('print the schema of the predictions instead, for who registers it by other means'),
+      schema: switchFlag('print the schema of the predictions instead, to register it with other tools'),
       registry: registryFlag,
     },
   },
@@ -61,50 +59,53 @@ const dlqPipeline = {
 
 const SELECTION = {
   code: { schema: text('only those with these error codes, comma-separated'), value: 'codes' },
-  column: { schema: text('only those with these columns at fault, comma-separated'), value: 'columns' },
+  column: { schema: text('only those with an error in one of these columns, comma-separated'), value: 'columns' },
   pipeline: { schema: text('only those that these pipelines wrote, comma-separated'), value: 'names' },
   key: { schema: text('only those with this key'), value: 'key' },
-  since: { schema: text('only those that became dead letters at or after it: 2026-11-22T02:00Z'), value: 'time' },
-  until: { schema: text('only those that became dead letters before it'), value: 'time' },
-  min_age_ms: { schema: whole('only those that have been dead letters for this long', [0, 3e11]) },
-  max_attempt: { schema: whole('only those that became dead letters at most this often', [1, 1e6]) },
+  since: {
+    schema: text('only those that became dead letters at or after this time: 2026-11-22T02:00Z'),
+    value: 'time',
+  },
+  until: { schema: text('only those that became dead letters before this time'), value: 'time' },
+  min_age_ms: { schema: whole('only those that have been dead letters for this many milliseconds', [0, 3e11]) },
+  max_attempt: { schema: whole('only those that became dead letters at most this many times', [1, 1e6]) },
   partition: { schema: whole('only those in this partition of the dead letter topic', [0, 1e6]) },
   offsets: { schema: text('only those with these offsets in the dead letter topic: 100-199,205'), value: 'ranges' },
 } as const satisfies Record<string, FlagSpec>;
 
 const SETTLING = {
   limit: { schema: whole('at most this many, in order of partition and offset', [1, 1e10]) },
-  reopen: switchFlag('also those that the replay of an earlier release passed: it put them back, or left them out'),
-  dry_run: switchFlag('count them, write nothing'),
+  reopen: switchFlag('include dead letters that the replay of an earlier release replayed or skipped'),
+  dry_run: switchFlag('count the selected dead letters, write nothing'),
   json: switchFlag('print counts as JSON'),
 } as const satisfies Record<string, FlagSpec>;
 
 export const DEAD_LETTER_COMMANDS = {
   'dlq list': {
-    description: 'list open dead letters: place and reason, no values',
+    description: 'list open dead letters: position and reason, no values',
     arguments: [dlqPipeline],
     flags: {
       ...SELECTION,
       limit: { schema: whole('at most this many', [1, 1e10], { default: 50 }) },
       settled: switchFlag('include replayed and dropped dead letters'),
-      json: switchFlag('print one JSON object a letter'),
+      json: switchFlag('print one JSON object per dead letter'),
     },
   },
   'dlq show': {
-    description: 'show one dead letter: place, reason, sizes',
+    description: 'show one dead letter: position, reason, sizes',
     arguments: [dlqPipeline, { name: 'place', description: 'partition and offset as `dlq list` prints them: 0:17' }],
     flags: {
-      value: switchFlag('print its value, and nothing else'),
+      value: switchFlag('print only its value'),
       json: switchFlag('print JSON; with --value also key and value'),
     },
   },
   'dlq count': {
-    description: 'count dead letters by what is wrong with them',
+    description: 'count dead letters by error code',
     arguments: [dlqPipeline],
     flags: {
       ...SELECTION,
       by: {
-        schema: choice('what to count open ones by', ['code', 'column', 'pipeline', 'topic', 'attempt'], {
+        schema: choice('property to group open dead letters by', ['code', 'column', 'pipeline', 'topic', 'attempt'], {
           default: 'code',
         }),
       },
@@ -112,10 +113,10 @@ export const DEAD_LETTER_COMMANDS = {
     },
   },
   'dlq replay': {
-    description: 'put dead letters back where they came from, each once',
+    description: 'write dead letters to their original topic again, each once',
     arguments: [dlqPipeline],
     flags: {
-      topic: { schema: text('another topic than the one they came from'), value: 'topic' },
+      topic: { schema: text('topic to replay to, instead of the original one'), value: 'topic' },
       timestamp: {
         schema: choice(
           'timestamp of replayed records; retention may delete records with an old timestamp immediately',
@@ -130,9 +131,9 @@ export const DEAD_LETTER_COMMANDS = {
     },
   },
   'dlq drop': {
-    description: 'settle dead letters without putting them back, each once',
+    description: 'settle dead letters without replaying them, each once',
     arguments: [dlqPipeline],
-    flags: { ...SELECTION, all: switchFlag('all that are open'), ...SETTLING },
+    flags: { ...SELECTION, all: switchFlag('all open dead letters'), ...SETTLING },
   },
 } as const satisfies CommandSpecs;
 

@@ -61,7 +61,7 @@ export const SCORE_COMMANDS = {
     ],
     flags: {
       model,
-      plan: { schema: maybe('score one shard of this plan, which sluice plan made'), value: 'file', complete: 'file' },
+      plan: { schema: maybe('score one shard of this plan from sluice plan'), value: 'file', complete: 'file' },
       shard: {
         schema: Type.Optional(whole('shard number, from 0', [0, 99_999], { otherwise: '$JOB_COMPLETION_INDEX' })),
         value: 'n',
@@ -143,15 +143,15 @@ export const SCORE_COMMANDS = {
     },
   },
   plan: {
-    description: 'divide files among shards at the beginnings of records',
+    description: 'divide files among shards at record boundaries',
     arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
     flags: {
       shards: {
-        schema: Type.Optional(whole('how many', [1, 100_000], { otherwise: 'as many as --by needs' })),
+        schema: Type.Optional(whole('number of shards', [1, 100_000], { otherwise: 'as many as --by needs' })),
         value: 'n',
       },
       output: {
-        schema: text('where the plan goes; - for standard output', { default: 'plan.json' }),
+        schema: text('plan file; - for standard output', { default: 'plan.json' }),
         short: 'o',
         value: 'file',
         complete: 'file',
@@ -163,34 +163,32 @@ export const SCORE_COMMANDS = {
       block_bytes: blockBytesFlag,
       by: {
         schema: maybe(
-          'when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs',
+          'time by which the run must end, as with --deadline: estimates from samples how many shards are needed',
         ),
         value: 'time',
       },
       model: { schema: Type.Optional(SCORING.model()), short: 'm', value: 'ref', complete: 'model' },
-      interpretation: switchFlag('of a run with effects and reasons'),
+      interpretation: switchFlag('plan for a run with effects and reasons'),
       interactions: { schema: SCORING.interactions() },
       passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
       registry: registryFlag,
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
-      json: switchFlag('print what was planned as JSON, on standard error when the plan goes to standard output'),
-      quiet: switchFlag('print nothing about the plan'),
+      json: switchFlag('print a summary of the plan as JSON, on standard error when the plan goes to standard output'),
+      quiet: switchFlag('print no summary of the plan'),
     },
   },
   merge: {
-    description: 'prove that the parts of a plan are whole, and join them',
-    arguments: [{ name: 'plan', description: 'the plan that the shards were scored by', complete: 'file' }],
+    description: 'verify that all shard outputs of a plan are complete, and join them',
+    arguments: [{ name: 'plan', description: 'plan of the shards', complete: 'file' }],
     flags: {
       parts: {
-        schema: text('pattern of the outputs of all shards; what stands beside each is found by its name'),
+        schema: text('pattern of the outputs of all shards; their sidecar files are found by name'),
         value: 'pattern',
         required: true,
         complete: 'file',
       },
       output: {
-        schema: text(
-          'where predictions go, with {name} where there are several inputs; with --leave-parts: the list of the parts',
-        ),
+        schema: text('output file, with {name} for several inputs; with --leave-parts: the list of the shard outputs'),
         short: 'o',
         value: 'file',
         required: true,
@@ -203,7 +201,7 @@ export const SCORE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
-      leave_parts: switchFlag('join nothing: check the parts and write one list over them'),
+      leave_parts: switchFlag('do not join: verify the shard outputs and write a list of them'),
       allow_empty: { schema: SCORING.allow_empty() },
       no_manifest: switchFlag('write no manifest'),
       sign_key: signKeyFlag,
@@ -214,7 +212,7 @@ export const SCORE_COMMANDS = {
     },
   },
   explain: {
-    description: 'draw why one application of a file got its score',
+    description: 'show how each column affected the score of one application',
     arguments: [{ name: 'file', description: 'applications; - for standard input', complete: 'file' }],
     flags: {
       row: { schema: whole('data row, from 1', [1, 2 ** 31]), required: true },
@@ -222,43 +220,43 @@ export const SCORE_COMMANDS = {
       input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
       ...DECLARED_FLAGS,
-      top: { schema: whole('columns drawn one by one; the rest together', [1, 2000], { default: 12 }) },
+      top: { schema: whole('columns shown separately; the others are summed up', [1, 2000], { default: 12 }) },
       interactions: {
-        schema: whole('pairs of columns by what they make together, the strongest; for models of trees', [0, 500], {
+        schema: whole('show the N strongest pairwise interactions; tree models only', [0, 500], {
           default: 0,
         }),
       },
       html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },
       registry: registryFlag,
-      json: switchFlag('print the answer as JSON'),
+      json: switchFlag('print the result as JSON'),
     },
   },
   generate: {
-    description: 'write a portfolio of made-up applications as CSV or TSV',
+    description: 'write a portfolio of generated applications as CSV or TSV',
     flags: {
       rows: { schema: whole('applications', [0, 1e10], { default: 1000 }) },
       seed: { schema: whole('the same seed gives the same bytes', [0, 2 ** 32 - 1], { default: 7 }) },
       output: {
-        schema: text('where it goes; - for standard output', { default: 'portfolio.csv' }),
+        schema: text('output file; - for standard output', { default: 'portfolio.csv' }),
         short: 'o',
         value: 'file',
         complete: 'file',
       },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv, else comma' }), value: 'name' },
-      faults: { schema: whole('broken rows among them', [0, 1e9], { default: 0 }) },
-      faults_json: { schema: text('where the planted faults are listed, as JSON'), value: 'file', complete: 'file' },
+      faults: { schema: whole('number of invalid rows', [0, 1e9], { default: 0 }) },
+      faults_json: { schema: text('list the invalid rows in this file as JSON'), value: 'file', complete: 'file' },
       outcome: switchFlag('add the outcome column ok, for training'),
       ids: switchFlag('add a leading column application_id'),
       clean: switchFlag('no unseen categories'),
-      drift: switchFlag('a portfolio that drifted away from the one the bundled model was trained on'),
+      drift: switchFlag('a population that differs from the training data of the bundled model'),
     },
   },
   demo: {
-    description: 'generate a portfolio, score it with the bundled model, show what came out',
+    description: 'generate a portfolio, score it with the bundled model, show the result',
     flags: {
       rows: { schema: whole('applications', [1, 1e9], { default: 50_000 }) },
       folder: {
-        schema: text('where the files go', { default: 'demo' }),
+        schema: text('folder for the files', { default: 'demo' }),
         value: 'path',
         complete: 'folder',
       },
@@ -311,28 +309,28 @@ function flagsOf<F extends object, K extends keyof F>({ flags }: { flags: F }, n
 
 export const SHARD_COMMANDS = {
   shards: {
-    description: 'score files in shards, of which this process is one: the first plans, the last that is done merges',
+    description: 'score one shard of files; the first process plans, the last one to finish merges',
     arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
     flags: {
-      shards: { schema: whole('how many', [1, 100_000]), required: true },
+      shards: { schema: whole('number of shards', [1, 100_000]), required: true },
       work: {
-        schema: text('folder, or prefix of objects, of this one run: its plan and its parts, for all shards'),
+        schema: text('folder or object prefix that all shards of this run share, for the plan and their outputs'),
         value: 'folder',
         required: true,
         complete: 'folder',
       },
       output: {
-        schema: text('where predictions go when all shards are done, with {name} where there are several inputs'),
+        schema: text('output file, written when all shards are done; with {name} for several inputs'),
         short: 'o',
         value: 'file',
         required: true,
         complete: 'file',
       },
       plan_wait: {
-        schema: whole('seconds that a shard waits for the first one to have planned', [0, 86_400], { default: 3600 }),
+        schema: whole('seconds that a shard waits for the plan', [0, 86_400], { default: 3600 }),
         value: 'seconds',
       },
-      keep_parts: switchFlag('leave the parts in the folder when they are merged'),
+      keep_parts: switchFlag('keep the shard outputs after merging'),
       ...flagsOf(score, OF_SCORING),
       ...flagsOf(plan, OF_PLANNING),
       ...flagsOf(merge, OF_MERGING),

@@ -34,7 +34,7 @@ export const SERVICE_COMMANDS = {
   },
   'keys create': {
     description: 'create a key and print its token once',
-    arguments: [{ name: 'name', description: 'who uses it' }],
+    arguments: [{ name: 'name', description: 'name of the key, such as its user' }],
     flags: {
       file: keysFile,
       scopes: {
