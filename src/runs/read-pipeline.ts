@@ -69,6 +69,3 @@ function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlPr
   const names = Object.keys(FEATURE_KEYS).filter((name) => !('default' in FEATURE_KEYS[name]!) && name in pipeline);
   return names.map((name) => atPath([name], `${name}: is for files, queries and standard input`, true));
 }
-
-/** Whether a YAML file has the test cases of a pipeline instead of a pipeline, by its name. */
-export const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);

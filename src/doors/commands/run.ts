@@ -16,6 +16,8 @@ import { openRegistry } from './open-registry.ts';
 import { contextFor } from './run-context.ts';
 
 /** Loads the YAML library only when a file is read, so that help stays fast. */
+/** Whether a YAML file has the test cases of a pipeline instead of a pipeline, by its name. */
+const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);
 const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
 
 const out = (text: string): void => {
