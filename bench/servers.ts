@@ -33,11 +33,11 @@ export async function startSluice(
   child.stderr!.setEncoding('utf8').on('data', (text: string) => {
     said += text;
   });
-  for (const until = Date.now() + 60_000; !said.includes('API key of this run: '); await sleep(20)) {
+  for (const until = Date.now() + 60_000; !said.includes('key of this run: '); await sleep(20)) {
     if (Date.now() > until || child.exitCode !== null) throw new Error(`sluice serve does not start: ${said}`);
   }
   const url = /serving ([^\s"]+)/.exec(said)![1]!;
-  const token = /API key of this run: ([^\s"]+)/.exec(said)![1]!;
+  const token = /key of this run: ([^\s"]+)/.exec(said)![1]!;
   return { url, headers: { authorization: `API-Key ${token}` }, ...control(child) };
 }
 
