@@ -137,7 +137,7 @@ export function scoreStream(
         yield* handover.taken();
         await done;
       } finally {
-        given.abort(new SluiceError('cancelled', 'the predictions are not wanted any more'));
+        given.abort(new SluiceError('cancelled', 'the caller stopped reading predictions'));
         handover.end();
         await done.catch(() => {});
       }
@@ -188,7 +188,7 @@ function interpretationAsked({ interpretation = 'none', interactions }: ScoreStr
   if (interactions !== undefined) {
     if (interpretation !== 'effects') throw new SluiceError('usage', "interactions need interpretation: 'effects'");
     if (!Number.isInteger(interactions) || interactions < 1)
-      throw new SluiceError('usage', 'interactions: a whole number from 1 on');
+      throw new SluiceError('usage', 'interactions must be a whole number from 1');
   }
   if (interpretation === 'none') return null;
   const pairs = interactions === undefined ? {} : { interactions };
