@@ -61,7 +61,7 @@ export function sluice(
 function naive(name: string, how: string, options: readonly string[], takes = trained): Contender {
   return {
     name,
-    what: `what one writes first (\`bench/naive.ts\`): rows as objects, batches of 1,000, JSON.stringify a row${how}`,
+    what: `a straightforward program (\`bench/naive.ts\`): rows as objects, batches of 1,000, JSON.stringify a row${how}`,
     takes,
     command: ({ model }, input, output) => ({
       args: [

@@ -50,8 +50,8 @@ export function page(b: Partial<Benchmarks>): string {
 
 const HEAD = `# Benchmarks
 
-Written by \`npm run bench\`; the numbers are in [benchmarks.json](benchmarks.json), too. Absolute times are those of one machine,
-shared with other work; ratios carry over better.
+\`npm run bench\` writes this page; [benchmarks.json](benchmarks.json) contains the same numbers. Absolute times apply to one
+machine that is shared with other work. Ratios are more likely to apply to other machines.
 
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
@@ -60,16 +60,16 @@ npm run bench -- --only score          # or formats, pipeline, http, explain, pr
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
-Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`, \`--note TEXT\`. Data, models and Python environments are made once, in
-\`.cache/bench/\`. Without Python the peers are skipped, and said to be.`;
+Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`, \`--note TEXT\`. Data, models and Python environments are created once, in
+\`.cache/bench/\`. Without Python, the other tools are skipped, and the page states this.`;
 
 /** Said above the numbers, not below them. */
 function busy(m: Machine, load: readonly number[]): string {
   const most = Math.max(...load, m.load[0]!);
   if (most <= m.cores) return '';
   return (
-    `**Measured on a busy machine** (load average up to ${most.toFixed(1)} on ${m.cores} cores by other work): wall times and what follows from ` +
-    'them are stretched and uneven; CPU seconds and memory are the numbers to read.\n\n'
+    `**Measured on a busy machine** (load average up to ${most.toFixed(1)} on ${m.cores} cores by other work): wall times and derived ` +
+    'numbers are longer and less even than usual. Compare CPU seconds and memory instead.\n\n'
   );
 }
 
@@ -87,12 +87,12 @@ function scorePart(s: Benchmarks['score']): string {
 
 ${busy(s.machine, s.load)}![wall seconds of all contenders](benchmarks.svg)
 
-Medians of ${s.rounds} round${s.rounds === 1 ? '' : 's'}, in brackets the fastest and the slowest run. Whole processes: start, loading and checking the model, and
-the imports of Python included. CPU is user and system time of all threads and children. “× sluice” above 1: slower than Sluice, or more memory.
+Medians of ${s.rounds} round${s.rounds === 1 ? '' : 's'}, in brackets the fastest and the slowest run. Times cover whole processes: start, loading and checking the model,
+and imports of Python. CPU is user and system time of all threads and children. “× sluice” above 1: slower than Sluice, or more memory.
 
 ${s.models.map((m) => modelPart(m, m.rows)).join('\n\n')}
 
-Who takes part:
+The contenders:
 
 ${[...list].map(([name, what]) => `- **${name}**: ${what}`).join('\n')}
 
@@ -115,7 +115,7 @@ function modelPart(m: ModelResult, rows: number): string {
   const head = ['', 'wall s', '× sluice', 'rows/s', 'CPU s', '× sluice', 'peak MB', '× sluice', 'largest difference'];
   const i = m.ideal;
   const ideal = i
-    ? `\n\nThe ideal, ${i.seconds.median.toFixed(2)} s: the same evaluator (${i.evaluator}) with the floats ready in memory on ${i.workers} cores ` +
+    ? `\n\nThe ideal is ${i.seconds.median.toFixed(2)} s: the same evaluator (${i.evaluator}) with floats in memory on ${i.workers} cores ` +
       `${i.evaluateSeconds.toFixed(2)} s, reading the file ${i.readSeconds.toFixed(2)} s, writing and flushing the answer ${i.writeSeconds.toFixed(2)} s. ` +
       `Sluice takes ${times(first.seconds.median / i.seconds.median)} as long.`
     : '';
@@ -139,12 +139,12 @@ function formatsPart(f: Benchmarks['formats']): string {
   const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB/s`;
   return `## Formats, small and large tables
 
-${busy(f.machine, f.load)}LightGBM, 200 trees × 31 leaves, whole processes without a manifest; medians of ${f.rounds} round${f.rounds === 1 ? '' : 's'}, in brackets the least and the most, of memory the
-most. JSON and NDJSON have values of their types, Parquet comes in one row group, Arrow as a stream.
+${busy(f.machine, f.load)}LightGBM, 200 trees × 31 leaves, whole processes without a manifest; medians of ${f.rounds} round${f.rounds === 1 ? '' : 's'}, in brackets minimum and maximum; memory is the
+maximum. JSON and NDJSON have typed values, Parquet has one row group, and Arrow is a stream.
 
 ${groups.join('\n\n')}
 
-At best one core of this machine copies memory at ${gigabytes(copy)}, reads a cached file at ${gigabytes(read)}, hashes (SHA-256) at ${gigabytes(sha256)}, and writes
+At best, one core of this machine copies memory at ${gigabytes(copy)}, reads a cached file at ${gigabytes(read)}, hashes (SHA-256) at ${gigabytes(sha256)}, and writes
 and flushes at ${gigabytes(write)}; measured in the same run.
 
 ${measured(f.machine, f.load)}`;
@@ -176,8 +176,8 @@ function httpPart(h: Benchmarks['http']): string {
     ? `The same file of ${whole(h.rows)} rows (${megabytes(u.bytes)} MB), CSV to CSV: as an upload over HTTPS to \`serve --dev\` with ${u.client} ` +
       `${u.httpSeconds.median.toFixed(2)} s (${whole(h.rows / u.httpSeconds.median)} rows/s), with \`sluice score\` ${u.fileSeconds.median.toFixed(2)} s ` +
       `(${whole(h.rows / u.fileSeconds.median)} rows/s): ${times(u.httpSeconds.median / u.fileSeconds.median)}` +
-      `${u.serverCpuSeconds ? `; the server took ${u.serverCpuSeconds.median.toFixed(2)} CPU seconds` : ''}. The server is warm and ` +
-      'has its model loaded, the command starts anew each time; the client takes its share of the same cores.'
+      `${u.serverCpuSeconds ? `; the server took ${u.serverCpuSeconds.median.toFixed(2)} CPU seconds` : ''}. The server ` +
+      'has loaded its model before; the command starts each time. The client uses the same cores.'
     : 'The upload was not measured: no curl.';
   const [first] = h.single as [HttpResult['single'][number]];
   const ms = (n: number): string => n.toFixed(2);
@@ -207,19 +207,19 @@ function httpPart(h: Benchmarks['http']): string {
 
 ${busy(h.machine, [h.load])}${upload}
 
-One application a request, ${first.connections} keep-alive connections. Full load: each connection asks again when it was answered (${first.client}). Half load:
-half as many requests a second, ${
+One application per request, ${first.connections} keep-alive connections. Full load: each connection sends the next request after the response (${first.client}). Half load:
+half as many requests per second; ${
     first.client === 'wrk'
-      ? 'each connection waiting a random time before it asks again, latency counted from when a request was sent'
-      : 'at even distances, latency counted from when a request was due (`bench/load.ts`)'
+      ? 'each connection waits a random time before the next request. Latency is counted from the time at which a request was sent'
+      : 'requests are sent at equal intervals. Latency is counted from the time at which a request was due (`bench/load.ts`)'
   }. The load generator runs
-beside the server on the same ${h.machine.cores} cores. Medians of ${h.rounds} round${h.rounds === 1 ? '' : 's'} in turn.
+on the same ${h.machine.cores} cores as the server. Medians of ${h.rounds} alternating round${h.rounds === 1 ? '' : 's'}.
 
 ${table(head, rows)}
 
 ${h.single.map((s) => `- **${s.name}**: ${s.what}`).join('\n')}
 
-The peers have it easier: no TLS, no key, no names, no check of values; their clients must know the codes of the categories.
+The other servers do less work: no TLS, no key, no names, no check of values. Their clients must know the codes of the categories.
 
 ${measured(h.machine, [h.load])}`;
 }
@@ -240,9 +240,9 @@ function explainPart(e: Benchmarks['explain']): string {
   });
   return `## Interpretation
 
-${busy(e.machine, [e.load])}Effects of 23 columns on single applications. Sluice computes interventional effects: exact, against a background of ${e.backgroundRows} applications, which
-costs more than path-dependent effects and answers another question; those are here because they are what the libraries give quickly.
-Rows per second of CPU time, not of wall time.
+${busy(e.machine, [e.load])}Effects of 23 columns on single applications. Sluice computes interventional effects: exact, against a background of ${e.backgroundRows} applications. They cost more than
+path-dependent effects and answer another question. The tables include path-dependent effects because libraries compute them quickly.
+The tables give rows per second of CPU time, not of wall time.
 
 ${parts.join('\n\n')}
 
@@ -275,10 +275,10 @@ function effectPairs(all: readonly EffectPairs[]): string {
     'woodelf ÷ sluice',
     'largest difference',
   ];
-  return `### Beside woodelf-explainer
+  return `### Compared with woodelf-explainer
 
-The same model, applications and background, in pairs; whole CPU seconds of one explainer, its preparation included, one thread, floats ready in memory. woodelf gets
-all rows in one call, in single precision; Sluice gets them in batches (\`--batch-rows\`), as a run does. An interaction is a number for each pair of columns.
+Both explainers ran in pairs on the same model, applications and background. CPU seconds cover one explainer with its preparation, on one thread, with floats in memory.
+woodelf gets all rows in one call, in single precision. Sluice gets them in batches (\`--batch-rows\`), like a run. An interaction is a number for each pair of columns.
 
 ${table(head, rows)}
 
@@ -329,30 +329,31 @@ ${measured(p.machine, [p.load])}`;
 
 const HOW = `## How it is measured
 
-- **Data**: \`sluice generate --clean\`, seed 7: missing values in nine columns, no unseen category, so that the peers may read categories the
-  fastest way they know (Enum, Categorical). Odd rows: the same with unseen categories, which they read as text. Models are trained on 200,000 other rows (seed 11) rounded to float32, and registered with
-  \`sluice model add\`, which checks them against predictions of the libraries that trained them.
-- **Interleaved**: in each round all contenders run one after the other, each round in another order; medians over rounds. Files are in the
-  page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`; without Python
-  each process says it of itself, and children do not count).
-- **Right**: every output must have every row in its place, and on 2,000 rows spread over the file every probability must be within 1e-5 of the
-  middle of all contenders, else the benchmark fails. “Largest difference” is that distance.
-- **CPU time** is the steadier number on a shared machine. Wall times there depend on who else runs, and on the number of threads among which
-  the system deals out the cores.
-- **Sluice** is the built program (\`npm run build\`), its defaults but for the number of workers.
-- **Before the first round** each contender scores 100 rows, which is not counted: what a first run compiles or finds out for all others (ours
-  compares its evaluator with ONNX Runtime) is paid once a model.
+- **Data**: \`sluice generate --clean\`, seed 7: missing values in nine columns, no unseen category. The other tools can therefore read
+  categories in their fastest way (Enum, Categorical). Odd rows have unseen categories, which these tools read as text. Models are
+  trained on 200,000 other rows (seed 11) rounded to float32. \`sluice model add\` registers them and checks them against predictions
+  of the training library.
+- **Interleaved**: in each round all contenders run one after another, each round in another order. Tables give medians over rounds.
+  Files are in the page cache. A small process starts each contender and queries its resource usage, including its children
+  (\`wait4\`). Without Python, each process reports its own usage, without children.
+- **Right**: every output must have every row in its position. On 2,000 rows spread over the file, every probability must be within
+  1e-5 of the median of all contenders. Otherwise the benchmark fails. “Largest difference” is that distance.
+- **CPU time** varies less on a shared machine. Wall times depend on other processes, and on the number of threads that share the
+  cores.
+- **Sluice** is the built program (\`npm run build\`) with its defaults, except for the number of workers.
+- **Before the first round** each contender scores 100 rows, which are not counted. The first run of a model may compile
+  or check something for all later runs; Sluice compares its evaluator with ONNX Runtime.
 
 ## Killed and started again
 
 | | kills | rows | lost | repeated | what is left |
 | --- | --- | --- | --- | --- | --- |
-| sluice score --resume | 300 | 12,000 a run, blocks of 4 KiB | 0 | 0 | one file, byte for byte that of an unbroken run, with its manifest |
-| Ray Data 2.60, row checkpoints (beta) | 16 | 200,000 and 400,000 | 0 | 0 | some hundred Parquet files in no order, a checkpoint of all ids beside them |
-| Daft 0.7 | | | | | its checkpoints want a Ray cluster: the runner of one machine refuses them |
+| sluice score --resume | 300 | 12,000 a run, blocks of 4 KiB | 0 | 0 | one file with its manifest, byte for byte that of an uninterrupted run |
+| Ray Data 2.60, row checkpoints (beta) | 16 | 200,000 and 400,000 | 0 | 0 | several hundred Parquet files in no order, and a checkpoint of all ids |
+| Daft 0.7 | | | | | its checkpoints require a Ray cluster: the runner for one machine rejects them |
 
 kill -9 of the whole process group at random moments: \`test/runs/resume.test.ts\`, and \`bench/kills/kills.py\` for Ray. Ray needs a column of unique ids and reads
-all of them back when it starts again; Sluice reads the input up to the checkpoint again, about a gigabyte a second.
+all of them again when it restarts. Sluice reads the input again up to the checkpoint, at about a gigabyte per second.
 
 ## From object storage into object storage
 
@@ -367,30 +368,31 @@ two cores, beside other work. Pairs in turn; CPU seconds are those of the sluice
 | 4 | 23.3, 40, 196 | 27.4, 63, 246 | 1.17 |
 | 5 | 21.6, 47, 196 | 26.6, 59, 255 | 1.23 |
 
-The middle of the five is 1.17. The rest is HTTP, one copy more of the input, and the SHA-256 by which every part is signed. The server took 2.3 s of
-CPU besides.
+The median of the five ratios is 1.17. The difference is HTTP, one more copy of the input, and the SHA-256 with which every part is signed. The server took
+another 2.3 s of CPU.
 
 ## What a manifest costs, by format
 
-1,000,000 rows into NDJSON, the bundled model; CPU seconds (user and system) of the whole process, medians of up to six pairs in turn on a busy machine.
+1,000,000 rows into NDJSON, the bundled model; CPU seconds (user and system) of the whole process, medians of up to six alternating pairs on a busy machine.
 
 | from | without | with | ratio | ratio before, with line checksums |
 | --- | --- | --- | --- | --- |
 | CSV (139 MB) | 1.93 | 2.28 | 1.16 | 1.15 |
 | Parquet (24 MB, ten row groups) | 3.28 | 3.37 | 1.04 | 1.26 |
 
-SHA-256 is nearly all of it: 1.75 GB/s here, with the instructions of the CPU for it. Uncompressed text is hashed twice, as a file and in blocks; Parquet is hashed as
-it is stored. The share is that large because scoring a row costs two microseconds; with a model or an interpretation that takes ten, it is about
-3 %. \`npm run bench -- --only proof\` measures each part in turn.
+Nearly all of the cost is SHA-256: 1.75 GB/s here, with special instructions of the CPU. Uncompressed text is hashed twice, as a file and in
+blocks; Parquet is hashed as stored. The share is large because scoring a row costs only two microseconds. With a model or an
+interpretation that takes ten, it is about 3 %. \`npm run bench -- --only proof\` measures each part in turn.
 
 ## What is not comparable
 
-- Sluice checks every value, gives line, column and reason of what it cannot read, takes mixed line ends and a file beyond the memory, writes
-  under a temporary name and flushes to the disk. The peers do none of it: an unknown category ends the run of polars and DuckDB, and is
-  silently missing to pandas.
-- Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows when it first meets a model, up to 0.6 s, and keeps the verdict: of one
-  round, the first run has it in its times.
-- Trees that are compiled (lleaves, tl2cgen) are compiled before anything is measured.
-- The Python peers use ONNX Runtime with one thread a core; with several, its scores depend on the batch. Sluice gives the same bits always.
-- Peers print numbers their own way: pandas ten decimals, DuckDB floats as doubles, polars and Sluice the shortest float32.
-- Peak memory of a process is what the system saw resident, shared libraries and cached pages of mapped files included.`;
+- Sluice checks every value, and reports line, column and reason of invalid ones. It accepts mixed line ends and files larger than
+  the memory, writes under a temporary name and flushes to disk. The other tools do none of this. An unknown category ends the run of
+  polars and DuckDB; pandas reads it as missing without a message.
+- Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows at the first use of a model, which takes up to 0.6 s, and caches the
+  verdict. With a single round, the first run includes this time.
+- Compiled trees (lleaves, tl2cgen) are compiled before the measurement.
+- The Python programs use ONNX Runtime with one thread per core; with several threads, its scores depend on the batch. Sluice always gives
+  the same bits.
+- Number formats differ: pandas prints ten decimals, DuckDB floats as doubles, polars and Sluice the shortest float32.
+- Peak memory of a process is its resident memory, including shared libraries and cached pages of mapped files.`;

@@ -141,7 +141,7 @@ export function scoreStream(
         yield* handover.taken();
         await done;
       } finally {
-        given.abort(new SluiceError('cancelled', 'the predictions are not wanted any more'));
+        given.abort(new SluiceError('cancelled', 'the caller stopped reading predictions'));
         handover.end();
         await done.catch(() => {});
       }

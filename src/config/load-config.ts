@@ -49,7 +49,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
   }
   for (const setting of sources.settings ?? []) {
     const at = setting.indexOf('=');
-    if (at < 1) throw new SluiceError('usage', `a setting is name=value: ${setting}`);
+    if (at < 1) throw new SluiceError('usage', `--set takes name=value, not ${setting}`);
     overrides.push([setting.slice(0, at).split('.'), setting.slice(at + 1), setting.slice(0, at)]);
   }
   for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
@@ -67,7 +67,7 @@ const propertiesOf = (schema: TSchema): Record<string, TSchema> =>
 
 function assign(target: Record<string, unknown>, path: string[], value: string): void {
   const [head, ...rest] = path as [string, ...string[]];
-  if (head === '__proto__') throw new SluiceError('usage', 'no such setting');
+  if (head === '__proto__') throw new SluiceError('usage', 'this setting does not exist');
   if (rest.length === 0) target[head] = value.startsWith('[') ? JSON.parse(value) : value;
   else {
     if (typeof target[head] !== 'object' || target[head] === null) target[head] = {};

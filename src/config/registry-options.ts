@@ -27,7 +27,7 @@ export const RegistryOptionsSchema = Type.Object(
       description: 'a call must be answered within this; a transfer may stall for no longer',
     }),
     retries: Type.Integer({ minimum: 0, maximum: 10, default: 3, description: 'retries of a failed call' }),
-    ca_file: text('PEM file of authorities to trust instead of those of the system'),
+    ca_file: text('PEM file with trusted certificate authorities, instead of the authorities of the system'),
     endpoint: text(
       's3: address of the server; default: $AWS_ENDPOINT_URL_S3, else $AWS_ENDPOINT_URL, else that of the region',
     ),
@@ -43,7 +43,7 @@ export const RegistryOptionsSchema = Type.Object(
     token_file: text('mlflow: file with a bearer token; default: $MLFLOW_TRACKING_TOKEN itself'),
     experiment: Type.String({ default: 'sluice', description: 'mlflow: experiment whose runs hold added packages' }),
   },
-  { ...closed, default: {}, description: 'a registry that is no folder; see registries.md' },
+  { ...closed, default: {}, description: 'options of a registry other than a folder; see registries.md' },
 );
 
 export type RegistryOptions = Static<typeof RegistryOptionsSchema>;

@@ -22,22 +22,26 @@ const SIGNATURE_ALGORITHMS = [
   'EdDSA',
 ] as const;
 
-const scopes = Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES])), { description: 'what it permits' });
-const models = Type.Optional(Type.Array(Type.String(), { description: 'model ids that it applies to; default: all' }));
+const scopes = Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES])), { description: 'permitted operations' });
+const models = Type.Optional(
+  Type.Array(Type.String(), { description: 'ids of the models that the scopes apply to; default: all' }),
+);
 
 const IssuerSchema = Type.Object(
   {
     name: Type.String({
       pattern: '^[a-z0-9][a-z0-9-]{0,39}$',
-      description: 'short name of the provider, in the log, in metrics and in the names of its subjects',
+      description: 'short name of the provider for the log, metrics and the names of its subjects',
     }),
-    issuer: text('exact `iss` of its tokens: an https address'),
+    issuer: text('exact `iss` claim of the tokens: an https address'),
     audience: Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
       description: 'accepted audiences: `aud` of a token must contain one of them',
     }),
-    jwks_url: maybe('address of its keys', { otherwise: 'jwks_uri of ISSUER/.well-known/openid-configuration' }),
-    ca: maybe('PEM file with the authorities that its server is trusted by', { otherwise: 'those of Node' }),
+    jwks_url: maybe('address of the signing keys', {
+      otherwise: 'jwks_uri of ISSUER/.well-known/openid-configuration',
+    }),
+    ca: maybe('PEM file with trusted certificate authorities', { otherwise: 'the authorities of Node.js' }),
     algorithms: Type.Array(Type.Unsafe<(typeof SIGNATURE_ALGORITHMS)[number]>(Type.Enum([...SIGNATURE_ALGORITHMS])), {
       minItems: 1,
       default: ['RS256', 'PS256', 'ES256', 'EdDSA'],
@@ -48,15 +52,21 @@ const IssuerSchema = Type.Object(
       { default: 'at+jwt' },
     ),
     clock_tolerance_ms: whole('allowed clock difference', [0, 600_000], { default: 30_000 }),
-    subject_claim: text('claim with the name of the caller, by which jobs and quotas go; stands in the audit log', {
+    subject_claim: text('claim with the name of the caller, which owns jobs and quotas and appears in the audit log', {
       default: 'sub',
     }),
-    scopes_claim: text('claim with scopes, as words between blanks or as a list; a path such as a.b goes inside', {
-      default: 'scope',
-    }),
-    models_claim: maybe('claim with the ids of the models that those scopes are for, * for all; without it: none', {
-      otherwise: 'all models',
-    }),
+    scopes_claim: text(
+      'claim with scopes, separated by spaces or as a list; a path such as a.b selects a nested claim',
+      {
+        default: 'scope',
+      },
+    ),
+    models_claim: maybe(
+      'claim with the ids of the permitted models, * for all; a token without the claim permits none',
+      {
+        otherwise: 'all models',
+      },
+    ),
     roles_claim: maybe('claim with roles or groups, such as realm_access.roles', { otherwise: 'no roles' }),
     roles: Type.Record(Type.String(), Type.Object({ scopes, models }, closed), {
       default: {},
@@ -104,8 +114,8 @@ export const ServerConfigSchema = Type.Object(
           certificate: Type.String({ description: 'PEM file with the certificate chain; reloaded when it changes' }),
           key: Type.String({ description: 'PEM file with the private key; reloaded when it changes' }),
           client_ca: maybe(
-            'PEM file with the authorities whose certificates clients may show; reloaded when it changes; see docs/identity.md',
-            { otherwise: 'clients are asked for none' },
+            'PEM file with the authorities of accepted client certificates; reloaded when it changes; see docs/identity.md',
+            { otherwise: 'no client certificates are requested' },
           ),
           client_certificates: choice(
             'request: clients without a certificate may use a key or token; require: clients without a valid certificate cannot connect, not even to the health endpoints',
@@ -114,7 +124,7 @@ export const ServerConfigSchema = Type.Object(
           ),
           client_crl: maybe(
             'PEM file with the certificates that client_ca has revoked, a list for every authority of a chain; reloaded when it changes',
-            { otherwise: 'none is required' },
+            { otherwise: 'revocation is not checked' },
           ),
         },
         { ...closed, description: 'HTTPS by this server' },
@@ -122,7 +132,7 @@ export const ServerConfigSchema = Type.Object(
     ),
     behind_tls_proxy: Type.Optional(
       Type.Array(Type.String(), {
-        description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
+        description: 'addresses of the proxies that terminate TLS; the server accepts HTTP from these addresses only',
       }),
     ),
     client_address: choice(
@@ -175,25 +185,28 @@ export const ServerConfigSchema = Type.Object(
         body_bytes: atLeastOne(64 * 1024 * MIB, 'maximum size of a body as sent, bytes'),
         expanded_bytes: atLeastOne(256 * 1024 * MIB, 'maximum size of a body after decompression, bytes'),
         row_bytes: SCORING.record_bytes({ default: MIB }),
-        rows: atLeastOne(1_000_000_000, 'applications per request'),
+        rows: atLeastOne(1_000_000_000, 'maximum applications per request'),
         columns: SCORING.max_columns({ default: 2000 }),
-        nesting_depth: atLeastOne(16, 'nesting depth of a JSON application'),
-        concurrent_requests: atLeastOne(64, 'predict requests answered at once, over all keys'),
-        queued_requests: atLeastZero(256, 'predict requests that may wait'),
-        concurrent_requests_per_key: atLeastOne(32, 'predict requests per key, including waiting ones'),
+        nesting_depth: atLeastOne(16, 'maximum nesting depth of a JSON application'),
+        concurrent_requests: atLeastOne(64, 'maximum predict requests processed at once, over all keys'),
+        queued_requests: atLeastZero(256, 'maximum predict requests waiting'),
+        concurrent_requests_per_key: atLeastOne(32, 'maximum predict requests per key, including waiting ones'),
         requests_per_second_per_key: atLeastOne(
           10_000,
-          'predict requests per key and second, with bursts of the same size',
+          'maximum predict requests per key and second, with bursts of the same size',
         ),
         failed_logins_per_minute_per_address: atLeastOne(
           60,
-          'invalid keys, tokens and certificates per address (IPv6: per /64 network) that are answered with 401; further ones get 400 limit_exceeded',
+          'maximum failed logins per address (IPv6: per /64 network) that get 401; further ones get 400 limit_exceeded',
         ),
         header_bytes: atLeastOne(16 * 1024, 'maximum size of a request header, bytes'),
         model_bytes: atLeastOne(1024 * MIB, 'maximum size of an uploaded model package, bytes'),
-        concurrent_model_uploads_per_key: atLeastOne(4, 'model packages per key uploaded or validated at once'),
+        concurrent_model_uploads_per_key: atLeastOne(
+          4,
+          'maximum model packages per key that are uploaded or validated at once',
+        ),
       },
-      'limits of one request, of one key and of all together',
+      'limits per request, per key and in total',
     ),
     timeouts: section(
       {
@@ -201,27 +214,32 @@ export const ServerConfigSchema = Type.Object(
         body_idle_ms: atLeastZero(60_000, 'timeout between two parts of the request body'),
         body_min_bytes_per_second: atLeastZero(
           64,
-          'a body slower than this, after the first body_idle_ms, ends the request',
+          'a request ends if its body is slower than this after the first body_idle_ms',
         ),
         answer_idle_ms: atLeastZero(120_000, 'a client that reads nothing for this long is disconnected'),
-        keep_alive_ms: atLeastZero(65_000, 'idle connections are closed after this'),
-        stop_ms: atLeastZero(30_000, 'answers in progress may finish within this when the server stops'),
+        keep_alive_ms: atLeastZero(65_000, 'idle connections are closed after this time'),
+        stop_ms: atLeastZero(30_000, 'time that responses in progress get to finish when the server stops'),
       },
-      'how long the server waits',
+      'timeouts of the server',
     ),
     spill: section(
       {
-        folder: Type.Optional(Type.String({ description: 'default: the temporary folder of the system' })),
-        max_bytes: atLeastOne(8 * 1024 * MIB, 'answer bytes a client has not read yet, per request'),
+        folder: Type.Optional(
+          Type.String({ description: 'folder for the responses; default: the temporary folder of the system' }),
+        ),
+        max_bytes: atLeastOne(8 * 1024 * MIB, 'maximum response bytes per request that the client has not read yet'),
       },
-      'folder for responses to clients that send everything before they read',
+      'storage for responses to clients that send the whole body before they read',
     ),
     log: section(
       {
         format: LOGGING.format({ default: 'auto' }),
         level: LOGGING.level({ default: 'info' }),
         requests_per_second: atLeastZero(50, 'successful requests per route and second that are logged individually'),
-        sample_one_in: atLeastOne(100, 'beyond that, one in so many has a line, which says how many it stands for'),
+        sample_one_in: atLeastOne(
+          100,
+          'of further successful requests, one in this many is logged, with the number of requests that it represents',
+        ),
       },
       'the log on standard error; see docs/logs.md',
     ),
@@ -230,12 +248,12 @@ export const ServerConfigSchema = Type.Object(
         otlp_endpoint: Type.Optional(
           Type.String({
             description:
-              'where spans are sent, such as http://collector:4318 (OTLP over HTTP); default: $OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere',
+              'address to which spans are sent, such as http://collector:4318 (OTLP over HTTP); default: $OTEL_EXPORTER_OTLP_ENDPOINT, else spans are not sent',
           }),
         ),
         traces_per_second: atLeastZero(
           10,
-          'traces per second that start here and are recorded, unless $OTEL_TRACES_SAMPLER_ARG sets a share; the caller decides for all others',
+          'maximum new traces recorded per second, unless $OTEL_TRACES_SAMPLER_ARG sets a share; for continued traces, the decision of the caller applies',
         ),
       },
       'traces; see docs/logs.md',
@@ -247,9 +265,9 @@ export const ServerConfigSchema = Type.Object(
           description:
             'web origins that may call the service, such as https://desk.bank.example, or * for all; default: none',
         }),
-        max_age_s: atLeastZero(600, 'browsers need not ask again for so many seconds'),
+        max_age_s: atLeastZero(600, 'time for which browsers may cache the permission (Access-Control-Max-Age)'),
       },
-      'calls from pages of other origins',
+      'requests from web pages of other origins',
     ),
     compression: section(
       {
@@ -257,10 +275,11 @@ export const ServerConfigSchema = Type.Object(
           minimum: 0,
           maximum: 9,
           default: 0,
-          description: 'answers are compressed for clients that take zstd or gzip: 0 not at all, 1 fastest, 9 smallest',
+          description:
+            'compression level of responses to clients that accept zstd or gzip: 0 none, 1 fastest, 9 smallest',
         }),
       },
-      'compressed answers; see docs/serve.md',
+      'compression of responses; see docs/serve.md',
     ),
     audit: Type.Optional(
       Type.Object(
@@ -277,13 +296,13 @@ export const ServerConfigSchema = Type.Object(
             { default: 'refuse' },
           ),
           address: choice(
-            'addresses in records: whole, their network (24 bits, of IPv6 64), or none',
+            'client addresses in records: full, network only (24 bits of IPv4, 64 bits of IPv6), or none',
             ['full', 'network', 'none'],
             {
               default: 'full',
             },
           ),
-          max_bytes: atLeastOne(256 * MIB, 'a file that has reached this is full'),
+          max_bytes: atLeastOne(256 * MIB, 'size at which a new file is started, bytes'),
         },
         {
           ...closed,
@@ -293,18 +312,21 @@ export const ServerConfigSchema = Type.Object(
     ),
     jobs: section(
       {
-        folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),
+        folder: Type.String({ default: 'jobs', description: 'folder for uploads, results and the job table' }),
         keep_ms: atLeastZero(24 * 3600 * 1000, 'time after which finished jobs are deleted'),
         max_jobs: atLeastOne(1000, 'maximum stored jobs per key'),
-        upload_ttl_ms: atLeastOne(24 * 3600 * 1000, 'a resumable upload to which nothing came for so long is removed'),
+        upload_ttl_ms: atLeastOne(24 * 3600 * 1000, 'time without new data after which a resumable upload is removed'),
         max_bytes: atLeastOne(
           100 * 1024 * MIB,
           'maximum bytes of uploads and results per key, including those being written',
         ),
-        concurrent: atLeastOne(1, 'jobs scored at once, plus one for each other key; keys take turns row by row'),
+        concurrent: atLeastOne(
+          1,
+          'jobs scored at once, plus one for each additional key; the keys share the workers row by row',
+        ),
         max_crashes: atLeastOne(
           3,
-          'a job fails with job_crashed after so many servers ended without a word while they ran it; after the first it runs alone',
+          'a job fails with job_crashed after this many servers crashed while running it; after the first crash it runs alone',
         ),
         shared: Type.Optional(
           Type.Object(
@@ -323,7 +345,7 @@ export const ServerConfigSchema = Type.Object(
                   'uploads and results: s3://bucket/prefix; the connection is set by $AWS_ENDPOINT_URL, $AWS_REGION and the other AWS variables',
               }),
               lease_ms: whole(
-                'a server that did not renew its lease of a job for so long loses it to another; a fifth of it is the beat',
+                'duration of a lease on a job; a server renews it every fifth of this time, and another server takes over an expired one',
                 [1000],
                 { default: 15_000 },
               ),
@@ -334,7 +356,7 @@ export const ServerConfigSchema = Type.Object(
             },
           ),
         ),
-        lock_wait_ms: atLeastZero(45_000, 'a server that is stopping has so long to leave the folder to this one'),
+        lock_wait_ms: atLeastZero(45_000, 'maximum wait for another server to stop using the folder'),
       },
       'asynchronous jobs',
     ),

@@ -20,7 +20,10 @@ const servedBy = (name: string): Connector | undefined =>
 /** Another name in the same folder. @throws SluiceError input_not_found if `other` would leave the folder */
 export function besideStored(name: string, other: string): string {
   if (!isPlainName(other)) {
-    throw new SluiceError('input_not_found', `${JSON.stringify(other)} is no name of a file beside ${name}`);
+    throw new SluiceError(
+      'input_not_found',
+      `${JSON.stringify(other)} is not the name of a file in the folder of ${name}`,
+    );
   }
   const hasScheme = /^\w+:\/\//.test(name);
   return hasScheme ? `${name.slice(0, name.lastIndexOf('/'))}/${other}` : path.join(path.dirname(name), other);
@@ -61,7 +64,7 @@ export async function namedText(name: string): Promise<string> {
     if (cause instanceof SluiceError) throw cause;
     throw new SluiceError('input_not_found', `${name} cannot be opened: ${fileFault(cause)}`, { cause });
   }
-  if (text === null) throw new SluiceError('input_not_found', `${name} is not there`);
+  if (text === null) throw new SluiceError('input_not_found', `${name} does not exist`);
   return text;
 }
 

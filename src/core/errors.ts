@@ -359,7 +359,7 @@ export const ERRORS = {
   ),
   kafka_offset_lost: input(
     'Records were deleted from the topic before the group read them.',
-    'Find out what was lost, then set the group offset by hand, or on_offset_lost to earliest or latest.',
+    'Find out which records were lost. Then set the group offset manually, or set on_offset_lost to earliest or latest.',
   ),
   kafka_record_too_large: usage(
     'A record is larger than its topic accepts, and no dead-letter topic is configured.',
@@ -392,7 +392,7 @@ export const ERRORS = {
 
   checkpoint_mismatch: usage(
     'Cannot resume: input, package, options or version differ from the interrupted run.',
-    'Restore what changed, or start over with --restart.',
+    'Undo the change, or start from the beginning with --restart.',
   ),
 
   // --- databases
@@ -431,8 +431,8 @@ export const ERRORS = {
     'Sign it with sluice model sign.',
   ),
   signature_invalid: usage(
-    'The package differs from what a trusted key signed, or no trusted key signed it.',
-    'Find out who changed or signed it.',
+    'The package was changed after it was signed, or was not signed with a trusted key.',
+    'Find out who changed or signed the package.',
   ),
   approval_missing: usage(
     'The version is not approved, and the configuration requires approval.',

@@ -148,7 +148,7 @@ export function framesOf(error: unknown): Word[] {
 
 /** Name and system code of an unknown error: `TypeError`, `Error ENOSPC`. */
 export function kindOf(error: unknown): Word {
-  if (!(error instanceof Error)) return words`something was thrown that is no error`;
+  if (!(error instanceof Error)) return words`a value that is not an Error was thrown`;
   const { code } = error as NodeJS.ErrnoException;
   const kind = KIND.test(error.name) ? error.name : 'Error';
   return (typeof code === 'string' && SYSTEM_CODE.test(code) ? `${kind} ${code}` : kind) as Word;

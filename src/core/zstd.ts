@@ -103,5 +103,5 @@ export class ZstdFrames {
 function afterMagic(number: number): 'descriptor' | 'skippableSize' {
   if (number === MAGIC) return 'descriptor';
   if (number >= SKIPPABLE && number < SKIPPABLE + SKIPPABLE_VARIANTS) return 'skippableSize';
-  throw new Error('bytes that are no zstd frame');
+  throw new Error('bytes that are not a zstd frame');
 }

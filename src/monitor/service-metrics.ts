@@ -66,7 +66,7 @@ export class ServiceMetrics extends MetricFamilies {
   readonly keyExpiry = this.gauge(
     SERVE,
     'sluice_key_expiry_timestamp_seconds',
-    'when a key expires, for those that do',
+    'time at which a key expires; absent for keys without expiry',
     ['key'],
   );
   readonly bytesIn = this.counter(SERVE, 'sluice_http_request_body_bytes_total', 'bytes of bodies read', []);

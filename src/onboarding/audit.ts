@@ -134,7 +134,7 @@ async function signatureOf(model: ModelPackage, trust: AuditTrust | null): Promi
       why = (error as Error).message;
     }
   }
-  return { by: null, says: `not by what is in ${trust.file}: ${why}` };
+  return { by: null, says: `not verified with ${trust.file}: ${why}` };
 }
 
 function journalWords(entries: number, check: () => { chained: number }): string {

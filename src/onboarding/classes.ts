@@ -126,11 +126,13 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
   if (options.positiveClass !== undefined) {
     const found = classes.find((c) => String(c) === options.positiveClass);
     if (found === undefined)
-      throw refusal(`--positive-class ${options.positiveClass} is none of ${classes.join(', ')}`);
+      throw refusal(
+        `--positive-class ${options.positiveClass} is not a class of the model: use one of ${classes.join(', ')}`,
+      );
     const other = classes.find((c) => c !== found);
     if (isBadClass(found, other, outcome)) {
       findings.assumed(
-        `the probability is that of class ${found} of ${outcome ?? 'the outcome'}, as --positive-class says, and falls as class ${other} becomes likelier; decisions and reasons take a high probability as good (--positive-class ${other} serves 1 minus that)`,
+        `--positive-class selects the probability of class ${found} of ${outcome ?? 'the outcome'}, which looks like the bad outcome; decisions and reason codes assume that a high probability is good (--positive-class ${other} serves 1 minus this probability)`,
       );
     } else findings.info(`The probability is that of class ${found}.`);
     return found;
@@ -141,7 +143,7 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
     if (namesBadOutcome(column)) {
       const other = classes.find((c) => c !== one);
       throw refusal(
-        `1 of ${column} looks like the bad outcome. Decisions and reasons take a high probability as good, so say what is wanted: --positive-class ${other} serves the probability that it does not happen, --positive-class ${one} that it does`,
+        `1 of ${column} looks like the bad outcome, but decisions and reason codes assume that a high probability is good. Use --positive-class ${other} for the probability of the good outcome, or --positive-class ${one} for the probability of the bad one`,
       );
     }
     findings.info(`The probability is that of class 1 of ${column}.`);

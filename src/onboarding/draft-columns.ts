@@ -123,7 +123,7 @@ function assignInput(input: SessionInput, offer: Offer): InputSpec {
     candidates.find((c) => c === input.name) ?? candidates.find((c) => simplified(c) === simplified(input.name));
   if (column === undefined) {
     throw refusal(
-      `no training column is called ${input.name}, as an input of the model is: say which columns feed it in --encoding, {"inputs": {"${input.name}": ["…"]}}`,
+      `the model has an input ${input.name}, but no training column has this name: list the columns of the input in --encoding, {"inputs": {"${input.name}": ["…"]}}`,
     );
   }
   return { ...base, column };
@@ -149,7 +149,7 @@ function mismatch(columns: readonly string[], width: number, { table, encoding, 
   const texts = columns.filter((c) => table.profiles.get(c)!.texts > 0 && !Object.hasOwn(encoding.codes, c));
   const hint =
     texts.length > 0 ? ` (${texts.join(', ')} hold${texts.length === 1 ? 's' : ''} texts without codes)` : '';
-  return `${nameOutcome}name those the model does not use with --ignore${hint}, or give their order in --encoding`;
+  return `${nameOutcome}exclude unused columns with --ignore${hint}, or list the used columns in order in --encoding`;
 }
 
 /** Whether the column is the index that pandas' to_csv writes. */
@@ -383,14 +383,14 @@ function reportExactness(columns: readonly DraftColumn[], findings: Findings): v
   for (const { profile } of floats) {
     if (profile.inexactWhole === 0) continue;
     findings.warn(
-      `${plural(profile.inexactWhole, 'whole number')} beyond 16,777,216 cannot be held by float32: neighbours become the same number`,
+      `${plural(profile.inexactWhole, 'whole number')} beyond 16,777,216 cannot be represented exactly as float32: neighbouring numbers become equal`,
       profile.name,
     );
   }
   const inexact = floats.filter((c) => c.profile.inexact > c.profile.inexactWhole).map((c) => c.spec.name);
   if (inexact.length > 0) {
     findings.info(
-      `Values of ${inexact.join(', ')} change in the 8th digit as float32, which is what the model takes: a model trained on float64 can take another branch near a threshold.`,
+      `Values of ${inexact.join(', ')} change in the 8th digit when they are converted to float32, the input type of the model. A model trained on float64 can then take another branch near a threshold.`,
     );
   }
 }

@@ -45,7 +45,7 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
   const flat = parts.length === 0;
   const unknown = Object.keys(value).filter((k) => !PARTS.includes(k));
   if (!flat && unknown.length > 0)
-    throw bad(file, `${unknown[0]} is none of ${PARTS.join(', ')} (code maps of columns stand in codes)`);
+    throw bad(file, `unknown key ${unknown[0]}: use ${PARTS.join(', ')} (codes contains the code maps of columns)`);
   const raw: Json = flat ? { codes: value } : value;
   const missing = mapOf(file, 'missing', raw.missing ?? {}, (v, at) => scalar(file, at, v));
   return {

@@ -53,7 +53,7 @@ export function sharedLevel(
   const [best] = found.sort((a, b) => b.more - a.more);
   if (!best) return null;
   const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
-  return `the rows that differ share ${best.words}: ${percent(best.inside / best.of)} of those rows differ, ${percent(best.outside)} of the others`;
+  return `most differing rows have ${best.words}: ${percent(best.inside / best.of)} of the rows with this value differ, but only ${percent(best.outside)} of the others`;
 }
 
 /** Names a category only if the package contains it too. */
@@ -127,12 +127,14 @@ export function likelyCauses(
   );
   if (inexact.length > 0 && model.graph.nodes.some((n) => n.op.startsWith('TreeEnsemble'))) {
     causes.push(
-      `the trees were trained on float64 values that float32 cannot hold (${inexact.map((c) => c.spec.name).join(', ')}), so decisions flip near thresholds: train on X.astype("float32")`,
+      `the trees were trained on float64 values that float32 cannot represent (${inexact.map((c) => c.spec.name).join(', ')}), so decisions flip near thresholds: train on X.astype("float32")`,
     );
   }
-  causes.push('a setting of the training library that its exporter leaves out (docs/models.md lists those known)');
-  causes.push('the encoding differs from training: order of columns, codes, what missing became (--encoding)');
-  causes.push('the predictions are those of another model, other rows or another class (--positive-class)');
+  causes.push('a setting of the training library that its exporter leaves out (docs/models.md lists the known ones)');
+  causes.push(
+    'the encoding differs from training: order of columns, codes, replacements of missing values (--encoding)',
+  );
+  causes.push('the predictions belong to another model, other rows or another class (--positive-class)');
   return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
 }
 
@@ -148,16 +150,16 @@ function tellingPredictions(manifest: Manifest, { expected, rowOf, scores }: Tes
     known.every((i) => Math.abs(f(got(i)) - want[i]!) <= d * Math.max(1, Math.abs(want[i]!)));
   if (binary) {
     const [other] = manifest.classes!.filter((c) => c !== manifest.positive_class);
-    if (within((v) => 1 - v, 1e-5)) return [`the predictions are those of class ${other}: --positive-class ${other}`];
+    if (within((v) => 1 - v, 1e-5)) return [`the predictions belong to class ${other}: use --positive-class ${other}`];
     if (known.every((i) => want[i] === 0 || want[i] === 1))
-      return ['the predictions are classes, no probabilities: save predict_proba'];
+      return ['the predictions are classes instead of probabilities: save predict_proba'];
   }
   for (const [words, undo] of LINKS)
-    if (within(undo, 1e-4)) return [`the model does not answer with what the library predicts but with ${words}`];
+    if (within(undo, 1e-4)) return [`the model returns ${words} instead of the prediction of the library`];
   const digits = known.reduce((n, i) => Math.max(n, (String(want[i]).split('.')[1] ?? '').length), 0);
   if (digits <= 5 && within((v) => v, 0.6 * 10 ** -digits))
     return [
-      `the predictions are rounded to ${digits} digits: save them as they are, or say --tolerance ${10 ** -digits}`,
+      `the predictions are rounded to ${digits} digits: save them unrounded, or use --tolerance ${10 ** -digits}`,
     ];
   return [];
 }

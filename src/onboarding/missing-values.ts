@@ -126,7 +126,7 @@ export async function resolveMissing(draft: Draft): Promise<void> {
       const now = column.spec.missing!;
       if (now.as === before.as && now.value === before.value) continue;
       draft.findings.info(
-        `missing becomes ${now.as === 'nan' ? 'NaN' : JSON.stringify(now.value)}: that is what reproduces the given predictions.`,
+        `missing values become ${now.as === 'nan' ? 'NaN' : JSON.stringify(now.value)}, because this reproduces the given predictions.`,
         column.spec.name,
       );
     }

@@ -122,7 +122,7 @@ function describeValue({ options, outcome, findings }: Draft, evidence: Evidence
   const task = options.task ?? (labels.length > 0 ? 'score' : 'regression');
   if (options.task === undefined && two !== null && labels.length === 0 && isLogit(tensorOf(value))) {
     throw refusal(
-      `the outcome ${outcome} has two values (${two.join(', ')}), but ${value} goes beyond 0…1 and cannot be a probability: --output log_odds if it is what the sigmoid would be taken of, --task score or --task regression to serve it as it is`,
+      `the outcome ${outcome} has two values (${two.join(', ')}), but ${value} is outside 0…1 and cannot be a probability: use --output log_odds if the sigmoid of it is the probability, or --task score or --task regression to serve it unchanged`,
     );
   }
   const width = widthOf(value);
@@ -179,9 +179,11 @@ function namedClasses(
   if (width !== 1 && known.length !== width)
     throw refusal(`the model answers with ${width} scores for ${known.length} classes`);
   if (known === bare)
-    findings.assumed('neither the graph nor a column names the classes; they are taken to be 0 and 1');
+    findings.assumed('neither the graph nor a column names the classes; they are assumed to be 0 and 1');
   else if (!classes)
-    findings.assumed(`the graph names no classes; those of the outcome column are taken in order: ${known.join(', ')}`);
+    findings.assumed(
+      `the graph names no classes; the classes are assumed to be the values of the outcome column in order: ${known.join(', ')}`,
+    );
   return known;
 }
 
@@ -250,7 +252,7 @@ export async function learnOutputs(draft: Draft): Promise<void> {
 /** Known causes for a graph that loads but does not run. */
 function failureCauses(message: string): string {
   if (/feature|Gemm|MatMul|dimension|shape|TreeEnsemble/i.test(message)) {
-    return 'A step hands on another number of features than the next one takes: the exporter left a part of the pipeline out (skl2onnx does so with SimpleImputer(add_indicator=True)). Check that onnxruntime runs the file in Python, and export that step in another way, such as a column of its own for "was missing".';
+    return 'A step returns another number of features than the next step accepts: the exporter omitted a part of the pipeline (skl2onnx does so with SimpleImputer(add_indicator=True)). Check that onnxruntime runs the file in Python, and export that step differently, such as with a separate column for "was missing".';
   }
   return 'Check that onnxruntime runs the file in Python on the same rows.';
 }

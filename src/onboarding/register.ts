@@ -145,7 +145,7 @@ function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
 function reportIsotonic({ model, findings }: Draft): void {
   if (!looksIsotonic(model.graph)) return;
   findings.warn(
-    'looks isotonic-calibrated: exporters write steps that differ from the training library by up to 0.05; calibrate with method="sigmoid", or check with --expected',
+    'the model looks isotonic-calibrated, and exported steps differ from the training library by up to 0.05: calibrate with method="sigmoid", or check with --expected',
   );
 }
 
@@ -159,7 +159,7 @@ async function checkInvariance(
   const text = `scores change with the batch size by up to ${found.largest}`;
   if (found.largest > ROUNDING) {
     throw refusal(
-      `${text}: what an application gets depends on the others beside it, or on chance. Some node mixes rows (a mean or a maximum over the batch, BatchNormalization in training mode) or draws random numbers: export the model in evaluation mode`,
+      `${text}: the score of an application depends on other rows or on random numbers. A node mixes rows (a mean or a maximum over the batch, BatchNormalization in training mode) or draws random numbers: export the model in evaluation mode`,
     );
   }
   if (options.requireBatchInvariance) throw refusal(text);

@@ -80,16 +80,16 @@ const shown = (x: number | null, digits = 4): string =>
 
 export function witnessLines({ fit, swaps, forced }: WitnessReport): string[] {
   return [
-    ...(fit ? fitLines(fit) : ['Not held against an outcome: see what is assumed.']),
+    ...(fit ? fitLines(fit) : ['Not compared with outcomes: see the assumptions.']),
     ...(swaps
       ? [
-          `${plural(swaps.tried, 'other registration')} tried (order, codes, missing values, class) on up to ${plural(swaps.rows, 'row')}${swaps.tried < swaps.offered ? `, of ${shown(swaps.offered)} there are` : ''}.`,
+          `${plural(swaps.tried, 'other registration')} tried (order, codes, missing values, class) on up to ${plural(swaps.rows, 'row')}${swaps.tried < swaps.offered ? `, out of ${shown(swaps.offered)}` : ''}.`,
         ]
       : []),
     ...(forced
       ? [
           '',
-          `**Registered against the table, by force:** ${forced.reason}`,
+          `**Registered with --force, although the table contradicts it:** ${forced.reason}`,
           '',
           ...forced.contradictions.map((c) => `- ${c}`),
         ]

@@ -53,17 +53,17 @@ function checkedScores(manifest: Manifest, scores: Scores, encoded: EncodedRows,
   }
   if (outside > 0) {
     throw refusal(
-      `the output called probabilities holds raw scores (${plural(outside, 'row')} outside 0…1 or not adding up to 1): export with options={'raw_scores': False}${task === 'binary' ? ', or register them as what they are with --output log_odds' : ''}`,
+      `the output named probabilities contains raw scores (${plural(outside, 'row')} outside 0…1 or not adding up to 1): export with options={'raw_scores': False}${task === 'binary' ? ', or register them as log-odds with --output log_odds' : ''}`,
     );
   }
   if (notFinite > 0)
     findings.warn(
-      `the model answers ${plural(notFinite, 'training row')} with NaN or infinity; such applications are rejected`,
+      `the model returns NaN or infinity for ${plural(notFinite, 'training row')}; such applications are rejected`,
     );
   const reasons = Map.groupBy(encoded.rejected.values(), (r) => `${r.column ?? ''} ${r.code}`);
   for (const [reason, list] of reasons)
     findings.warn(`${plural(list.length, 'row')} of the sample would be rejected: ${reason.trim()}`);
-  if (values.length === 0) throw refusal('the model answers every training row with NaN or infinity');
+  if (values.length === 0) throw refusal('the model returns NaN or infinity for every training row');
   return values;
 }
 

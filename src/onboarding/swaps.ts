@@ -73,7 +73,7 @@ function otherClass({ options }: Draft, { classes, positive_class, outcome }: Ma
       subject: 'positive class',
       words: `the scores as probabilities of ${outcome} = ${other}`,
       given: `${positive_class}`,
-      mend: `name the outcome the model was trained on (--outcome) or another output of the graph (--scores); if training turned ${outcome} round, write it into the table as it was in training`,
+      mend: `name the outcome that the model was trained on (--outcome) or another output of the graph (--scores); if training inverted ${outcome}, invert it in the table, too`,
       declared: options.positiveClass !== undefined,
       apply: (m) => ({ ...m, positive_class: other! }),
     },
@@ -85,7 +85,7 @@ const classOrder = (classes: readonly (string | number | boolean)[], words: stri
   subject: 'order of the classes',
   words: `the classes ${words}`,
   given: classes.join(', '),
-  mend: 'export the model with its classes, or write the outcome of the table with the labels that were trained on',
+  mend: 'export the model with its classes, or use the labels of the training in the outcome column of the table',
   declared: false,
   apply: (m) => m,
 });
@@ -131,7 +131,7 @@ function codeSwap({ spec }: DraftColumn, words: string, other: Codes): Swap {
   return {
     subject: `codes of ${name}`,
     words: `the codes of ${name} ${words}`,
-    given: 'its codes as given',
+    given: 'its codes as registered',
     mend: `--encoding {"codes": {${JSON.stringify(name)}: ${spelled}}}`,
     declared: true,
     ...(words.endsWith(EXCHANGED) ? { rare: true } : {}),
@@ -338,7 +338,7 @@ export function missingSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swa
       {
         subject: 'missing values of all columns',
         words: `missing ${someNames(names)} as ${words}`,
-        given: 'what missing becomes as given',
+        given: 'the replacements of missing values as registered',
         mend: `set ${someNames(names)} in "missing" of --encoding`,
         declared: changed.every(declared),
         apply: (m) => names.reduce((all, name) => withMissing(all, name, choices.get(name)!.get(words)!), m),
@@ -415,7 +415,7 @@ function typicalNumbers({ table }: Draft, { spec, profile }: DraftColumn): [stri
       .sort((a, b) => b[1] - a[1])
       .find(([level]) => Object.hasOwn(spec.codes!, level));
     return [
-      ['a code of its own', Math.max(...codes) + 1],
+      ['a separate code', Math.max(...codes) + 1],
       ...(top ? [['the most frequent category', spec.codes![top[0]]!] as [string, number]] : []),
     ];
   }

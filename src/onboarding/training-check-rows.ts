@@ -61,7 +61,7 @@ export async function findWitness(draft: Draft, manifest: Manifest): Promise<Wit
 /** The outcomes as numbers (true and false as 1 and 0), or the error as text. */
 function valuesOf(rows: readonly (readonly string[])[], field: number): Float64Array | string {
   const values = Float64Array.from(rows, (row) => Number(booleanWord(row[field]!) ?? row[field]!));
-  return values.every(Number.isFinite) ? values : 'the outcome of some rows is no number';
+  return values.every(Number.isFinite) ? values : 'the outcome of some rows is not a number';
 }
 
 /** For each row whether it is in the positive class, or the index of its class; a text describes an error in the outcome. */
@@ -84,15 +84,15 @@ function classesOf(
       found !== null && found.lead.z >= SURE && [...found.classOf].some(([cell, c]) => labels.classOf.get(cell) !== c);
     if (!turned || !turnedOnPurpose(draft, manifest)) return truthBy(withoutForeign(labels.classOf, cells));
     draft.findings.assumed(
-      `class ${manifest.positive_class} of the model is what the table calls ${outcome} = ${[...found.classOf].find(([, c]) => c === positive)?.[0]}: it was trained on the outcome turned round, and --positive-class says so`,
+      `class ${manifest.positive_class} of the model corresponds to ${outcome} = ${[...found.classOf].find(([, c]) => c === positive)?.[0]} in the table: the model was trained on the inverted outcome, as --positive-class declares`,
     );
     return truthBy(found.classOf);
   }
-  const share = `${(100 * labels.foreign).toFixed(0)} % of the rows have an outcome in ${outcome} that is none of the classes of the model (${classes.join(', ')})`;
-  if (!found) return `${share}: this is not the outcome it was trained on (--outcome)`;
+  const share = `${(100 * labels.foreign).toFixed(0)} % of the rows have an outcome in ${outcome} that is not a class of the model (${classes.join(', ')})`;
+  if (!found) return `${share}: the model was trained on another outcome (--outcome)`;
   const words = [...found.classOf].sort((a, b) => a[1] - b[1]).map(([cell, c]) => `${cell} is class ${classes[c]}`);
   draft.findings.assumed(
-    `${share}; its values are taken as the scores have them: ${words.join(', ')}${found.lead.z >= SURE ? ` (${found.lead.z.toFixed(0)} standard errors better than any other reading)` : ', though another reading fits nearly as well'}`,
+    `${share}; its values are assigned to classes by the scores: ${words.join(', ')}${found.lead.z >= SURE ? ` (${found.lead.z.toFixed(0)} standard errors better than any other assignment)` : ', although another assignment fits nearly as well'}`,
   );
   return truthBy(found.classOf);
 }

@@ -200,8 +200,8 @@ export async function askTrainingTable(draft: Draft, manifest: Manifest): Promis
   const tried = witness && !draft.test ? await runSwapTest(draft, manifest, witness) : null;
   const contradictions = [...respelledValues(draft), ...(tried ? contradictionsOf(tried) : []), ...ofOutcome];
   if (contradictions.length > 0 && options.force === undefined) throw contradicted(contradictions);
-  for (const text of contradictions) findings.warn(`registered by force: ${text}`);
-  if (!witness) findings.assumed(`the training table is no witness of this registration (${why}): order, codes and missing values are as they were said or assumed`); // biome-ignore format: words
+  for (const text of contradictions) findings.warn(`registered with --force: ${text}`);
+  if (!witness) findings.assumed(`the training table cannot confirm this registration (${why}): order, codes and missing values are as declared or assumed`); // biome-ignore format: words
   if (tried) reportOpen(draft, tried);
   if (!draft.test) reportUnwitnessed(draft);
   return {
@@ -225,7 +225,8 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
       ({ swap, gain, losses }) =>
         `with ${swap.words} it would fit the outcome better by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows (loss ${losses.swapped.toFixed(4)} instead of ${losses.given.toFixed(4)}): ${swap.mend}`,
     );
-  if (guilty.length > TOLD) told.push(`and ${guilty.length - TOLD} more of this kind, which may follow from these`);
+  if (guilty.length > TOLD)
+    told.push(`and ${guilty.length - TOLD} more contradictions of this kind, possibly with the same cause`);
   return told;
 }
 
@@ -265,8 +266,8 @@ function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   for (const { swap, gain, largest, typical } of open.slice(0, LISTED)) {
     const tells =
       gain.z > OPEN
-        ? `the table prefers the latter by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
-        : 'the table cannot tell';
+        ? `the table supports the latter by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
+        : 'the table does not distinguish them';
     findings.assumed(
       `${swap.subject}: ${swap.given}, or ${swap.words}? Predictions differ by up to ${largest.toPrecision(2)}, typically ${typical.toPrecision(2)}; ${tells} (${swap.mend})`,
     );
@@ -274,7 +275,7 @@ function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
   if (open.length > LISTED) {
     const most = Math.max(...open.slice(LISTED).map((t) => t.largest));
     findings.assumed(
-      `${open.length - LISTED} more swaps cannot be told from what is registered; predictions differ by up to ${most.toPrecision(2)} (${someNames(open.slice(LISTED).map((t) => t.swap.subject))})`,
+      `${open.length - LISTED} more alternatives cannot be distinguished from the registration; predictions differ by up to ${most.toPrecision(2)} (${someNames(open.slice(LISTED).map((t) => t.swap.subject))})`,
     );
   }
 }
@@ -288,6 +289,6 @@ function reportUnwitnessed({ columns, options, findings }: Draft): void {
   });
   if (names.length === 0) return;
   findings.assumed(
-    `no training row lacks ${someNames(names, 8)}: what the model gets where an application does is a default (--encoding, missing)`,
+    `no training row lacks ${someNames(names, 8)}: if an application lacks it, the model receives a default (--encoding, missing)`,
   );
 }

@@ -33,7 +33,7 @@ async function handle(request: TrialRequest): Promise<TrialAnswer> {
   const model = await loadPackage(request.folder);
   const { id } = model.manifest;
   if (request.id !== null && id !== request.id)
-    throw new SluiceError('bad_request', `modelId: the package contains another model than ${request.id}`);
+    throw new SluiceError('bad_request', `modelId: the package does not contain the model ${request.id}`);
   await passSelfTest(model, openHere);
   return { type: 'passed', tried: { model: asMessage(model), description: describeModel(model, undefined) } };
 }

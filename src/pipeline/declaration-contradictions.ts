@@ -26,9 +26,8 @@ export function declaredContradictions(
   const found: Contradiction[] = [];
   const say: Say = (key, message) => found.push({ key, message: `${key}: ${message}` });
   if (declaring.thousands !== undefined && declaring.thousands === (declaring.decimal ?? 'point')) {
-    const why =
-      declaring.decimal === undefined ? 'the decimal point, unless decimal says otherwise' : 'that of decimal';
-    say('thousands', `is the same mark as ${why}`);
+    const why = declaring.decimal === undefined ? 'the decimal point: set decimal' : 'decimal';
+    say('thousands', `is the same separator as ${why}`);
   }
   if (!isEndless(source)) judgeBytes(declaring as DeclaringBytes, format, say);
   judgeNames(declaring, passthrough, say);
@@ -46,9 +45,9 @@ function judgeBytes({ header, columns, encoding }: DeclaringBytes, format: FileF
   } else if (header === false && names === undefined) say('header', 'header: false needs columns.names');
   else if (names !== undefined && header !== false) say('columns', 'names require header: false');
   const twice = names?.find((name, i) => name !== '' && names.indexOf(name) !== i);
-  if (twice !== undefined) say('columns', `names: ${twice} is there twice`);
+  if (twice !== undefined) say('columns', `names: ${twice} occurs twice`);
   if (format !== null && encoding !== undefined && isColumnar(format)) {
-    say('encoding', `${formatEntry(format).title} is no text`);
+    say('encoding', `${formatEntry(format).title} is not a text format`);
   }
 }
 
@@ -58,13 +57,14 @@ function judgeNames({ columns }: Declaring, passthrough: readonly string[] | '*'
   const there = Object.values(rename);
   const twice = there.find((name, i) => there.indexOf(name) !== i);
   if (twice !== undefined) say('columns', `rename: two columns have the name ${twice} in the input`);
-  if (ignore === '*' && passthrough === '*') say('columns', 'ignore: * leaves nothing that passthrough: * could copy');
+  if (ignore === '*' && passthrough === '*') say('columns', 'ignore: * and passthrough: * are mutually exclusive');
   for (const [name, called] of Object.entries(rename)) {
     if (ignore !== '*' && ignore.includes(called)) say('columns', `ignore: ${called} is also renamed`);
     if (Object.hasOwn(constants, name)) say('columns', `constants: ${name} is also renamed: declare only one of them`);
   }
   for (const name of Object.keys(constants)) {
     const ignored = ignore !== '*' && ignore.includes(name);
-    if (names.includes(name) && !ignored) say('columns', `constants: ${name} is one of the names of the input`);
+    if (names.includes(name) && !ignored)
+      say('columns', `constants: ${name} is also a column of the input: declare only one of them`);
   }
 }

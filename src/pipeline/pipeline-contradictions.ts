@@ -67,8 +67,8 @@ function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
 function judgeSink({ delivery, dead_letter, on_invalid }: Pipeline, { sink, reads }: Ends, say: Say): void {
   const { takes, transact } = sink.capabilities;
   if (!takes.includes(reads)) {
-    if (reads === 'requests') say('sink', 'an upload goes to a file or a topic');
-    if (reads === 'records') say('sink', 'a topic goes to a topic, to a table or to files');
+    if (reads === 'requests') say('sink', 'the sink of an upload must be a file or a topic');
+    if (reads === 'records') say('sink', 'the sink of a topic must be a topic, a table or files');
   }
   if (delivery === 'exactly_once' && !(reads === 'records' && transact) && reads !== 'requests') {
     say(
@@ -76,7 +76,8 @@ function judgeSink({ delivery, dead_letter, on_invalid }: Pipeline, { sink, read
       'delivery: exactly_once needs topics as source and sink, a topic and a table, or an upload as the source',
     );
   }
-  if (on_invalid === 'dead_letter' && !dead_letter) say('on_invalid', 'on_invalid: dead_letter needs a dead_letter');
+  if (on_invalid === 'dead_letter' && !dead_letter)
+    say('on_invalid', 'on_invalid: dead_letter needs the key dead_letter');
 }
 
 function judgeOptionsOfRuns({ allow_empty, deadline, gate, report }: Pipeline, { sink, reads }: Ends, say: Say): void {
@@ -85,10 +86,12 @@ function judgeOptionsOfRuns({ allow_empty, deadline, gate, report }: Pipeline, {
   else if (gate !== undefined && !sink.capabilities.withhold) {
     say('gate', 'gate: needs a file or table as the sink, because other outputs cannot be held back');
   }
-  if (allow_empty !== undefined && !finite) say('allow_empty', 'allow_empty: is for files, queries and standard input');
+  if (allow_empty !== undefined && !finite)
+    say('allow_empty', 'allow_empty: is supported for files, queries and standard input only');
   if (report !== undefined && !finite) say('report', 'report: is not supported for topics');
-  if (deadline !== undefined && !finite) say('deadline', 'deadline: is for files, queries and standard input');
+  if (deadline !== undefined && !finite)
+    say('deadline', 'deadline: is supported for files, queries and standard input only');
   if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {
-    say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
+    say('deadline', 'deadline: must be a time of day (06:00) or a date and time (2026-11-23T06:00)');
   }
 }

@@ -44,7 +44,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
         choice(
           'invalid applications: dead_letter sends them to the dead-letter topic, report rejects them and continues, fail ends the run',
           ['dead_letter', 'report', 'fail'],
-          { otherwise: 'dead_letter if there is one, else report' },
+          { otherwise: 'dead_letter if the pipeline has dead letters, else report' },
         ),
       ),
       allow_empty: Type.Optional(SCORING.allow_empty()),
@@ -66,7 +66,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       report: Type.Optional(SCORING.report()),
       delivery: Type.Optional(
         choice(
-          'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',
+          'exactly_once is possible between topics, from a topic to a table, and for uploads with an idempotency key',
           ['exactly_once', 'at_least_once'],
           {
             otherwise: 'exactly_once where possible',
@@ -75,11 +75,11 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       ),
       transaction_rows: whole('between topics: maximum rows per transaction', [1], { default: 4096 }),
       commit_interval_ms: whole(
-        'between topics: least time from one transaction to the next; the less, the sooner an answer is seen, and the more CPU it takes',
+        'between topics: minimum time between two transactions; a shorter time lowers the latency and needs more CPU',
         [0],
         { default: 20 },
       ),
-      transaction_timeout_ms: whole('between topics: the broker aborts a transaction that takes longer', [1], {
+      transaction_timeout_ms: whole('between topics: time after which the broker aborts a transaction', [1], {
         default: 10_000,
       }),
       kafka: KafkaSchema,

@@ -76,8 +76,9 @@ export function unseal(text: string, key: KeyObject | null): Opened {
   if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
     throw damaged('its payload is not in canonical form');
   }
-  if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text) throw damaged('it is of another producer');
-  if (envelope.payloadType !== STATEMENT_TYPE) throw damaged('its payload is of another type');
+  if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text)
+    throw damaged('it was created by another producer');
+  if (envelope.payloadType !== STATEMENT_TYPE) throw damaged('its payload has another type');
   if (envelope.sha256 !== checksum(body)) throw damaged('it was changed after it was written');
   if (key === null) return { statement, signedBy: envelope.signatures.map((s) => s.keyid) };
   const id = keyIdOf(key);

@@ -93,7 +93,7 @@ function columns({ columns: all }: ReportData): string {
     outOfRange === null ? '' : percent(outOfRange),
   ]);
   const head = ['column', 'PSI', 'missing', 'in training', 'unseen', 'out of range'];
-  return `<section><h2>Columns</h2><p>Against the training; what stands out most is first.</p>${htmlTable('drift by column', [head, ...table])}</section>`;
+  return `<section><h2>Columns</h2><p>Compared with the training data; the columns with the largest drift are first.</p>${htmlTable('drift by column', [head, ...table])}</section>`;
 }
 
 function rejects({ inputs }: ReportData): string {

@@ -15,7 +15,7 @@ const EARLIEST_MS = 10_000;
 export function deadlineOf(text: string, now = epochMs()): number {
   const at = momentOf(text, now);
   if (at !== null) return at;
-  throw new SluiceError('usage', 'a deadline is a time of day (06:00) or a date and time (2026-11-23T06:00)');
+  throw new SluiceError('usage', 'a deadline must be a time of day (06:00) or a date and time (2026-11-23T06:00)');
 }
 
 interface DeadlineWatchOptions {

@@ -119,10 +119,10 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
 /** Rejects declarations that do not fit the format. For a pattern, the format depends on each file's name. @throws SluiceError usage */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && isColumnar(format)) {
-    throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is no text`);
+    throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is not a text format`);
   }
   if (columns?.names && !isDelimited(format)) {
-    throw new SluiceError('usage', 'columns: names are for csv and tsv, where there may be no header row');
+    throw new SluiceError('usage', 'columns: names are supported for csv and tsv only');
   }
 }
 

@@ -221,7 +221,7 @@ export const unavailable = (
 export function httpAddress(name: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new SluiceError('usage', `${name} is no http:// or https:// address`);
+  throw new SluiceError('usage', `${name} is not an http:// or https:// address`);
 }
 
 /** Reads a CA file. @throws SluiceError usage */

@@ -47,7 +47,7 @@ export async function openObject(
 ): Promise<ObjectSource> {
   const { store, key } = await storeOf(name);
   const found = await store.head(key);
-  if (!found) throw new SluiceError('input_not_found', `${name} is not there`);
+  if (!found) throw new SluiceError('input_not_found', `${name} does not exist`);
   const { bytes: total, version } = found;
   let read = 0;
   const closed = new AbortController();
@@ -129,7 +129,7 @@ async function* versionBytes({ name, version, start, end, total, closed }: Versi
     if (closed.aborted || at >= end) return;
     fruitless = at > before ? 0 : fruitless + 1;
     if (fruitless >= FRUITLESS) {
-      throw new SluiceError('storage_unavailable', `${name}: the connection broke again and again`, { cause });
+      throw new SluiceError('storage_unavailable', `${name}: the connection broke repeatedly`, { cause });
     }
     await sleep(FIRST_PAUSE_MS * 2 ** fruitless * (0.5 + Math.random()), { signal: closed }).catch(() => {});
   }

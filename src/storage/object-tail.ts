@@ -143,7 +143,7 @@ export class ObjectTail {
       await source.close();
     }
     if (this.#filled !== bytes)
-      throw new SluiceError('storage_unavailable', `${name} has other bytes than were written`);
+      throw new SluiceError('storage_unavailable', `${name} does not contain the bytes that were written`);
   }
 
   async #setAside(offset: number): Promise<{ name: string; bytes: number }> {

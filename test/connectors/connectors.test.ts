@@ -84,7 +84,7 @@ test('a connector that is registered is checked, scored from and written to, wit
   const unknown = pipeline('unknown', '{ type: memory, tabel: a }', '{ type: memory, table: b }');
   expect((await sluiceHere(['lint', unknown])).stderr).toContain('unknown key tabel (did you mean table?)');
   const topic = pipeline('topic', '{ type: kafka, topic: a, group: g }', '{ type: memory, table: b }');
-  expect((await sluiceHere(['lint', topic])).stderr).toContain('a topic goes to a topic, to a table or to files');
+  expect((await sluiceHere(['lint', topic])).stderr).toContain('the sink of a topic must be a topic, a table or files');
 
   const into = pipeline('into', '{ type: memory, table: applications }', '{ type: memory, table: scored }');
   const run = await sluiceHere(['run', into, '--json']);

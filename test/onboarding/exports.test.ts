@@ -177,7 +177,7 @@ describe('graphs of neural networks', () => {
       { op: 'Sub', inputs: ['z', 'm'], outputs: ['d'] },
       { op: 'Sigmoid', inputs: ['d'], outputs: ['p'] },
     ];
-    await expect(propose(net(centred, ['p']), table('ok'))).rejects.toThrow(/depends on the others beside it/);
+    await expect(propose(net(centred, ['p']), table('ok'))).rejects.toThrow(/depends on other rows/);
     const noisy: NodeSpec[] = [
       { op: 'RandomNormalLike', inputs: ['z'], outputs: ['n'] },
       { op: 'Add', inputs: ['z', 'n'], outputs: ['d'] },
@@ -225,7 +225,7 @@ describe('what is said of classes and outcomes', () => {
       readExpected(file(`probability\n${lines(60, (i) => String(of(i)))}\n`));
     const refused = async (of: (i: number) => number, why: RegExp) =>
       expect(propose(onnx, table('ok'), { expected: await given(of) })).rejects.toThrow(why);
-    await refused((i) => 1 - p(i), /those of class 0: --positive-class 0/);
+    await refused((i) => 1 - p(i), /belong to class 0: use --positive-class 0/);
     await refused((i) => Number(p(i) > 0.5), /save predict_proba/);
     await refused((i) => Number(p(i).toFixed(3)), /rounded to 3 digits/);
   });

@@ -138,7 +138,7 @@ describe('a registration that the table contradicts', () => {
   checkTest('--force registers it, and the reason is kept in the package', async () => {
     const { report } = await register(table, { ...WRONG[1]![1], force: 'the table was recoded' });
     expect(report.witness!.forced).toMatchObject({ reason: 'the table was recoded', contradictions: [WRONG[1]![2]].map((r) => expect.stringMatching(r)) }); // biome-ignore format: one line
-    expect(reportMarkdown(report)).toMatch(/by force:\*\* the table was recoded/);
+    expect(reportMarkdown(report)).toMatch(/the table contradicts it:\*\* the table was recoded/);
   });
 
   test('the right one is registered with what the table says of it', async () => {
@@ -169,7 +169,7 @@ describe('a registration that the table contradicts', () => {
 
 checkTest('what the table cannot tell is assumed, with both candidates and how far they differ', async () => {
   expect(assumed(await register(tableOf(rowsOf(400))))).toMatch(
-    /codes of c: its codes as given, or the codes of c .*\? Predictions differ by up to 0\.\d+, typically 0\.\d+; the table/,
+    /codes of c: its codes as registered, or the codes of c .*\? Predictions differ by up to 0\.\d+, typically 0\.\d+; the table/,
   );
 });
 
@@ -191,11 +191,11 @@ describe('predictions that do not come out', () => {
       register(tableOf(rows), { expected, ...options }).then(() => '', (e: Error) => e.message); // biome-ignore format: one line
     expect(await message({})).toBe('');
     expect(await message({ encoding: encoding({ missing: { b: 3 } }) })).toMatch(
-      /with missing b as 0 they are reproduced: .*\n.*share a missing b: 100 % of those rows differ, 0 % of the others/,
+      /with missing b as 0 they are reproduced: .*\n.*have a missing b: 100 % of the rows with this value differ, but only 0 % of the others/,
     );
     expect(await message({ encoding: encoding({ order: ['b', 'a', 'c'] }) })).toMatch(/they are reproduced/);
     expect(await message({ encoding: encoding({ codes: { c: { rent: 0, own: 1, parents: 3 } } }) })).toMatch(
-      /share c = parents/,
+      /have c = parents/,
     );
   });
 

@@ -34,7 +34,8 @@ test('what is a name, and what is a path that stays inside', () => {
   for (const name of ['../x', '/etc/hostname', '', 'a/../../x', '..', 'a\0b'])
     expect([name, isInnerPath(name)]).toEqual([name, false]);
   for (const name of ['a', 'a/b', 'a/../b', '..a/b']) expect([name, isInnerPath(name)]).toEqual([name, true]);
-  for (const name of OUTSIDE) expect(() => besideStored('/data/out.csv', name)).toThrow(/no name of a file beside/);
+  for (const name of OUTSIDE)
+    expect(() => besideStored('/data/out.csv', name)).toThrow(/not the name of a file in the folder/);
   expect(besideStored('s3://bucket/a/out.csv', 'x')).toBe('s3://bucket/a/x');
 });
 

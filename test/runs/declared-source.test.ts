@@ -129,12 +129,14 @@ checkTest('contradictions are told by lint, with their place', async () => {
     return (await sluiceHere(['lint', 'p/x.yaml'], { cwd: folder })).stderr;
   };
   const of = (said: string, rest?: string) => problems(pipeline(`{ type: file, path: in.csv, ${said} }`, rest));
-  expect(await of('thousands: point')).toContain('x.yaml:2:48 source.thousands: is the same mark as the decimal point');
+  expect(await of('thousands: point')).toContain(
+    'x.yaml:2:48 source.thousands: is the same separator as the decimal point',
+  );
   const all = await of(
     'decimal: comma, thousands: comma, header: false, columns: { rename: { amount: X, term: X }, ignore: [X], constants: { amount: 1 } }',
   );
   for (const part of [
-    'thousands: is the same mark as that of decimal',
+    'thousands: is the same separator as decimal',
     'header: false needs columns.names',
     'rename: two columns have the name X in the input',
     'ignore: X is also renamed',
@@ -143,12 +145,14 @@ checkTest('contradictions are told by lint, with their place', async () => {
     expect(all).toContain(part);
   }
   expect(await of('columns: { names: [a, b] }')).toContain('names require header: false');
-  expect(await of('columns: { ignore: "*" }', 'score: { passthrough: "*" }')).toContain('ignore: * leaves nothing');
+  expect(await of('columns: { ignore: "*" }', 'score: { passthrough: "*" }')).toContain(
+    'ignore: * and passthrough: * are mutually exclusive',
+  );
   expect(await of('columns: { constants: { amuont: 1 } }')).toContain('constants: amuont is not a model column');
   expect(await of('columns: { constants: { amount: viel } }')).toContain('the value for column amount is invalid');
   expect(await of('columns: { rename: { amuont: X } }')).toContain('rename: amuont is neither a model column');
   expect(await problems(pipeline('{ type: file, path: in.parquet, encoding: latin1 }'))).toContain(
-    'a Parquet file is no text',
+    'a Parquet file is not a text format',
   );
   expect(await problems(pipeline('{ type: file, path: in.ndjson, header: false }'))).toContain(
     'header: applies to csv and tsv only',

@@ -92,7 +92,7 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'one of several topics as dead letters',
       'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c }\ndead_letter: { type: kafka, topic: a }',
-      /would be read again/,
+      /the topic is also read as input/,
     ],
     [
       'several topics into files',
@@ -112,12 +112,12 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'a deadline of a topic',
       'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }\ndeadline: "06:00"',
-      /deadline: is for files/,
+      /deadline: is supported for files/,
     ],
     [
       'a deadline that is no time',
       'source: { type: file, path: a.csv }\nsink: { type: file, path: b.csv }\ndeadline: tomorrow',
-      /deadline: is a time of the day/,
+      /deadline: must be a time of day/,
     ],
     [
       'exactly once from a file',
@@ -127,12 +127,12 @@ sink: { type: file, path: x.csv, roll_rows: many }
     [
       'dead letters without a place',
       'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }\non_invalid: dead_letter',
-      /needs a dead_letter/,
+      /needs the key dead_letter/,
     ],
     [
       'several files into one',
       'source: { type: file, path: "*.csv" }\nsink: { type: file, path: out.csv }',
-      /needs \{name\}/,
+      /must contain \{name\}/,
     ],
     [
       'a topic into one file',

@@ -212,13 +212,18 @@ describe('uploads', () => {
   });
 
   test('not to standard output, each into a file of its own, and rejected rows into a list each', async () => {
-    expect(await faults(`${upload}\nsink: { type: stdio }`)).toEqual(['3:7 an upload goes to a file or a topic']);
+    expect(await faults(`${upload}\nsink: { type: stdio }`)).toEqual([
+      '3:7 the sink of an upload must be a file or a topic',
+    ]);
     expect(
       await faults(`${upload}\nsink: { type: file, path: o.csv }\ndead_letter: { type: kafka, topic: r }`),
-    ).toEqual(['3:7 path of a sink behind uploads needs {name}', '4:14 dead letters of uploads are listed in files']);
+    ).toEqual([
+      '3:7 sink.path must contain {name} if the source is an upload',
+      '4:14 dead letters of uploads must go to files',
+    ]);
     expect(
       await faults(`${upload}\nsink: { type: kafka, topic: t }\ndead_letter: { type: file, path: r.csv }`),
-    ).toEqual(['4:14 path of dead letters of uploads needs {name}']);
+    ).toEqual(['4:14 dead_letter.path must contain {name} if the source is an upload']);
   });
 });
 
@@ -244,18 +249,18 @@ describe('names of files', () => {
   test('an ending that stands for no format, unless the format is said', async () => {
     const known = 'csv, tsv, ndjson, json, parquet, arrow, with .gz or .zst';
     expect(await from('path: i.csv', 'path: o.xlsx')).toEqual([
-      `3:27 sink.path: the ending .xlsx is no format Sluice writes: ${known}`,
+      `3:27 sink.path: Sluice writes no files with the extension .xlsx: use ${known}`,
     ]);
     expect(await from('path: i.csv.bz2', 'path: o.orc.gz')).toEqual([
-      `2:29 source.path: the ending .bz2 is no format Sluice reads: ${known}`,
-      `3:27 sink.path: the ending .orc is no format Sluice writes: ${known}`,
+      `2:29 source.path: Sluice reads no files with the extension .bz2: use ${known}`,
+      `3:27 sink.path: Sluice writes no files with the extension .orc: use ${known}`,
     ]);
     expect(await from('path: i.txt, format: csv', 'path: o.out, format: ndjson')).toEqual([]);
     expect(await from('path: "in/*.txt"', 'path: "out/{name}.csv"')).toEqual([]);
   });
 
   test('a Parquet file is not compressed once more', async () => {
-    const message = 'sink: a Parquet file is compressed inside, not by gzip or zstd around it';
+    const message = 'sink: a Parquet file compresses its pages itself: remove the compression gzip or zstd';
     expect(await from('path: i.csv', 'path: o.parquet.gz')).toEqual([`3:7 ${message}`]);
     expect(await from('path: i.csv', 'path: o, format: parquet, compression: zstd')).toEqual([`3:7 ${message}`]);
     expect(await from('path: i.parquet.zst', 'path: o.csv')).toHaveLength(1);
@@ -339,14 +344,14 @@ test.each([
   [SASL('mechanism: plain, username: u, password: { env: P }, token: { env: T }'), '5:78 kafka.sasl.token: is not supported with mechanism: plain'],
   [SASL(`${LOGIN}, ${ENDPOINT.replace('https:', 'http:')}`), '5:65 kafka.sasl.token_endpoint.url: must be an https address'],
   [SASL(`${LOGIN}, ${ENDPOINT.replace('https://i/t', 'i')}`), '5:65 kafka.sasl.token_endpoint.url: must be an https address'],
-  [SASL(`${LOGIN}, token: { file: f }, extensions: { auth: x }`), '5:74 kafka.sasl.extensions: auth is the token itself'],
+  [SASL(`${LOGIN}, token: { file: f }, extensions: { auth: x }`), '5:74 kafka.sasl.extensions: the extension auth is reserved for the token'],
   [SASL(`${LOGIN}, token: { file: f }, extensions: { a-b: x }`), '5:76 unknown key a-b'],
   [TOPICS(`, retry: { ${RETRY}, delay_ms: 5, attempts: 2, group: h }`), null],
   [TOPICS(`, retry: { ${RETRY}, attempts: 1 }`), '4:94 dead_letter.retry.attempts must be >= 2'],
   [TOPICS(', retry: { topic: r, codes: [] }'), '4:65 dead_letter.retry.codes must not have fewer than 1 items'],
   [TOPICS(', retry: { topic: r, codes: [output_too_large] }'), 'dead_letter.retry.codes.0 must be one of malformed_record'],
-  ...['a', 'b', 'b2', 'c'].map((topic) => [TOPICS(`, retry: { topic: ${topic}, codes: [empty_row] }`), '4:55 retry: needs a topic of its own'] as const),
-  [TOPICS(`, retry: { ${RETRY}, group: g }`), '4:91 retry: needs a group of its own'],
+  ...['a', 'b', 'b2', 'c'].map((topic) => [TOPICS(`, retry: { topic: ${topic}, codes: [empty_row] }`), '4:55 retry: the retry topic must differ from all other topics of the pipeline'] as const),
+  [TOPICS(`, retry: { ${RETRY}, group: g }`), '4:91 retry: the retry group must differ from the group of the source'],
   [TOPICS(`, retry: { ${RETRY} }`, 'on_invalid: report'), '4:46 retry: needs on_invalid: dead_letter'],
   [TOPICS(`, retry: { ${RETRY} }`).replace(/sink: .*/, 'sink: { type: file, path: "{partition}-{offset}.ndjson" }'), '4:46 retry: needs a topic as the source and as the sink'],
 ] as const)('logins and retries that contradict themselves', async (yaml, message) => {

@@ -457,18 +457,18 @@ describe('merge writes nothing but what is proved', () => {
       ],
       [/part-1\.csv is not a part.*part-1\.csv\.part\.json is missing/, () => lost('part-1.csv.part.json')],
       [
-        /shard 2 is there twice|was renamed/,
+        /shard 2 has two outputs|was renamed/,
         () => ['', '.part.json'].map((end) => writeFileSync(at(`part-9.csv${end}`), kept.get(`part-2.csv${end}`)!)),
       ],
-      [/part-0\.csv was changed since its shard ended/, () => edited('part-0.csv', '0.', '1.')],
+      [/part-0\.csv was changed after its shard ended/, () => edited('part-0.csv', '0.', '1.')],
       [/part-0\.csv\.rejects\.csv was changed/, () => edited('part-0.csv.rejects.csv', /\d+,/, '77,')],
       [/part-2\.csv\.part\.json was changed/, () => edited('part-2.csv.part.json', '"shard":2', '"shard":1')],
       [/part-1\.csv was made with another options than part-0\.csv/, () => part(1, { interpretation: true })],
       [
-        /plan\.json was changed since it was made.*\[plan_invalid\]/,
+        /plan\.json was changed after it was created.*\[plan_invalid\]/,
         () => edited('plan.json', /"from": 0/, '"from": 1'),
       ],
-      [/plan\.json is no plan: it is not JSON/, () => writeFileSync(at('plan.json'), 'no')],
+      [/plan\.json is not a plan: it is not JSON/, () => writeFileSync(at('plan.json'), 'no')],
     ];
     for (const [says, change] of cases) {
       await change();

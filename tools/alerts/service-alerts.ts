@@ -24,7 +24,8 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: SERVICE,
     for: '2m',
     expr: () => `${burns('1h', FAST_BURN)} and ${burns('5m', FAST_BURN)}`,
-    summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within two days',
+    summary:
+      '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is used up within two days',
   },
   {
     name: 'SluiceErrorBudgetBurnSlow',
@@ -32,7 +33,8 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: SERVICE,
     for: '15m',
     expr: () => `${burns('6h', SLOW_BURN)} and ${burns('30m', SLOW_BURN)}`,
-    summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within five days',
+    summary:
+      '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is used up within five days',
   },
   {
     name: 'SluiceAnswersCut',
@@ -41,7 +43,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     // Clients that go are cut answers, too: some there always are.
     expr: (t) =>
       `(${grown('sluice_http_cut_answers_total', [], t)} > ${MANY_CUTS}) > ${CUT_SHARE} * ${grown('sluice_http_request_seconds_count{route=~"/api/.*"}', [], t)}`,
-    summary: '{{ $value | humanize }} answers were cut after they had begun',
+    summary: '{{ $value | humanize }} responses were truncated after they had started',
   },
   {
     name: 'SluiceRequestsWait',
@@ -49,7 +51,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: SERVICE,
     for: '10m',
     expr: (t) => `histogram_quantile(0.95, ${increaseOf('sluice_request_queue_seconds_bucket', ['le'], '5m', t)}) > 5`,
-    summary: 'one request in twenty waits {{ $value | humanizeDuration }} for its turn',
+    summary: 'one request in twenty waits {{ $value | humanizeDuration }} before it is processed',
   },
   {
     name: 'SluiceDown',
@@ -57,7 +59,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: PROCESSES,
     for: '5m',
     expr: () => `max ${byScopeAnd(...INSTANCE)} (up{job=~".*sluice.*",job!~".*columns.*"}) == 0`,
-    summary: '{{ $labels.instance }} does not answer its scrapes',
+    summary: '{{ $labels.instance }} does not respond to scrapes',
   },
   {
     name: 'SluiceNotReady',
@@ -72,21 +74,21 @@ export const SERVICE_ALERTS: readonly Alert[] = [
       const on = `on (${[SCOPE, ...INSTANCE].join(', ')})`;
       return `(${ready} * ${on} group_right () ${pipeline} or (${ready} unless ${on} sluice_kafka_paused)) == 0`;
     },
-    summary: '{{ $labels.instance }} is not ready: it gets no requests, or its partitions do not move',
+    summary: '{{ $labels.instance }} is not ready: it gets no requests, or its partitions make no progress',
   },
   {
     name: 'SluiceWorkersDie',
     severity: 'page',
     exporters: PROCESSES,
     expr: (t) => `${grown('sluice_worker_deaths_total', ['model'], t)} > ${MANY_DEATHS}`,
-    summary: '{{ $value | humanize }} workers of {{ $labels.model }} died',
+    summary: '{{ $value | humanize }} workers of {{ $labels.model }} crashed',
   },
   {
     name: 'SluiceProcessFault',
     severity: 'ticket',
     exporters: PROCESSES,
     expr: (t) => `${grown('sluice_process_faults_total', [...INSTANCE, 'kind'], t)} > 0`,
-    summary: '{{ $labels.instance }} survived a fault that nobody caught ({{ $labels.kind }})',
+    summary: '{{ $labels.instance }} survived an uncaught error ({{ $labels.kind }})',
   },
   {
     name: 'SluiceBackgroundWorkFails',
@@ -102,7 +104,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     for: '10m',
     expr: () =>
       'nodejs_eventloop_lag_p99_seconds * on (job, instance) group_left () max by (job, instance) (sluice_build_info) > 1',
-    summary: 'the event loop of {{ $labels.instance }} is late by {{ $value | humanizeDuration }}',
+    summary: 'the event loop of {{ $labels.instance }} is delayed by {{ $value | humanizeDuration }}',
   },
   {
     name: 'SluiceDiskLow',
@@ -139,14 +141,14 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: SERVICE,
     for: '2m',
     expr: () => `min ${byScopeAnd(...INSTANCE)} (sluice_job_table_up) == 0`,
-    summary: '{{ $labels.instance }} cannot reach the table of jobs: none is taken, told or run',
+    summary: '{{ $labels.instance }} cannot reach the job table: jobs are not accepted, reported or run',
   },
   {
     name: 'SluiceJobCrashed',
     severity: 'ticket',
     exporters: SERVICE,
     expr: (t) => `${grown('sluice_jobs_crashed_total', [], t)} > 0`,
-    summary: '{{ $value | humanize }} jobs failed because each server that ran them ended',
+    summary: '{{ $value | humanize }} jobs failed because they crashed every server that ran them',
   },
   {
     name: 'SluiceCertificateExpiring',
@@ -175,7 +177,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     severity: 'ticket',
     exporters: SERVICE,
     expr: (t) => `${grown('sluice_logins_failed_total', ['key', 'reason'], t)} > ${MANY_LOGINS}`,
-    summary: '{{ $value | humanize }} requests of the key {{ $labels.key }} were refused ({{ $labels.reason }})',
+    summary: '{{ $value | humanize }} requests of the key {{ $labels.key }} were denied ({{ $labels.reason }})',
   },
   {
     name: 'SluiceRegistryOutage',
@@ -183,6 +185,6 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: PROCESSES,
     for: '10m',
     expr: (t) => `${grown('sluice_registry_lookups_total{outcome="stale"}', [], t)} > 0`,
-    summary: 'the model registry does not answer; the last known versions go on',
+    summary: 'the model registry does not respond; the last known versions are served',
   },
 ];

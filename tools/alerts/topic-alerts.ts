@@ -39,7 +39,7 @@ export const TOPIC_ALERTS: readonly Alert[] = [
     exporters: TOPIC_RUNS,
     for: '2m',
     expr: () => `max by (${ofProcess}) (sluice_pipeline_model_unavailable) == 1`,
-    summary: '{{ $labels.pipeline }} waits, because its model cannot be loaded',
+    summary: '{{ $labels.pipeline }} waits because its model cannot be loaded',
   },
   {
     name: 'SluiceOffsetsLost',

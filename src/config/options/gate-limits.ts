@@ -5,7 +5,7 @@ import { closed, whole } from './describe-option.ts';
 
 const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
 const amount = (description: string) => Type.Number({ minimum: 0, description });
-const OF_COLUMNS = 'for every column, or by column with * for the others';
+const OF_COLUMNS = 'one limit for all columns, or limits by column with * for the others';
 
 /** Limits per column, described for flags and pipelines. */
 const COLUMN_LIMITS = {

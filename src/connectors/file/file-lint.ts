@@ -8,9 +8,9 @@ import type { FileSink, FileSource } from './file-options.ts';
 export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedPipeline, say: Say): void {
   if (source.type === 'file') lintFile(source as FileSource, 'source', say);
   if (letters?.type === 'file') {
-    if (reads === 'records') say('dead_letter', 'dead letters of a topic go to a topic');
+    if (reads === 'records') say('dead_letter', 'dead letters of a topic must go to a topic');
     if (reads === 'requests' && !(letters as { path?: string }).path?.includes('{name}')) {
-      say('dead_letter', 'path of dead letters of uploads needs {name}');
+      say('dead_letter', 'dead_letter.path must contain {name} if the source is an upload');
     }
   }
   if (sink.type !== 'file') return;
@@ -18,12 +18,14 @@ export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedP
   lintFile(file, 'sink', say);
   if (reads === 'records') {
     const format = file.format ?? namedFormat(file.path).format ?? 'ndjson';
-    if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
-    if (!file.path.includes('{partition}')) say('sink', 'path of a sink behind a topic needs {partition} and {offset}');
+    if (format !== 'ndjson') say('sink', 'files with predictions from a topic must have the format ndjson');
+    if (!file.path.includes('{partition}'))
+      say('sink', 'sink.path must contain {partition} and {offset} if the source is a topic');
   }
-  if (reads === 'requests' && !file.path.includes('{name}')) say('sink', 'path of a sink behind uploads needs {name}');
+  if (reads === 'requests' && !file.path.includes('{name}'))
+    say('sink', 'sink.path must contain {name} if the source is an upload');
   if (source.type === 'file' && (source as FileSource).path.includes('*') && !file.path.includes('{name}')) {
-    say('sink', 'path of a sink behind several files needs {name}');
+    say('sink', 'sink.path must contain {name} if the source is a pattern of files');
   }
 }
 
@@ -33,7 +35,7 @@ function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say)
   if (file.format === undefined && !(end === 'source' && isPattern(file.path)) && format === null && ending !== '') {
     const verb = end === 'source' ? 'reads' : 'writes';
     const known = `${FILE_FORMATS.join(', ')}, with .gz or .zst`;
-    say(`${end}.path`, `${end}.path: the ending ${ending} is no format Sluice ${verb}: ${known}`);
+    say(`${end}.path`, `${end}.path: Sluice ${verb} no files with the extension ${ending}: use ${known}`);
   }
   if ((file.format ?? (isPattern(file.path) ? null : format)) === 'parquet') {
     lintParquet(end, file.compression ?? compression, say);
@@ -44,5 +46,5 @@ function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say)
 export function lintParquet(end: 'source' | 'sink', compression: string, say: Say): void {
   if (compression === 'none') return;
   const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');
-  say(end, `${end}: a Parquet file is compressed inside, not by ${outer} around it`);
+  say(end, `${end}: a Parquet file compresses its pages itself: remove the compression ${outer}`);
 }

@@ -14,7 +14,7 @@ const fileCompression = () => Type.Optional(SCORING.compression('compression of 
 const source = Type.Object(
   {
     type: literal('file'),
-    path: text('file, or a pattern with * for several'),
+    path: text('input file, or a pattern with * that matches several files'),
     format: fileFormat(),
     compression: fileCompression(),
     delimiter: delimiter(),
@@ -27,12 +27,12 @@ const source = Type.Object(
 const sink = Type.Object(
   {
     type: literal('file'),
-    path: text('output file; {name}: name of the input, {partition} and {offset}: those of the first record'),
+    path: text('output file; {name}: name of the input, {partition} and {offset}: position of the first record'),
     format: fileFormat(),
     compression: fileCompression(),
     delimiter: delimiter(),
-    roll_rows: whole('from a topic: a file is finished after this many rows', [1], { default: 100_000 }),
-    roll_ms: whole('from a topic: a file is finished after this long', [1], { default: 60_000 }),
+    roll_rows: whole('from a topic: maximum rows of a file', [1], { default: 100_000 }),
+    roll_ms: whole('from a topic: maximum time before a file is published', [1], { default: 60_000 }),
   },
   closed,
 );

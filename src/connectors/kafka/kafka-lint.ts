@@ -35,7 +35,7 @@ export function lintTopics(pipeline: TopicPipeline, say: Say): void {
 
 function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): void {
   const { topic, topics, topic_pattern: pattern } = source;
-  if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
+  if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: requires format: avro');
   if (source.tombstones === 'forward' && sink === null) {
     say('source', 'tombstones: files and tables cannot contain records without a value');
   }
@@ -52,7 +52,7 @@ function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): v
   if (sink && read.includes(sink.topic)) say('sink', 'source and sink are the same topic');
   if (sink?.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is also the source');
   if (letters && read.includes(letters.topic)) {
-    say('dead_letter', 'dead letters would be read again: another topic is needed');
+    say('dead_letter', 'dead_letter: the topic is also read as input: use another topic');
   }
 }
 
@@ -68,22 +68,29 @@ function isRegExp(pattern: string): boolean {
 function lintSink({ key, partition, routes }: KafkaSink, { source }: Topics, pipeline: TopicPipeline, say: Say): void {
   for (const total of ['expect', 'control', 'trailer'] as const) {
     if (total in pipeline.source)
-      say(`source.${total}`, `source.${total}: predictions in a topic cannot be taken back`);
+      say(
+        `source.${total}`,
+        `source.${total}: is not supported if the sink is a topic, because its predictions cannot be withdrawn`,
+      );
   }
-  if (source && key !== undefined) say('sink', 'key: predictions keep the key of their application');
+  if (source && key !== undefined)
+    say(
+      'sink',
+      'key: is not supported if the source is a topic, because predictions keep the key of their application',
+    );
   if (!source && partition === 'source') say('sink', 'partition: source needs a topic as the source');
   if (!routes) return;
   if (!source) say('sink', 'routes: need a topic as the source');
   const decisions = routes.map((r) => r.decision);
   const twice = decisions.find((d, i) => decisions.indexOf(d) !== i);
-  if (twice !== undefined) say('sink', `routes: the decision ${twice} has two topics`);
+  if (twice !== undefined) say('sink', `routes: the decision ${twice} is listed twice`);
 }
 
 function lintLetters(letters: KafkaDeadLetter, { source, sink }: Topics, pipeline: TopicPipeline, say: Say): void {
-  if (pipeline.reads === 'requests') say('dead_letter', 'dead letters of uploads are listed in files');
-  else if (!source) say('dead_letter', 'dead letters of files are listed in a file');
+  if (pipeline.reads === 'requests') say('dead_letter', 'dead letters of uploads must go to files');
+  else if (!source) say('dead_letter', 'dead letters of files must go to a file');
   else if (pipeline.writes === 'rows') {
-    say('dead_letter', 'dead letters on the way to a table go to a table: one transaction holds them all');
+    say('dead_letter', 'dead letters must go to a table if the sink is a table, because one transaction writes both');
   }
   const { retry } = letters;
   if (!retry) return;
@@ -93,8 +100,10 @@ function lintLetters(letters: KafkaDeadLetter, { source, sink }: Topics, pipelin
   }
   if (pipeline.on_invalid !== 'dead_letter') say('dead_letter.retry', 'retry: needs on_invalid: dead_letter');
   const others = [source.topic, sink.topic, ...(sink.routes ?? []).map((r) => r.topic), letters.topic];
-  if (others.includes(retry.topic)) say('dead_letter.retry.topic', 'retry: needs a topic of its own');
-  if (retry.group === source.group) say('dead_letter.retry.group', 'retry: needs a group of its own');
+  if (others.includes(retry.topic))
+    say('dead_letter.retry.topic', 'retry: the retry topic must differ from all other topics of the pipeline');
+  if (retry.group === source.group)
+    say('dead_letter.retry.group', 'retry: the retry group must differ from the group of the source');
 }
 
 const PASSWORD_KEYS = ['username', 'password'] as const;
@@ -117,7 +126,7 @@ function lintLogin({ sasl }: KafkaConfig, say: Say): void {
     say('kafka.sasl', 'kafka.sasl: mechanism: oauthbearer needs one of token_endpoint and token');
   }
   if (sasl.extensions?.auth !== undefined) {
-    say('kafka.sasl.extensions', 'kafka.sasl.extensions: auth is the token itself');
+    say('kafka.sasl.extensions', 'kafka.sasl.extensions: the extension auth is reserved for the token');
   }
   if (sasl.token_endpoint) lintEndpoint(sasl.token_endpoint.url, say);
 }

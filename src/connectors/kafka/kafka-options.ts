@@ -28,9 +28,9 @@ const readerSchema = () =>
     Type.Object(
       {
         subject: text('subject of the schema'),
-        version: Type.Optional(whole('version of it', [1], { otherwise: 'the latest version at the start' })),
+        version: Type.Optional(whole('version of the schema', [1], { otherwise: 'the latest version at the start' })),
       },
-      { ...closed, description: 'avro: schema to read values with, whichever they were written with' },
+      { ...closed, description: 'avro: reader schema, into which values of other schemas are converted' },
     ),
   );
 const route = Type.Object(
@@ -50,7 +50,7 @@ const source = Type.Object(
         description: 'instead of `topic`: several topics',
       }),
     ),
-    topic_pattern: maybe('instead of `topic`: a regular expression that whole names of topics match'),
+    topic_pattern: maybe('instead of `topic`: a regular expression for complete topic names'),
     group: text('consumer group'),
     format: recordFormat(),
     reader_schema: readerSchema(),
@@ -59,11 +59,13 @@ const source = Type.Object(
       ['reject', 'forward', 'skip'],
       { default: 'reject' },
     ),
-    start_at: choice('where a group without offsets begins', ['earliest', 'latest'], { default: 'earliest' }),
-    on_offset_lost: choice('when the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
+    start_at: choice('position at which a group without offsets begins', ['earliest', 'latest'], {
+      default: 'earliest',
+    }),
+    on_offset_lost: choice('action if the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
       default: 'stop',
     }),
-    until_caught_up: toggle('end after the records that are in the topic at the start', { default: false }),
+    until_caught_up: toggle('end the run after the records that are in the topic at the start', { default: false }),
     fetch_bytes: whole('maximum bytes of one fetch from one partition', [1], { default: MIB / 2 }),
     in_flight_bytes: whole('maximum bytes of records in memory, over all partitions', [1], { default: 8 * MIB }),
     ...declaredOfRecords(),
@@ -86,7 +88,7 @@ const sink = Type.Object(
       default: 'none',
     }),
     timestamp: choice(
-      'timestamp of a prediction: that of its application where the topic keeps it, or now',
+      'timestamp of a prediction: input copies that of its application if the topic retains it, now is the current time',
       ['input', 'now'],
       {
         default: 'input',
@@ -94,7 +96,7 @@ const sink = Type.Object(
     ),
     partition: Type.Optional(
       choice(
-        'from a topic: a prediction goes to the partition of its application, or to that of its key as Java chooses it',
+        'from a topic: source keeps the partition of the application, key computes the partition from the key like the Java client',
         ['source', 'key'],
         { otherwise: 'source if all topics have the same number of partitions; otherwise required' },
       ),
@@ -109,16 +111,16 @@ const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
 const WEEK_MS = 7 * 24 * 3600 * 1000;
 const retry = Type.Object(
   {
-    topic: text('topic where they wait, used by this pipeline only; cleanup.policy=delete'),
+    topic: text('topic for waiting records, used by this pipeline only; cleanup.policy=delete'),
     codes: Type.Array(choice('error code', RETRYABLE), {
       minItems: 1,
-      description: 'error codes to retry, because their cause may disappear without a change of the application',
+      description: 'error codes to retry: errors whose cause may disappear without a change of the application',
     }),
     delay_ms: whole('wait before each attempt', [1, WEEK_MS], { default: 300_000 }),
-    attempts: whole('attempts in all, the first one included', [2, 1000], { default: 3 }),
+    attempts: whole('total number of attempts, including the first one', [2, 1000], { default: 3 }),
     group: maybe('consumer group of the attempts', { otherwise: 'topic name of the source with -retry appended' }),
   },
-  { ...closed, description: 'between topics: rejected applications are tried again before they are dead letters' },
+  { ...closed, description: 'between topics: rejected applications are scored again before they become dead letters' },
 );
 
 const deadLetter = Type.Object(
@@ -131,8 +133,8 @@ const deadLetter = Type.Object(
 const secret = (description: string) =>
   Type.Union(
     [
-      Type.Object({ file: text('file that contains it') }, closed),
-      Type.Object({ env: text('environment variable that contains it') }, closed),
+      Type.Object({ file: text('file that contains the secret') }, closed),
+      Type.Object({ env: text('environment variable that contains the secret') }, closed),
     ],
     { description: `${description}: where it is kept` },
   );
@@ -141,10 +143,10 @@ const secret = (description: string) =>
 const tlsKeys = (server: string) =>
   Type.Object(
     {
-      ca_file: maybe('PEM file of trusted authorities', { otherwise: 'those of Node' }),
-      certificate_file: maybe('PEM certificate of this client'),
-      key_file: maybe('PEM key of this client'),
-      key_passphrase: Type.Optional(secret('passphrase of that key')),
+      ca_file: maybe('PEM file with trusted certificate authorities', { otherwise: 'the authorities of Node.js' }),
+      certificate_file: maybe('PEM file with the client certificate'),
+      key_file: maybe('PEM file with the private key of the client certificate'),
+      key_passphrase: Type.Optional(secret('passphrase of the key file')),
       server_name: maybe(`name in the certificate of the ${server}`),
     },
     closed,
@@ -156,7 +158,7 @@ const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], {
 
 const TokenEndpointSchema = Type.Object(
   {
-    url: text('address that gives tokens; https, except on localhost'),
+    url: text('address of the token endpoint; https, except on localhost'),
     client_id: text('name of this client at the issuer'),
     client_secret: secret('secret of this client'),
     auth_method: choice(
@@ -164,8 +166,8 @@ const TokenEndpointSchema = Type.Object(
       ['client_secret_basic', 'client_secret_post'],
       { default: 'client_secret_basic' },
     ),
-    scope: maybe('scope asked for; several are separated by a space'),
-    audience: maybe('audience asked for, where the issuer wants one'),
+    scope: maybe('requested scopes, separated by spaces'),
+    audience: maybe('requested audience, if the issuer requires one'),
     tls: Type.Optional({ ...tlsKeys('token endpoint'), description: 'TLS to the token endpoint' }),
     timeout_ms: whole('timeout of a token request', [1], { default: 10_000 }),
   },
@@ -177,11 +179,11 @@ const TokenEndpointSchema = Type.Object(
 
 const SaslSchema = Type.Object(
   {
-    mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
-    username: maybe('user; plain and scram need it'),
-    password: Type.Optional(secret('password; plain and scram need it')),
+    mechanism: choice('authentication mechanism', ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
+    username: maybe('user name, required for plain and scram'),
+    password: Type.Optional(secret('password, required for plain and scram')),
     token_endpoint: Type.Optional(TokenEndpointSchema),
-    token: Type.Optional(secret('oauthbearer: a token renewed by another process, read for every login')),
+    token: Type.Optional(secret('oauthbearer: a token that another process renews; read again for every login')),
     extensions: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z]+$' }), Type.String({ pattern: '^[\\x21-\\x7E \\t]+$' }), {
         additionalProperties: false,
@@ -205,17 +207,19 @@ export const KafkaSchema = section(
       Type.String({
         pattern: '^[A-Za-z0-9._-]{1,249}$',
         description:
-          'static membership: a member that returns under this name within the session timeout gets its partitions back without a rebalance; unique per member; default in Kubernetes: pod name and topic, otherwise none',
+          'name for static membership, unique per member: after a restart within the session timeout, a member keeps its partitions without a rebalance; default in Kubernetes: pod name and topic, otherwise none',
       }),
     ),
-    rack: maybe('rack of this machine: a nearer replica may be read'),
+    rack: maybe('rack of this machine, so that the consumer can read from the nearest replica'),
     tls: Type.Optional(TlsSchema),
     sasl: Type.Optional(SaslSchema),
-    session_timeout_ms: whole('a member silent for this long loses its partitions', [1000], { default: 30_000 }),
+    session_timeout_ms: whole('time without heartbeat after which a member loses its partitions', [1000], {
+      default: 30_000,
+    }),
     connect_timeout_ms: whole('timeout of a connection', [1], { default: 10_000 }),
     request_timeout_ms: whole('timeout of a response', [1], { default: 30_000 }),
   },
-  'how the brokers are reached',
+  'connection to the brokers',
 );
 
 export const SchemaRegistrySchema = Type.Object(

@@ -44,7 +44,7 @@ export async function decidePartitioning(options: PartitioningOptions): Promise<
     if (partitions === source || partitioning === 'source') continue;
     throw new SluiceError(
       'kafka_partitions_differ',
-      `${topic} has ${count(source)} and ${output} has ${partitions}, and the sink does not say which of them a prediction goes to: partition: key (as releases did that did not ask) or partition: source`,
+      `${topic} has ${count(source)} and ${output} has ${partitions}: set partition in the sink to source (partition of the application) or key (partition by key, as earlier releases did)`,
     );
   }
   return 'source';
@@ -143,7 +143,7 @@ export class OutputPartitions {
   #tellWait(output: string, partition: number, why: SluiceError, patienceMs: number): void {
     this.#options.onNotice?.({
       about: `room ${output} ${partition}`,
-      message: words`partition ${partition} of ${named(this.#options.topic)} waits: ${saysOf(why)}; the run ends if it has not within ${Math.round(patienceMs / 1000)} s`,
+      message: words`partition ${partition} of ${named(this.#options.topic)} is waiting: ${saysOf(why)}; the run ends unless this changes within ${Math.round(patienceMs / 1000)} s`,
     });
   }
 

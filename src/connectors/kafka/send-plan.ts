@@ -63,7 +63,7 @@ export class SendPlanner {
     for (const given of records) {
       const topic = given.topic ?? topicOf;
       if (topic === null)
-        throw new SluiceError('kafka_config', `there is no topic for ${as.replace('_', ' ')} records`);
+        throw new SluiceError('kafka_config', `no topic is configured for ${as.replace('_', ' ')} records`);
       const facts = this.#facts.get(topic) ?? (await this.#learn(topic));
       if (given.origin && !this.#facts.has(given.origin.topic)) await this.#learn(given.origin.topic);
       const record = this.#timely(topic, facts, given);

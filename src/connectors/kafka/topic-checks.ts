@@ -77,7 +77,7 @@ export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: Topi
   const notices = own.map(
     (topic) => words`the topic ${named(topic)} matches topic_pattern and is skipped, because the pipeline writes to it`,
   );
-  return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern now`];
+  return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern at present`];
 }
 
 /** Warnings about output topics with a shorter retention than `topic`. */
@@ -94,12 +94,12 @@ export async function retentionNotices(
     const { times, settingsKnown } = await factsOf(output);
     if (!settingsKnown) {
       notices.push(
-        words`the settings of ${named(output)} may not be read (DESCRIBE_CONFIGS): its retention is taken to be ${spanOf(times.retentionMs)}, the default of brokers`,
+        words`no permission to read the settings of ${named(output)} (DESCRIBE_CONFIGS); assuming the default retention of brokers, ${spanOf(times.retentionMs)}`,
       );
     }
     if (times.maxAgeMs >= kept || times.retentionMs >= kept) continue;
     notices.push(
-      words`${named(output)} removes records ${spanOf(times.retentionMs)} after the time they have, earlier than ${named(topic)}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the time of now; with timestamp: now all of them do`,
+      words`${named(output)} retains records for ${spanOf(times.retentionMs)}, shorter than ${named(topic)}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the current time as their timestamp (timestamp: now does this for all predictions)`,
     );
   }
   return notices;

@@ -140,7 +140,7 @@ export class TopicMembers {
       await this.#open(topic, true);
       onNotice({
         about: `new ${topic}`,
-        message: words`the topic ${named(topic)} matches the pattern and is read from now on`,
+        message: words`the topic ${named(topic)} matches topic_pattern and is now read`,
       });
     } catch (error) {
       const failure = asSluiceError(error, 'kafka_failed');

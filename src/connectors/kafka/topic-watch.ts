@@ -75,7 +75,7 @@ export class TopicWatch {
     const { log, places } = this.#options;
     for (const about of [...this.#failing.keys()]) {
       if (found.has(about)) continue;
-      if (this.#failing.get(about)!.logged) log('info', 'topic_well', words`${named(about)}: answers again`);
+      if (this.#failing.get(about)!.logged) log('info', 'topic_well', words`${named(about)}: available again`);
       this.#failing.delete(about);
       this.#throttled.forget(about);
     }
@@ -86,7 +86,7 @@ export class TopicWatch {
       if (failing.failures < FAILURES && failure.code !== 'kafka_unreachable') continue;
       failing.logged = true;
       const advised = withAdvice(failure, places);
-      const message = words`${withAction(advised)} Records wait meanwhile.`;
+      const message = words`${withAction(advised)} Records wait until then.`;
       this.#throttled.write(about, [
         'error',
         'topic_trouble',

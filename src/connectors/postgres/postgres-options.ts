@@ -11,9 +11,9 @@ const source = Type.Object(
   {
     type: literal('postgres'),
     ...database(),
-    table: maybe('table or schema.table: its columns of the model, and those passed through'),
-    query: maybe('instead of `table`: a SELECT'),
-    key: keyColumns('columns the rows are ordered by, so that their numbers mean something'),
+    table: maybe('table or schema.table; the columns of the model and the passthrough columns are read'),
+    query: maybe('instead of `table`: a SELECT statement'),
+    key: keyColumns('columns that order the rows, so that row numbers are reproducible'),
   },
   closed,
 );

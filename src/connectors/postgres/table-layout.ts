@@ -108,7 +108,7 @@ export async function readableTarget(
 ): Promise<Target> {
   const found = await client.query<{ oid: string | null }>('SELECT to_regclass($1)::oid::text AS oid', [sqlName(name)]);
   const oid = found.rows[0]?.oid;
-  if (!oid) throw refused(name, 'is not there');
+  if (!oid) throw refused(name, 'does not exist');
   const there = await columnsOf(client, oid);
   const missing = columns.filter((column) => !there.has(column.name)).map((column) => column.name);
   if (missing.length > 0) throw refused(name, `has no column ${missing.join(', ')}`);

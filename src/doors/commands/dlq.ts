@@ -66,7 +66,7 @@ async function list(file: string, flags: DlqListFlags): Promise<void> {
 
 async function show(file: string, place: string, flags: DlqShowFlags): Promise<void> {
   const [, partition, offset] = /^(\d{1,9}):(\d{1,15})$/.exec(place) ?? [];
-  if (partition === undefined) throw new SluiceError('usage', 'a position is a partition and an offset: 0:17');
+  if (partition === undefined) throw new SluiceError('usage', 'a position must be PARTITION:OFFSET, such as 0:17');
   await reading(file, async (letters) => {
     for await (const found of letters.letters(await letters.survey(), Number(partition))) {
       if (String(found.letter.offset) !== offset) continue;
@@ -78,7 +78,7 @@ async function show(file: string, place: string, flags: DlqShowFlags): Promise<v
       else out(letterBlock(found));
       return;
     }
-    throw new SluiceError('usage', `there is no dead letter at ${place}`);
+    throw new SluiceError('usage', `no dead letter at ${place}; sluice dlq list shows the positions`);
   });
 }
 
@@ -165,7 +165,8 @@ async function reading(file: string, read: (letters: DeadLetterTopic) => Promise
 }
 
 function deadLetterTopicOf(pipeline: Pipeline, file: string): string {
-  if (pipeline.dead_letter?.type !== 'kafka') throw new SluiceError('usage', `${file} has no dead letter topic`);
+  if (pipeline.dead_letter?.type !== 'kafka')
+    throw new SluiceError('usage', `${file} names no dead-letter topic (dead_letter)`);
   return pipeline.dead_letter.topic;
 }
 

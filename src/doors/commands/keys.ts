@@ -50,7 +50,8 @@ export function addKeysCommand(program: Command): void {
       const { changeKeys } = await openKeys();
       await changeKeys(flags.file, (all) => {
         const left = all.filter((k) => k.name !== name);
-        if (left.length === all.length) throw new SluiceError('usage', 'there is no key with this name');
+        if (left.length === all.length)
+          throw new SluiceError('usage', 'no key has this name; sluice keys list shows the names');
         return left;
       });
     },
@@ -95,7 +96,7 @@ export async function rotateKey(
   let until: string | null = null;
   await changeKeys(flags.file, (all) => {
     const key = all.find((k) => k.name === name);
-    if (!key) throw new SluiceError('usage', 'there is no key with this name');
+    if (!key) throw new SluiceError('usage', 'no key has this name; sluice keys list shows the names');
     const lifetime = days === null ? lifetimeMs(key) : days * DAY_MS;
     if (Number.isNaN(lifetime)) {
       throw new SluiceError('usage', 'the key expires, but the file lacks its creation time: use --days');

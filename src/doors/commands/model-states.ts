@@ -48,7 +48,7 @@ async function leave(ref: string, to: 'retired' | 'removed', flags: ModelRetireF
   await change(registry, ref, { to, by, force: force !== undefined });
   const address = flags.registry ?? (process.env.SLUICE_REGISTRY || undefined);
   if (address !== undefined && isRemote(address)) {
-    tell('this registry does not record who has loaded it: services and runs continue with their copy');
+    tell('this registry does not record which processes have loaded a version: they continue with their copies');
   }
 }
 

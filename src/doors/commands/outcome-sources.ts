@@ -58,7 +58,7 @@ export const fileSource = (from: Endpoint): RowSource => ({
 export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]> {
   const { sink } = pipeline;
   if (sink.type !== 'kafka')
-    throw new SluiceError('usage', 'the pipeline writes to no topic: name files of predictions');
+    throw new SluiceError('usage', 'the pipeline writes to no topic: name files with predictions');
   const { topicsOf } = await import('../../connectors/kafka/topics.ts');
   return Promise.all(topicsOf(sink).map((topic) => topicSource(pipeline, topic, sink.format)));
 }

@@ -66,7 +66,7 @@ function sumExplainer(
     if (r === 0) for (let o = 0; o < classes; o++) offset[o] = want[o]! - got[o]!;
     for (let o = 0; o < classes; o++) got[o]! += offset[o]!;
     if (!(distance(got, want) <= ANSWER_TOLERANCE))
-      throw new NotExplainable('its answers are no average of the models inside');
+      throw new NotExplainable('its outputs are not an average of the models inside');
   });
   const base = offset.slice();
   parts.forEach((p, i) => {

@@ -113,7 +113,7 @@ export function findLink(
     });
     if (fits) return link;
   }
-  throw new NotExplainable('its answers are no known function of the sums inside');
+  throw new NotExplainable('its outputs are not a known function of the sums inside');
 }
 
 export function marginsOf(link: Link, sums: Float64Array, out: Float64Array): void {

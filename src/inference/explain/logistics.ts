@@ -163,5 +163,5 @@ function classOf(parts: readonly Part[], others: Terms[][], answers: Float64Arra
       return { offset, scale };
     }
   }
-  throw new NotExplainable('its answers are no average of the logistic functions inside');
+  throw new NotExplainable('its outputs are not an average of the logistic functions inside');
 }

@@ -121,7 +121,7 @@ export function readOnnx(bytes: Uint8Array): OnnxModel {
     }
   }
   if (graphField === null || irVersion < 1) {
-    throw new SluiceError('model_invalid', 'this is not an ONNX file: it holds no graph');
+    throw new SluiceError('model_invalid', 'this is not an ONNX file: it contains no graph');
   }
   return {
     bytes,

@@ -169,18 +169,18 @@ export class Message {
 
   /** The message inside a field. @throws SluiceError model_invalid */
   inside(field: Field): Message {
-    if (field.wire !== 2) throw broken('a message is expected where a number stands');
+    if (field.wire !== 2) throw broken('a number was found where a message was expected');
     return new Message(this.bytes, field.start, field.end, this.#depth + 1);
   }
 
   text(field: Field): string {
-    if (field.wire !== 2) throw broken('a text is expected where a number stands');
+    if (field.wire !== 2) throw broken('a number was found where a text was expected');
     return decoder.decode(this.bytes.subarray(field.start, field.end));
   }
 
   /** Like `text`, but decodes repeated texts (modes of nodes) once. `known` belongs to the caller. */
   textAgain(field: Field, known: KnownText[]): string {
-    if (field.wire !== 2) throw broken('a text is expected where a number stands');
+    if (field.wire !== 2) throw broken('a number was found where a text was expected');
     const length = field.end - field.start;
     for (const k of known) {
       if (k.end - k.start !== length) continue;

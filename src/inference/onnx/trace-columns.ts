@@ -113,7 +113,7 @@ const unsqueeze: Trace = (call) => {
 const pick = (x: Columns, picked: readonly number[]): Columns => {
   if (x.dims.slice(0, -1).some((d) => d !== 1)) throw new Untraceable('columns of a nested tensor');
   const features = picked.map((i) => x.features[i < 0 ? i + x.features.length : i]);
-  if (features.some((f) => f === undefined)) throw new Untraceable('a column that is not there');
+  if (features.some((f) => f === undefined)) throw new Untraceable('a column that does not exist');
   return { features: features as Feature[], dims: [...x.dims.slice(0, -1), features.length], type: x.type };
 };
 

@@ -91,7 +91,7 @@ function constantText(c: TraceContext, name: string): string | null {
 
 export function constant(c: TraceContext, name: string): Tensor {
   const tensor = constantOrNull(c, name);
-  if (!tensor) throw new Untraceable(`${name} is no constant`);
+  if (!tensor) throw new Untraceable(`${name} is not a constant`);
   return tensor;
 }
 

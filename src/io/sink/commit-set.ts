@@ -374,7 +374,7 @@ async function undo(files: readonly CommitFile[], journal: string | null, cause:
     await rollBack(files);
   } catch {
     const told = `${files[0]!.target} could not be written: ${fileFault(cause)}`;
-    const left = 'the previous files could not all be restored; the next run into it will restore them first';
+    const left = 'some previous files could not be restored; the next run with this output restores them first';
     throw new SluiceError('output_failed', `${told}; ${left}`, { cause });
   }
   for (const file of [journal, undoing]) if (file !== null) await gone(file).catch(() => {});

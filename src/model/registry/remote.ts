@@ -254,7 +254,7 @@ export class RemoteRegistry implements Registry {
     parseReference(`${id}:${version}`);
     const model = await loadPackage(folder);
     if (model.ref !== `${id}:${version}`) {
-      throw new SluiceError('usage', `${folder} is ${model.ref} and not ${id}:${version}`);
+      throw new SluiceError('usage', `${folder} contains ${model.ref}, not ${id}:${version}`);
     }
     return sealed(model, async (sealedFolder) => this.#add(id, version, sealedFolder, by));
   }

@@ -26,10 +26,13 @@ interface TableReplay {
 export async function replayTableRow({ pipeline, model, row, input }: TableReplay): Promise<Replayed> {
   const { sink, score } = pipeline;
   if (sink.type !== 'postgres') {
-    throw new SluiceError('usage', 'replay of a pipeline needs a sink of type postgres; of a file, name the file');
+    throw new SluiceError(
+      'usage',
+      'replay of a pipeline needs a sink of type postgres; to replay a row of a file, name the file',
+    );
   }
   const passthrough = score.passthrough ?? [];
-  if (passthrough === '*') throw new SluiceError('usage', 'a table needs a list of columns');
+  if (passthrough === '*') throw new SluiceError('usage', 'passthrough: a table needs a list of columns');
   const from = await inputOf(pipeline, input);
   const source = await openInputRow(from, { row, model, score });
   const output = { format: 'csv', delimiter: ',', copy: true } as const;

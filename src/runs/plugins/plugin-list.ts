@@ -16,12 +16,12 @@ export const FEATURES = [
     {
       checkpoint_every: {
         schema: amount(
-          'between files: seconds between checkpoints, from which an interrupted run resumes; 0: none',
+          'between files: seconds between two checkpoints, at which an interrupted run can resume; 0: no checkpoints',
           [0, 86_400],
           { default: 5 },
         ),
         value: 'seconds',
-        notForShards: 'one that was interrupted is scored again as a whole',
+        notForShards: 'an interrupted shard is scored again from its beginning',
       },
     },
     async () => (await import('./checkpoints.ts')).checkpointsPlugin,

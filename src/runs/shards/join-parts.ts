@@ -113,7 +113,8 @@ const compressionOf = ({ made_by, output }: FoundPart): Compression =>
 /** Opens the raw bytes of a file of a shard result; reading fails unless they match its description. */
 export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
   const file = besideStored(path, name);
-  const changed = () => new SluiceError('parts_mismatch', `${file} was changed since its shard ended`);
+  const changed = () =>
+    new SluiceError('parts_mismatch', `${file} was changed after its shard ended: score the shard again`);
   return {
     async *[Symbol.asyncIterator]() {
       const source = await openStored(file);
@@ -132,7 +133,10 @@ async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): Asy
   for await (const chunk of chunks) {
     const n = Math.min(due.length, chunk.length);
     if (Buffer.compare(chunk.subarray(0, n), due.subarray(0, n)) !== 0) {
-      throw new SluiceError('parts_mismatch', `the list of ${name} has other columns than it should`);
+      throw new SluiceError(
+        'parts_mismatch',
+        `the rejects file of ${name} has unexpected columns: score the shard again`,
+      );
     }
     due = due.subarray(n);
     if (chunk.length > n) yield chunk.subarray(n);

@@ -50,13 +50,14 @@ export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundP
     const [part, second] = known.get(key(piece)) ?? [];
     known.delete(key(piece));
     if (part === undefined) missing.add(piece.shard);
-    else if (second !== undefined) wrong.push(`shard ${piece.shard} is there twice: ${part.path} and ${second.path}`);
+    else if (second !== undefined) wrong.push(`shard ${piece.shard} has two outputs: ${part.path} and ${second.path}`);
     else if (piece.rows !== null && piece.rows !== part.rows)
-      wrong.push(`${part.path} has ${part.rows} rows, ${piece.rows} were planned`);
-    else if (part.rows !== part.scored + part.rejected) wrong.push(`${part.path}: the rows do not add up`);
+      wrong.push(`${part.path} has ${part.rows} rows, but the plan has ${piece.rows}`);
+    else if (part.rows !== part.scored + part.rejected)
+      wrong.push(`${part.path}: scored and rejected rows do not add up to its ${part.rows} rows`);
     else parts.push(part);
   }
-  for (const [part] of known.values()) wrong.push(`${part!.path} is no piece of the plan`);
+  for (const [part] of known.values()) wrong.push(`${part!.path} does not belong to the plan`);
   if (missing.size > 0)
     wrong.unshift(
       `missing: shard${missing.size > 1 ? 's' : ''} ${[...missing].slice(0, TOLD).join(', ')}${missing.size > TOLD ? ' …' : ''}`,
@@ -92,7 +93,7 @@ export function mergedFiles(
   { output, rejects }: MergeTargets,
 ): MergedFile[] {
   if (plan.files.length > 1 && !output.includes('{name}')) {
-    throw new SluiceError('usage', `the plan has ${plan.files.length} files: put {name} into the name of the output`);
+    throw new SluiceError('usage', `the plan has ${plan.files.length} files: put {name} in the output name`);
   }
   return plan.files.map((file, i) => {
     const own = outputName(output, file);
@@ -160,8 +161,8 @@ export function judgeMerged(
 ): GateSummary | null {
   if (limits === null) return null;
   if (model === null) {
-    const why = 'a gate compares with the baseline of the package that the parts were made with';
-    throw new SluiceError('usage', `${why}, and the registry has another one, or none`);
+    const why = 'the gate needs the package of the shards, whose baseline it compares with';
+    throw new SluiceError('usage', `${why}, but the registry has another package or none: use --registry`);
   }
   const findings = new RunFindings();
   findings.open({ gate: limits }, model);

@@ -91,7 +91,8 @@ async function sizeOfInput({ name }: Endpoint): Promise<number> {
   if (name === STDIO) throw new SluiceError('usage', 'standard input cannot be planned: shards read files');
   const source = await openStored(name);
   await source.close();
-  if (source.totalBytes === null) throw new SluiceError('usage', `${name} is no regular file: shards read files`);
+  if (source.totalBytes === null)
+    throw new SluiceError('usage', `${name} is not a regular file: shards read regular files only`);
   return source.totalBytes;
 }
 
@@ -162,7 +163,8 @@ async function cutFile(
   { recordBytes, blockBytes }: { recordBytes: number; blockBytes: number },
 ): Promise<CutFile> {
   if (isWhole(input)) return cutWholeFile(input, bytes, bounds);
-  if (input.format === 'arrow') throw new SluiceError('usage', `${input.name}: Arrow is not divided; write Parquet`);
+  if (input.format === 'arrow')
+    throw new SluiceError('usage', `${input.name}: Arrow files cannot be divided into shards: write Parquet`);
   if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
   const { name } = input;
   const found = await findMarks(rangesOf(name), {
@@ -204,8 +206,7 @@ async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly 
   const groups = starts.length;
   starts.push({ byte: bytes, row, line: row, group: groups });
   const ordered = starts.every((start, i) => i === 0 || start.byte > starts[i - 1]!.byte);
-  if (!ordered)
-    throw new SluiceError('usage', `${name}: its row groups do not lie one behind the other; write it anew`);
+  if (!ordered) throw new SluiceError('usage', `${name}: its row groups are not stored in order: write the file again`);
   const marks = bounds.map(({ share }) => {
     const distance = ({ byte }: RecordMark) => Math.abs(byte - share * bytes);
     return starts.reduce((best, start) => (distance(start) < distance(best) ? start : best));

@@ -96,7 +96,10 @@ export class SharedWork {
     } catch {
       // Treated like a file with other content.
     }
-    throw new SluiceError('plan_invalid', `${this.#at('run.json')} is none of a run in shards`);
+    throw new SluiceError(
+      'plan_invalid',
+      `${this.#at('run.json')} does not describe a sharded run: use another folder`,
+    );
   }
 
   /** Writes run.json unless it exists, because two processes may briefly run shard 0. @throws SluiceError output_* | storage_unavailable */
@@ -112,7 +115,7 @@ export class SharedWork {
     const differs = what.map((key) => names[key]).join(', ');
     throw new SluiceError(
       'usage',
-      `${this.#folder} is of a run with another ${differs}: give each run a folder of its own`,
+      `${this.#folder} belongs to a run with another ${differs}: use a separate folder for each run`,
     );
   }
 

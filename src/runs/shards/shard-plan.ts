@@ -101,14 +101,15 @@ export async function readPlan(file: string): Promise<ShardPlan> {
   try {
     plan = JSON.parse(text);
   } catch (cause) {
-    throw new SluiceError('plan_invalid', `${file} is no plan: it is not JSON`, { cause });
+    throw new SluiceError('plan_invalid', `${file} is not a plan: it is not JSON`, { cause });
   }
-  if (plan?.kind !== 'sluice-plan') throw new SluiceError('plan_invalid', `${file} is no plan`);
-  if (plan.format !== 1) throw new SluiceError('plan_invalid', `${file} is a plan of another release of Sluice`);
-  if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed since it was made`);
+  if (plan?.kind !== 'sluice-plan') throw new SluiceError('plan_invalid', `${file} is not a plan`);
+  if (plan.format !== 1)
+    throw new SluiceError('plan_invalid', `${file} was created by an incompatible release of Sluice`);
+  if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed after it was created`);
   // Output names are derived from these names.
   if (!plan.files.every(({ name }) => isPlainName(path.basename(name)))) {
-    throw new SluiceError('plan_invalid', `${file} names a file that is none`);
+    throw new SluiceError('plan_invalid', `${file} contains an invalid file name`);
   }
   return plan;
 }
@@ -116,7 +117,7 @@ export async function readPlan(file: string): Promise<ShardPlan> {
 /** The pieces of a shard, in order. Empty if there are fewer pieces than shards. @throws SluiceError usage */
 export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
   if (shard >= plan.shards) {
-    throw new SluiceError('usage', `the plan has shards 0 to ${plan.shards - 1}, there is no shard ${shard}`);
+    throw new SluiceError('usage', `the plan has shards 0 to ${plan.shards - 1}, but no shard ${shard}`);
   }
   return plan.pieces.filter((p) => p.shard === shard).map((piece) => ({ piece, file: plan.files[piece.file]! }));
 }
@@ -130,10 +131,7 @@ export const rowsOfPlan = ({ pieces }: Pick<ShardPlan, 'pieces'>): number | null
   pieces.reduce<number | null>((sum, { rows }) => (sum === null || rows === null ? null : sum + rows), 0);
 
 const otherThanPlanned = (file: PlannedFile): SluiceError =>
-  new SluiceError(
-    'input_changed',
-    `${file.name} is not the file that was planned: its bytes are others; plan it again`,
-  );
+  new SluiceError('input_changed', `${file.name} was changed after it was planned: create the plan again`);
 
 /**
  * Opens the raw bytes of a piece.

@@ -216,7 +216,7 @@ export class AnswerRecords {
         if (!MODEL_ERRORS.has(e.code)) {
           // The exactly-once processor retries the batch without logging, so the error is logged here.
           if (e.entry.retryable)
-            this.#log.write(e.code, ['warn', 'scoring_retried', words`${withAction(e)} It is tried again.`]);
+            this.#log.write(e.code, ['warn', 'scoring_retried', words`${withAction(e)} Scoring is retried.`]);
           throw e;
         }
         this.#setPaused(e);
@@ -235,7 +235,7 @@ export class AnswerRecords {
     this.#onPause(cause && `model: ${cause.code}`);
     const model = named(this.#spec.model);
     if (cause) {
-      const message = words`paused, ${model} cannot be used: ${saysOf(cause)}`;
+      const message = words`paused because ${model} cannot be used: ${saysOf(cause)}`;
       log('error', 'pipeline_paused', message, { ...faultFields(cause), model });
     } else log('info', 'pipeline_resumed', words`${model} is available again`, { model });
   }

@@ -129,7 +129,7 @@ export class FileAnswers implements AnswerSink {
     if (lost.length === 0) file.account.settle();
     else {
       file.account.drop();
-      const message = words`partition ${partition} was taken away: its last file is written again by its new owner`;
+      const message = words`partition ${partition} was reassigned; its new owner writes the last file again`;
       this.#context.log('info', 'file_taken_over', message, { partition });
     }
   }

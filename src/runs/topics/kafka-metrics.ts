@@ -41,7 +41,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       for (const [topic, count] of retimed) {
         metrics?.retimed.inc(labels, count);
-        const message = words`${count} predictions have the time of now and that of their application in the header ${named(TIME_HEADER)}, because ${named(topic)} would have refused or soon removed them`;
+        const message = words`${count} predictions have the current time as their timestamp, because ${named(topic)} would have rejected or soon removed them; the header ${named(TIME_HEADER)} contains the time of the application`;
         throttled.write(`time ${topic}`, ['warn', 'answers_retimed', message, { topic: named(topic), records: count }]);
       }
     },
@@ -51,7 +51,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     },
     onAbort({ partition, reason, message: cause }) {
       metrics?.aborts.inc({ ...labels, reason });
-      const message = words`${place}partition ${partition}: a transaction was aborted, its records are read again: ${cause}`;
+      const message = words`${place}partition ${partition}: a transaction was aborted, and its records are read again: ${cause}`;
       const fields = { topic: named(topic), partition, reason: named(reason) };
       throttled.write(`abort ${reason}`, ['warn', 'transaction_aborted', message, fields]);
     },
@@ -71,7 +71,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     },
     onRestart({ reason }) {
       metrics?.restarts.inc(labels);
-      const message = words`the consumer starts again: ${reason}`;
+      const message = words`the consumer restarts: ${reason}`;
       throttled.write(`restart ${reason}`, ['warn', 'consumer_restarted', message, { topic: named(topic) }]);
     },
     onLag({ partition, lag, oldest: since }) {

@@ -175,7 +175,7 @@ export class TableAnswers implements AnswerSink {
   async #recover(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
     if (!failure.entry.retryable) throw failure;
     if (failure instanceof Overtaken) {
-      const message = words`partition ${partition} continues behind the rows of another member`;
+      const message = words`partition ${partition} continues after rows that another member has written`;
       this.#context.log('info', 'partition_overtaken', message, { partition });
     } else await this.#waitForDatabase(failure, partition, signal);
     this.#reader!.restart(partition);
@@ -188,7 +188,7 @@ export class TableAnswers implements AnswerSink {
     for (let wait = FIRST_WAIT_MS; !signal.aborted; wait = Math.min(MAX_WAIT_MS, wait * 2)) {
       try {
         await this.#writer.committed(partition);
-        if (this.#down) log('info', 'database_up', words`the table is written to again`);
+        if (this.#down) log('info', 'database_up', words`the table is writable again`);
         this.#down = false;
         return;
       } catch (error) {

@@ -43,7 +43,7 @@ describe('add', () => {
     expect(report.selfTest).toMatchObject({ passed: true, rows: 200 });
     expect(manifest).toMatchObject({ outcome: 'ok', positive_class: 1, classes: [0, 1], task: 'binary' });
     // What training made of missing values is found by trying what reproduces its predictions.
-    expect(stderr).toContain('that is what reproduces the given predictions');
+    expect(stderr).toContain('because this reproduces the given predictions');
     const folder = path.join(registry, 'skl-boosting-int64', '1');
     for (const file of [
       'model.yaml',
@@ -147,7 +147,7 @@ describe('add', () => {
     [
       'a table that lacks a column',
       () => [model('skl-logistic-zipmap'), 'amount', null],
-      /no training column is called amount/,
+      /has an input amount, but no training column/,
       'registration_refused',
     ],
   ])('%s is refused with its reason', async (_name, setup, words, code) => {

@@ -136,6 +136,6 @@ for (const [i, args] of MISSING.entries()) {
     const { code, stdout, stderr } = await sluiceHere(args, { cwd: scratch() });
     expect([1, 2], stderr).toContain(code);
     expect(stderr).not.toMatch(STACK);
-    expect(`${stdout}${stderr}`).toMatch(/nowhere|nobody|no key with this name|x\.csv/);
+    expect(`${stdout}${stderr}`).toMatch(/nowhere|nobody|no key has this name|x\.csv/);
   });
 }

@@ -215,7 +215,7 @@ requirePostgres('replicas', () => {
     const { holder, location, id } = caught;
     const other = replicas.find((r) => r !== holder)!;
     const times = (log: string, word: string) => log.split(word).length;
-    const [gaveUp, tookOver] = [times(holder.log, 'given up'), times(other.log, 'taken over')];
+    const [gaveUp, tookOver] = [times(holder.log, 'lease lost'), times(other.log, 'taken over')];
     const before = await rowOf(id);
     await expect
       .poll(async () => (await ask(other.port, 'GET', location, { token })).json?.state, { interval: 50 })
@@ -224,7 +224,7 @@ requirePostgres('replicas', () => {
     expect(done.epoch).toBeGreaterThan(before.epoch);
     const result = await ask(other.port, 'GET', `${location}/result`, { token });
     holder.signal('SIGCONT');
-    await expect.poll(() => times(holder.log, 'given up'), { interval: 50 }).toBeGreaterThan(gaveUp);
+    await expect.poll(() => times(holder.log, 'lease lost'), { interval: 50 }).toBeGreaterThan(gaveUp);
     expect(times(other.log, 'taken over')).toBeGreaterThan(tookOver);
     // Both say the same, and the one that woke up takes the next job.
     for (const { port } of replicas) {

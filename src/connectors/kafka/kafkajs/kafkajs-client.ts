@@ -247,5 +247,6 @@ function checkAcknowledged(round: readonly PlannedBatch[], acks: readonly Record
   for (const { topicName, partition, errorCode } of acks) {
     if (errorCode === 0) missing.delete(`${topicName}/${partition}`);
   }
-  if (missing.size > 0) throw new SluiceError('kafka_failed', `not acknowledged: ${[...missing].join(', ')}`);
+  if (missing.size > 0)
+    throw new SluiceError('kafka_failed', `the broker did not acknowledge: ${[...missing].join(', ')}`);
 }

@@ -100,7 +100,7 @@ export class KafkajsMember implements GroupMember {
     const { topic } = this.#options;
     const attempt = this.#attempt;
     if (this.#state !== 'joined' || !attempt) {
-      throw new SluiceError('kafka_rebalanced', `${topic}: this member is not in its group now`);
+      throw new SluiceError('kafka_rebalanced', `${topic}: this member is not in its consumer group`);
     }
     try {
       await attempt.consumer.commitOffsets(

@@ -5,15 +5,19 @@ import { SCORING } from '../../../config/options/scoring.ts';
 import { FILE_FORMATS } from '../../../core/file-format.ts';
 import { type CommandSpecs, type FlagsOf, registryFlag, switchFlag } from './command-spec.ts';
 
-const output = { name: 'output', description: 'an output with its manifest next to it', complete: 'file' } as const;
-const input = { schema: text('the input of the run'), value: 'file', complete: 'file' } as const;
+const output = {
+  name: 'output',
+  description: 'output file with a manifest in the same folder',
+  complete: 'file',
+} as const;
+const input = { schema: text('input of the output'), value: 'file', complete: 'file' } as const;
 const modelPackage = {
-  schema: text('folder of the package that scored it'),
+  schema: text('folder of the package that produced the output'),
   value: 'folder',
   complete: 'folder',
 } as const;
 const key = {
-  schema: text('public key (PEM) with which to verify the signature; default: it is not verified'),
+  schema: text('public key (PEM) of the required signer of the manifest'),
   value: 'file',
   complete: 'file',
 } as const;
@@ -43,17 +47,17 @@ export const PROOF_COMMANDS = {
     },
   },
   replay: {
-    description: 'score one row again with the package that the manifest names, and compare it with the output',
+    description: 'score a row of an input again with the package that the manifest names, and compare bit for bit',
     arguments: [
       {
         name: 'output',
-        description: 'an output with its manifest next to it, or the pipeline (YAML) that wrote a table',
+        description: 'output file with a manifest in the same folder, or the pipeline (YAML file) that wrote a table',
         complete: 'file',
       },
     ],
     flags: {
-      row: { schema: whole('row, from 1', [1, 2 ** 31]), required: true },
-      input: { ...input, schema: text('the input of the run', { otherwise: 'next to the output' }) },
+      row: { schema: whole('number of the row, from 1', [1, 2 ** 31]), required: true },
+      input: { ...input, schema: text('input of the output', { otherwise: 'in the folder of the output' }) },
       package: modelPackage,
       registry: registryFlag,
       key,
@@ -75,7 +79,7 @@ export const OUTCOME_COMMANDS = {
     arguments: [
       {
         name: 'predictions',
-        description: 'files of predictions, or patterns of several; none: the output topics of --pipeline',
+        description: 'files with predictions, or patterns that match several; default: the output topics of --pipeline',
         optional: true,
         many: true,
         complete: 'file',
@@ -83,13 +87,10 @@ export const OUTCOME_COMMANDS = {
     ],
     flags: {
       labels: file('file with the outcomes'),
-      labels_topic: { schema: text('topic with the outcomes, of the brokers of --pipeline'), value: 'topic' },
-      pipeline: file('a pipeline: its brokers, its schema registry and its output topics'),
-      key: column(
-        'column of the predictions that identifies the application; default for topics: the record key',
-        'the keys of the records, for topics',
-      ),
-      label_key: column('the same column of the labels', 'as --key'),
+      labels_topic: { schema: text('topic with the outcomes, on the brokers of --pipeline'), value: 'topic' },
+      pipeline: file('pipeline that names the brokers, the schema registry and the output topics'),
+      key: column('column of the predictions that identifies the application', 'the record key, for topics'),
+      label_key: column('column of the labels that identifies the application', 'as --key'),
       outcome: { schema: text('column of the labels with the outcome', { default: 'ok' }), value: 'column' },
       positive: {
         schema: text('labels of the class whose probability was predicted, comma-separated', {
@@ -101,10 +102,15 @@ export const OUTCOME_COMMANDS = {
         schema: text('labels of the other outcomes, which count as bad', { default: 'false,False,FALSE,0,0.0' }),
         value: 'words',
       },
-      month: column('column with the month of the application (2026-03), of the labels or else of the predictions'),
-      time: column('column with its time in ISO 8601 instead', 'of topics, the time of the record'),
+      month: column('column with the month of the application (2026-03), in the labels or in the predictions'),
+      time: column(
+        'column with the time of the application in ISO 8601, instead of --month',
+        'the record time, for topics',
+      ),
       model: {
-        schema: maybe('model that made the predictions: id:version', { otherwise: 'as recorded in the predictions' }),
+        schema: maybe('model that made the predictions: id:version', {
+          otherwise: 'the model that the predictions name',
+        }),
         value: 'name',
       },
       model_column: column('column of the predictions that contains id:version'),

@@ -54,14 +54,14 @@ export const SCORE_COMMANDS = {
     arguments: [
       {
         name: 'file',
-        description: 'applications, or a pattern of several; - for standard input; nothing with --plan',
+        description: 'input file, or a pattern that matches several files; - for standard input; omit it with --plan',
         optional: true,
         complete: 'file',
       },
     ],
     flags: {
       model,
-      plan: { schema: maybe('score one shard of this plan from sluice plan'), value: 'file', complete: 'file' },
+      plan: { schema: maybe('score one shard of this plan, created by sluice plan'), value: 'file', complete: 'file' },
       shard: {
         schema: Type.Optional(whole('shard number, from 0', [0, 99_999], { otherwise: '$JOB_COMPLETION_INDEX' })),
         value: 'n',
@@ -74,8 +74,7 @@ export const SCORE_COMMANDS = {
       },
       rejects: {
         schema: maybe('rejects file; written even if no row is rejected', {
-          otherwise:
-            'if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output',
+          otherwise: 'name of the output with .rejects.csv appended, if rows are rejected; none for standard output',
         }),
         value: 'file',
         complete: 'file',
@@ -144,14 +143,16 @@ export const SCORE_COMMANDS = {
   },
   plan: {
     description: 'divide files among shards at record boundaries',
-    arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
+    arguments: [{ name: 'file', description: 'input file, or a pattern that matches several files', complete: 'file' }],
     flags: {
       shards: {
-        schema: Type.Optional(whole('number of shards', [1, 100_000], { otherwise: 'as many as --by needs' })),
+        schema: Type.Optional(
+          whole('number of shards', [1, 100_000], { otherwise: 'the smallest number that meets --by' }),
+        ),
         value: 'n',
       },
       output: {
-        schema: text('plan file; - for standard output', { default: 'plan.json' }),
+        schema: text('file for the plan; - for standard output', { default: 'plan.json' }),
         short: 'o',
         value: 'file',
         complete: 'file',
@@ -163,32 +164,34 @@ export const SCORE_COMMANDS = {
       block_bytes: blockBytesFlag,
       by: {
         schema: maybe(
-          'time by which the run must end, as with --deadline: estimates from samples how many shards are needed',
+          'deadline of the sharded run, written as for --deadline: measures samples to estimate the time and the number of shards',
         ),
         value: 'time',
       },
       model: { schema: Type.Optional(SCORING.model()), short: 'm', value: 'ref', complete: 'model' },
-      interpretation: switchFlag('plan for a run with effects and reasons'),
+      interpretation: switchFlag('with --by: measure scoring with effects and reason codes'),
       interactions: { schema: SCORING.interactions() },
       passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
       registry: registryFlag,
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
-      json: switchFlag('print a summary of the plan as JSON, on standard error when the plan goes to standard output'),
+      json: switchFlag('print a summary of the plan as JSON; on standard error if the plan goes to standard output'),
       quiet: switchFlag('print no summary of the plan'),
     },
   },
   merge: {
-    description: 'verify that all shard outputs of a plan are complete, and join them',
-    arguments: [{ name: 'plan', description: 'plan of the shards', complete: 'file' }],
+    description: 'check that the outputs of all shards are complete and unchanged, and merge them',
+    arguments: [{ name: 'plan', description: 'plan that the shards were scored with', complete: 'file' }],
     flags: {
       parts: {
-        schema: text('pattern of the outputs of all shards; their sidecar files are found by name'),
+        schema: text('pattern of the outputs of all shards; their sidecar files must be in the same folder'),
         value: 'pattern',
         required: true,
         complete: 'file',
       },
       output: {
-        schema: text('output file, with {name} for several inputs; with --leave-parts: the list of the shard outputs'),
+        schema: text(
+          'file for the predictions, with {name} if there are several inputs; with --leave-parts: file for the list of outputs',
+        ),
         short: 'o',
         value: 'file',
         required: true,
@@ -196,12 +199,12 @@ export const SCORE_COMMANDS = {
       },
       rejects: {
         schema: maybe('rejects file; written even if no row is rejected', {
-          otherwise: 'if there are any, beside the output with .rejects.csv behind its name',
+          otherwise: 'name of the output with .rejects.csv appended, if rows are rejected',
         }),
         value: 'file',
         complete: 'file',
       },
-      leave_parts: switchFlag('do not join: verify the shard outputs and write a list of them'),
+      leave_parts: switchFlag('check the outputs of the shards and write a list of them, but do not merge them'),
       allow_empty: { schema: SCORING.allow_empty() },
       no_manifest: switchFlag('write no manifest'),
       sign_key: signKeyFlag,
@@ -212,30 +215,30 @@ export const SCORE_COMMANDS = {
     },
   },
   explain: {
-    description: 'show how each column affected the score of one application',
-    arguments: [{ name: 'file', description: 'applications; - for standard input', complete: 'file' }],
+    description: 'show the effects that led to the score of one application of a file',
+    arguments: [{ name: 'file', description: 'input file; - for standard input', complete: 'file' }],
     flags: {
-      row: { schema: whole('data row, from 1', [1, 2 ** 31]), required: true },
+      row: { schema: whole('number of the data row, from 1', [1, 2 ** 31]), required: true },
       model,
       input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
       ...DECLARED_FLAGS,
-      top: { schema: whole('columns shown separately; the others are summed up', [1, 2000], { default: 12 }) },
+      top: { schema: whole('number of columns shown separately; the others are added up', [1, 2000], { default: 12 }) },
       interactions: {
         schema: whole('show the N strongest pairwise interactions; tree models only', [0, 500], {
           default: 0,
         }),
       },
-      html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },
+      html: { schema: text('write a self-contained HTML page to this file'), value: 'file', complete: 'file' },
       registry: registryFlag,
-      json: switchFlag('print the result as JSON'),
+      json: switchFlag('print the prediction with its interpretation as JSON'),
     },
   },
   generate: {
-    description: 'write a portfolio of generated applications as CSV or TSV',
+    description: 'generate synthetic applications as CSV or TSV',
     flags: {
-      rows: { schema: whole('applications', [0, 1e10], { default: 1000 }) },
-      seed: { schema: whole('the same seed gives the same bytes', [0, 2 ** 32 - 1], { default: 7 }) },
+      rows: { schema: whole('number of applications', [0, 1e10], { default: 1000 }) },
+      seed: { schema: whole('random seed; the same seed gives the same bytes', [0, 2 ** 32 - 1], { default: 7 }) },
       output: {
         schema: text('output file; - for standard output', { default: 'portfolio.csv' }),
         short: 'o',
@@ -244,17 +247,21 @@ export const SCORE_COMMANDS = {
       },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv, else comma' }), value: 'name' },
       faults: { schema: whole('number of invalid rows', [0, 1e9], { default: 0 }) },
-      faults_json: { schema: text('list the invalid rows in this file as JSON'), value: 'file', complete: 'file' },
+      faults_json: {
+        schema: text('write a list of the invalid rows to this JSON file'),
+        value: 'file',
+        complete: 'file',
+      },
       outcome: switchFlag('add the outcome column ok, for training'),
       ids: switchFlag('add a leading column application_id'),
-      clean: switchFlag('no unseen categories'),
-      drift: switchFlag('a population that differs from the training data of the bundled model'),
+      clean: switchFlag('generate no unseen categories'),
+      drift: switchFlag('generate data that has drifted from the training data of the bundled model'),
     },
   },
   demo: {
-    description: 'generate a portfolio, score it with the bundled model, show the result',
+    description: 'generate a portfolio, score it with the bundled model, and show the results',
     flags: {
-      rows: { schema: whole('applications', [1, 1e9], { default: 50_000 }) },
+      rows: { schema: whole('number of applications', [1, 1e9], { default: 50_000 }) },
       folder: {
         schema: text('folder for the files', { default: 'demo' }),
         value: 'path',
@@ -309,28 +316,30 @@ function flagsOf<F extends object, K extends keyof F>({ flags }: { flags: F }, n
 
 export const SHARD_COMMANDS = {
   shards: {
-    description: 'score one shard of files; the first process plans, the last one to finish merges',
-    arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
+    description: 'score one shard of files; shard 0 also plans the run, and the last shard to finish also merges it',
+    arguments: [{ name: 'file', description: 'input file, or a pattern that matches several files', complete: 'file' }],
     flags: {
       shards: { schema: whole('number of shards', [1, 100_000]), required: true },
       work: {
-        schema: text('folder or object prefix that all shards of this run share, for the plan and their outputs'),
+        schema: text(
+          'folder or object prefix that all shards of this run share, for its plan and the outputs of shards',
+        ),
         value: 'folder',
         required: true,
         complete: 'folder',
       },
       output: {
-        schema: text('output file, written when all shards are done; with {name} for several inputs'),
+        schema: text('file for the predictions of all shards, with {name} if there are several inputs'),
         short: 'o',
         value: 'file',
         required: true,
         complete: 'file',
       },
       plan_wait: {
-        schema: whole('seconds that a shard waits for the plan', [0, 86_400], { default: 3600 }),
+        schema: whole('maximum seconds that a shard waits for the plan of shard 0', [0, 86_400], { default: 3600 }),
         value: 'seconds',
       },
-      keep_parts: switchFlag('keep the shard outputs after merging'),
+      keep_parts: switchFlag('keep the outputs of the shards after the merge'),
       ...flagsOf(score, OF_SCORING),
       ...flagsOf(plan, OF_PLANNING),
       ...flagsOf(merge, OF_MERGING),

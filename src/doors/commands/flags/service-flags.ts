@@ -38,10 +38,12 @@ export const SERVICE_COMMANDS = {
     flags: {
       file: keysFile,
       scopes: {
-        schema: text(`some of ${SCOPES.join(',')}`, { default: 'predict,interpret,jobs,models:read' }),
+        schema: text(`comma-separated scopes out of ${SCOPES.join(',')}`, {
+          default: 'predict,interpret,jobs,models:read',
+        }),
         value: 'list',
       },
-      models: { schema: text('model ids that the key may use', { otherwise: 'all' }), value: 'list' },
+      models: { schema: text('ids of the models that the key may use', { otherwise: 'all' }), value: 'list' },
       days: {
         schema: Type.Number({
           exclusiveMinimum: 0,
@@ -77,7 +79,7 @@ export const SERVICE_COMMANDS = {
   },
   'audit verify': {
     description: 'check that the records of an audit log are unchanged, in order and complete',
-    arguments: [{ name: 'files', description: 'files of one log', many: true, complete: 'file' }],
+    arguments: [{ name: 'files', description: 'files of one audit log', many: true, complete: 'file' }],
     flags: {
       head: {
         schema: text('hash of a record that must be present, from an audit_head line of the log'),
@@ -88,14 +90,21 @@ export const SERVICE_COMMANDS = {
   },
   init: {
     description: 'create a project: models, a pipeline with its test, service settings, systemd units, alert rules',
-    arguments: [{ name: 'folder', description: 'where; default: here', optional: true, complete: 'folder' }],
+    arguments: [
+      {
+        name: 'folder',
+        description: 'folder of the project; default: the current folder',
+        optional: true,
+        complete: 'folder',
+      },
+    ],
     flags: {},
   },
   doctor: {
     description: 'check this machine, the registry, its models, and the requirements of a configuration or pipeline',
     flags: {
-      config: { schema: text('configuration of serve'), ...config },
-      pipeline: { schema: text('a pipeline: its model and topics'), value: 'file', complete: 'file' },
+      config: { schema: text('configuration file of serve'), ...config },
+      pipeline: { schema: text('pipeline whose model and topics are checked'), value: 'file', complete: 'file' },
       registry: registryFlag,
       json: { schema: toggle('print the findings as JSON') },
     },

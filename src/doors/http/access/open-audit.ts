@@ -36,7 +36,7 @@ export async function openAudit(
     },
     onRestored: () => {
       metrics.auditFailed.set(0);
-      log('info', 'audit_restored', words`the audit log can be written again`);
+      log('info', 'audit_restored', words`the audit log is writable again`);
     },
   });
   let told = 0;

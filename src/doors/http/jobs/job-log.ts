@@ -78,7 +78,7 @@ export class JobLog {
   }
 }
 
-const ENDS = { job_failed: words`failed`, job_put_off: words`put off`, job_lease_lost: words`given up` } as const;
+const ENDS = { job_failed: words`failed`, job_put_off: words`postponed`, job_lease_lost: words`lease lost` } as const;
 
 export interface RunningJobLog {
   span: Span | null;
