@@ -1,6 +1,6 @@
 // The version of Sluice, as in package.json (a test compares them).
 
-export const VERSION = '0.2.0';
+export const VERSION = '0.3.0';
 
 /** The oldest Node that runs the build; equal to `engines` of the package (a test compares them). */
 export const OLDEST_NODE = '22.12.0';

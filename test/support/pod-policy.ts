@@ -50,7 +50,7 @@ const OURS: readonly Rule[] = [
   ['no token of the API', (pod) => pod.automountServiceAccountToken === false],
   ['Sluice is PID 1, without a shell', (pod) => all(pod, (c) => c.command === undefined && Array.isArray(c.args))],
   ['limits and requests', (pod) => all(pod, (c) => ['cpu', 'memory'].every((of) => c.resources?.limits?.[of] && c.resources.requests?.[of]))],
-  ['the one image', (pod) => all(pod, (c) => c.image === 'sluice:0.2.0')],
+  ['the one image', (pod) => all(pod, (c) => c.image === 'sluice:0.3.0')],
   ['time to stop', (pod) => pod.terminationGracePeriodSeconds >= 40],
   ['/tmp can be written, and every emptyDir has a limit', (pod) => all(pod, (c) => c.volumeMounts.some((m: Document) => m.mountPath === '/tmp')) && pod.volumes.every((v: Document) => !v.emptyDir || v.emptyDir.sizeLimit)],
   ['mounts are of volumes', (pod) => all(pod, (c) => c.volumeMounts.every((m: Document) => pod.volumes.some((v: Document) => v.name === m.name)))],
