@@ -74,15 +74,17 @@ interface Masked extends Intended {
 const CODE = Object.keys(ERRORS).join('|');
 const MESSAGES: Masked = {
   cases: /./,
-  why: 'messages of rejected rows are in plain English: only their texts differ',
+  why: 'messages of rejected rows and requests are in plain English: only their texts differ',
   masks: [
-    [/"message":"(?:[^"\\]|\\.)*"/g, ''],
+    [/"(?:message|title|detail)":"(?:[^"\\]|\\.)*"/g, ''],
+    // Their length in headers and in the state of a job.
+    [/(?:content-length: |content-range: bytes [\d-]+\/|"resultBytes":)\d+/g, ''],
     // In delimited text the message follows the code and the column.
     [new RegExp(`([,;|\\t](?:${CODE})([,;|\\t])[^,;|\\t\\n]*\\2)(?:"(?:[^"]|"")*"|(?:(?!\\2)[^\\r\\n])*)`, 'g'), '$1'],
   ],
 };
 const REASONS: Masked = {
-  cases: /interpretation|reasons|^zoo/,
+  cases: /interpretation|reasons|explain|^zoo/,
   why: 'reason codes are of columns whose typical value alone raises the score; effects are unchanged',
   masks: [
     ...MESSAGES.masks,
