@@ -74,11 +74,12 @@ interface Masked extends Intended {
 const CODE = Object.keys(ERRORS).join('|');
 const MESSAGES: Masked = {
   cases: /./,
-  why: 'messages of rejected rows and requests are in plain English: only their texts differ',
+  why: 'messages of rejected rows and requests are in plain English, and the version is another: only these texts differ',
   masks: [
     [/"(?:message|title|detail)":"(?:[^"\\]|\\.)*"/g, ''],
     // Their length in headers and in the state of a job.
     [/(?:content-length: |content-range: bytes [\d-]+\/|"resultBytes":)\d+/g, ''],
+    [/(sluice-version: |Sluice )\d+\.\d+\.\d+/g, ''],
     // In delimited text the message follows the code and the column.
     [new RegExp(`([,;|\\t](?:${CODE})([,;|\\t])[^,;|\\t\\n]*\\2)(?:"(?:[^"]|"")*"|(?:(?!\\2)[^\\r\\n])*)`, 'g'), '$1'],
   ],
