@@ -1,4 +1,5 @@
 // Scores one input of a run: opens the plugins' observers, source and sink, and adds the files to the commit group.
+import { makeFolderOf } from '../connectors/stored-bytes.ts';
 import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
 import type { OpenSource } from './byte-ends.ts';
@@ -41,6 +42,8 @@ export async function runStep(runner: StepRunner, step: RunStep, group: CommitGr
   const { run, ends, scorer } = runner;
   const { spec, context, model, rejects } = run;
   const { input, output } = step;
+  // Before the first plugin looks there for files of an interrupted run.
+  for (const file of [output?.name, rejects.pathFor(input)]) if (file) await makeFolderOf(file);
   const observers = await openObservers(runner.openers, step, group);
   if (observers === null) return false;
   try {

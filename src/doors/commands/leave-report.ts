@@ -58,6 +58,8 @@ export async function leaveReport(
     const data = reportData({ ...run, manifests: await manifestsOf(run.result?.outputs ?? []), previous });
     if (data === null) return;
     const { putFile } = await import('../../io/sink/file-sink.ts');
+    const { makeFolderOf } = await import('../../connectors/stored-bytes.ts');
+    await makeFolderOf(file);
     await putFile(file, reportPage(data));
   } catch (error) {
     const says = words`cannot write the report ${named(file)}: ${faultOf(error)}`;

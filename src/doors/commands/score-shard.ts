@@ -1,6 +1,5 @@
 // `sluice score --plan`: scores one shard. Only the plan determines where records end.
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
-import { makeFolderOf } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
 import { isColumnar } from '../../formats/formats.ts';
@@ -72,8 +71,6 @@ export async function specOfShard(
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
     throw new SluiceError('usage', `parts in ${spec.sink.format} cannot be merged: write csv, tsv or ndjson`);
   }
-  // Each shard runs on a machine of its own: a folder for the parts need not exist there.
-  await makeFolderOf(output);
   // A single shard may have no scored row; merging checks all shards together.
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
 }

@@ -109,7 +109,7 @@ describe('exit codes', () => {
     const cases: [string[], RegExp][] = [
       [[path.join(folder, 'none.csv')], /ENOENT.*\[input_not_found\]/],
       [[folder], /is a folder \[input_not_found\]/],
-      [[file, '-o', path.join(folder, 'no', 'such', 'folder.csv')], /ENOENT.*\[output_unwritable\]/],
+      [[file, '-o', path.join(file, 'folder', 'out.csv')], /ENOTDIR.*\[output_unwritable\]/],
       [[file, '-o', folder], /is a folder \[output_exists_as_folder\]/],
       [[file, '--delimiter', 'tab', '-o', path.join(folder, 'o.csv')], /delimited by comma.*\[wrong_delimiter\]/],
     ];
@@ -122,6 +122,16 @@ describe('exit codes', () => {
     expect(wrong.stderr).toMatch(/did you mean credit-default\?\) \[model_not_found\]/);
     expect(wrong.code).toBe(1);
     expect(left(folder)).toEqual(['portfolio.csv']);
+  });
+
+  test('folders of outputs, rejects files and reports are created', async () => {
+    const folder = scratch();
+    const file = portfolioFile(folder, 5);
+    const files = ['out/of/today/o.csv', 'rejected/r.csv', 'reports/r.html'].map((name) => path.join(folder, name));
+    const [output, rejects, report] = files as [string, string, string];
+    const run = await score(file, '-o', output, '--rejects', rejects, '--report', report);
+    expect(run.code, run.stderr).toBe(0);
+    for (const name of files) expect(existsSync(name), name).toBe(true);
   });
 
   test('a model file that is not the one the package describes is refused', async () => {
