@@ -471,10 +471,7 @@ export const ERRORS = {
   registry_unavailable: dependency('The model registry is unreachable.', 'Check its address and credentials.'),
   model_failed: bug('The model failed on an input that it should accept.', 'Verify the package; report the failure.'),
   worker_failed: bug('Worker threads keep crashing.', 'Check the message of the last crash and report it.', true),
-  count_mismatch: bug(
-    'The number of rows read is not scored + rejected + skipped.',
-    'Do not use the output; report this.',
-  ),
+  count_mismatch: bug('The number of rows read is not scored + rejected.', 'Do not use the output; report this.'),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;

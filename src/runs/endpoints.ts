@@ -153,7 +153,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   const { title, table } = formatEntry(format);
   const { manifest, passthrough, interpretation, onRows } = options;
   if (table && passthrough === '*') {
-    throw new SluiceError('usage', `${title} needs a list of columns: list the columns to pass through`);
+    throw new SluiceError('usage', `passthrough * is not supported for ${title}: list the columns to pass through`);
   }
   // The reference path converts rows to text lines, because its reader does not use columns made by workers.
   const lines = decoderOverride() === 'reference';

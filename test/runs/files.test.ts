@@ -76,7 +76,7 @@ describe('score: the names of the files say what is read and written', () => {
     [
       'Parquet with columns nobody names',
       ['in.csv', '-o', 'out.parquet', '--passthrough', '*'],
-      /needs a list of columns/,
+      /passthrough \* is not supported for a Parquet file/,
     ],
     ['a format nobody knows', ['in.csv', '-o', 'out.csv', '--format', 'xml'], /--format takes csv, tsv, ndjson, json, parquet or arrow/], // biome-ignore format: one line
   ])('%s is refused before anything is written', async (_, args, words) => {

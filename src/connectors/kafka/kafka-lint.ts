@@ -8,7 +8,7 @@ interface TopicPipeline extends LintedPipeline {
   readonly schema_registry?: SchemaRegistryConfig | undefined;
 }
 
-/** The source, sink and dead letters of a pipeline that are topics. */
+/** Kafka source, sink and dead-letter queue of a pipeline; null: not a topic. */
 interface Topics {
   source: KafkaSource | null;
   sink: KafkaSink | null;

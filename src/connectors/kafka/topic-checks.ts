@@ -99,7 +99,7 @@ export async function retentionNotices(
     }
     if (times.maxAgeMs >= kept || times.retentionMs >= kept) continue;
     notices.push(
-      words`${named(output)} retains records for ${spanOf(times.retentionMs)}, shorter than ${named(topic)}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the current time as their timestamp (timestamp: now does this for all predictions)`,
+      words`${named(output)} retains records for ${spanOf(times.retentionMs)}, less than ${named(topic)}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the current time as timestamp (use "timestamp: now" for all)`,
     );
   }
   return notices;

@@ -31,7 +31,7 @@ async function openRows(source: PostgresSource, input: Pick<SinkRun, 'manifest' 
 async function openSink(sink: PostgresSink, run: SinkRun): Promise<PredictionSink> {
   const { manifest, passthrough, interpretation, log } = run;
   if (passthrough === '*')
-    throw new SluiceError('usage', 'a table needs a list of columns: list the columns to pass through');
+    throw new SluiceError('usage', 'passthrough * is not supported for a table: list the columns to pass through');
   const [{ openTableSink }, { predictionLayout }] = await Promise.all([
     import('./table-sink.ts'),
     import('./table-layout.ts'),

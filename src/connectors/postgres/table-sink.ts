@@ -173,7 +173,8 @@ async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Prom
     `SELECT count(*) AS n FROM (SELECT 1 FROM ${STAGING} GROUP BY ${list} HAVING count(*) > 1) AS d`,
   );
   const { n } = twice.rows[0]!;
-  if (n !== '0') throw new SluiceError('database_refused', `${where}: ${n} keys occur more than once in the input`);
+  if (n !== '0')
+    throw new SluiceError('database_refused', `${where} is not unique in the input; duplicate values: ${n}`);
 }
 
 async function ensureRuns(client: Database, name: TableName): Promise<void> {

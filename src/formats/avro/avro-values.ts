@@ -135,7 +135,7 @@ const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 type Plain = (value: unknown) => unknown;
 const asItIs: Plain = (value) => value;
 
-/** Creates converters from values to JSON-compatible values, one per type, because types may contain themselves. */
+/** Creates converters from Avro to JSON-compatible values; caches them by type, so that recursive types terminate. */
 function plainer(): (type: avro.Type) => Plain {
   const made = new Map<avro.Type, Plain>();
   const of = (type: avro.Type): Plain => {

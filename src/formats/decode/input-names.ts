@@ -34,7 +34,7 @@ export class InputNames {
     return this.#ignoresRest && !used.has(meant) ? null : meant;
   }
 
-  /** Names that are ignored individually. */
+  /** Names that are ignored explicitly, not through `*`. */
   get ignored(): readonly string[] {
     return [...this.#ignored];
   }

@@ -140,7 +140,7 @@ export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'me
   of: (p) => member(p.error, part) ?? member(member(p.interpretation, 'error'), part),
 }));
 
-/** The columns after the error columns. */
+/** Output columns of the interpretation; they follow the error columns. */
 export function interpretationColumns(
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],

@@ -241,7 +241,7 @@ export class Interpretations {
   }
 }
 
-/** The valid rows of the batch to interpret. */
+/** Indices of the valid rows to interpret. `below` limits them to lower scores, except for multiclass models. */
 function selectedRows(
   batch: ColumnBatch,
   scores: Scores,

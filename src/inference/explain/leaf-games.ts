@@ -175,7 +175,7 @@ export class LeafGames {
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
 
-  /** Adds the weights of the leaves that the rows reach to `sums` (targets × stride), with the same bits as `add`. */
+  /** Adds to `sums` (targets × stride) the weights of the leaves that the rows reach; bit-identical to `add`. */
   addReached({ states, stride, rows }: StateColumns, sums: Float64Array): void {
     const { target, value } = this.#weights;
     const reached = new Int32Array(rows);

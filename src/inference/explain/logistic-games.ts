@@ -192,7 +192,8 @@ export class LogisticGames {
   }
 
   /**
-   * Adds the coalitions in which exactly the large players in `taken` take part; `sum` is the start plus their terms.
+   * Adds to `into` the contribution of all coalitions whose large players are exactly `taken`; `sum` is the start value
+   * plus the terms of these players.
    */
   #smallGame(
     sum: number,

@@ -30,7 +30,7 @@ export function labelsOf(n: Node): readonly ClassLabel[] | null {
 interface ZipMapInfo {
   /** Name of the graph output. */
   output: string;
-  /** The tensor [rows, classes] that it converts. */
+  /** Name of the tensor [rows, classes] that the ZipMap converts. */
   tensor: string;
   classes: readonly ClassLabel[];
   node: Node;

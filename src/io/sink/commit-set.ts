@@ -109,8 +109,7 @@ export class CommitSet {
   }
 
   /**
-   * Takes over an interrupted run. Must be called before any member is added; then open each of its `files` with
-   * `from`.
+   * Takes over an interrupted run. Call it before adding members, then call `open` with `from` for each of `files`.
    * @returns path of its journal; null: the run cannot be taken over, and the set is unchanged
    * @throws SluiceError output_unwritable
    */

@@ -185,7 +185,10 @@ export class MlflowStore implements Store {
       const text = await readFile(path.join(folder, MANIFEST), 'utf8');
       const manifest = Buffer.from(version === wanted ? text : await withVersion(text, version));
       if (version !== wanted && files.some((f) => f.name === SIGNATURE)) {
-        throw new SluiceError('usage', `${this.name} assigned the number ${version}, but ${wanted} was signed`);
+        throw new SluiceError(
+          'usage',
+          `${this.name} assigned version ${version}, but the package was signed as version ${wanted}`,
+        );
       }
       const sha256 = createHash('sha256').update(manifest).digest('hex');
       const uploaded = files.map((f) => (f.name === MANIFEST ? { ...f, bytes: manifest.length, sha256 } : f));

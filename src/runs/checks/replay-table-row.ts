@@ -28,7 +28,7 @@ export async function replayTableRow({ pipeline, model, row, input }: TableRepla
   if (sink.type !== 'postgres') {
     throw new SluiceError(
       'usage',
-      'replay of a pipeline needs a sink of type postgres; to replay a row of a file, name the file',
+      'replaying a row of a pipeline requires a sink of type postgres; for a file sink, pass the output file instead of the pipeline',
     );
   }
   const passthrough = score.passthrough ?? [];

@@ -175,7 +175,7 @@ export class TableAnswers implements AnswerSink {
   async #recover(failure: SluiceError, partition: number, signal: AbortSignal): Promise<void> {
     if (!failure.entry.retryable) throw failure;
     if (failure instanceof Overtaken) {
-      const message = words`partition ${partition} continues after rows that another member has written`;
+      const message = words`another member already wrote rows of partition ${partition}; continuing after them`;
       this.#context.log('info', 'partition_overtaken', message, { partition });
     } else await this.#waitForDatabase(failure, partition, signal);
     this.#reader!.restart(partition);

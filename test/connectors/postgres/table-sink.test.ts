@@ -99,7 +99,7 @@ requirePostgres('a table as the sink', () => {
     const nulls = await failure(put(await open('keyed', merge), [',,1,,,']));
     expect([nulls.code, nulls.message]).toEqual(['database_refused', 'the key of "keyed" (id) is NULL in a row']);
     const twice = await failure(put(await open('keyed', merge), ['"x",,1,,,', '"x",,2,,,']));
-    expect(twice.message).toBe('the key of "keyed" (id): 1 keys occur more than once in the input');
+    expect(twice.message).toBe('the key of "keyed" (id) is not unique in the input; duplicate values: 1');
     await server.query('CREATE TABLE unkeyed AS SELECT * FROM made');
     const unkeyed = await failure(open('unkeyed', merge));
     expect(unkeyed.message).toBe('the table "unkeyed" does not fit: it has no unique index on (id)');

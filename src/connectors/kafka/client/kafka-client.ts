@@ -243,7 +243,7 @@ export type Rounds = readonly (readonly PlannedBatch[])[];
 export interface OffsetsToCommit {
   readonly group: string;
   readonly topic: string;
-  /** Partition → offset behind the last record. */
+  /** Partition → offset to commit: one past the last record. */
   readonly next: ReadonlyMap<number, bigint>;
   /** null: no fencing by generation, because the transactional ID alone identifies the partition's owner. */
   readonly member: MemberIdentity | null;

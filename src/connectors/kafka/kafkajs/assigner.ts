@@ -9,8 +9,8 @@ import kafkajs, { type Membership, type MetadataPool } from './repairs.ts';
 const NAME = 'RoundRobinAssigner';
 const VERSION = 0;
 /**
- * Maximum lookups of a topic that only other members read. A broker that does not list the topic yet must not leave it
- * unassigned.
+ * Maximum lookups of a topic that only other members read. Lookups are repeated because a broker may not list a new
+ * topic yet, and the topic would stay unassigned.
  */
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 200;

@@ -19,7 +19,7 @@ export const PIPELINE_COMMANDS = {
     flags: {
       dry_run: switchFlag('check everything and score ten applications, but write and commit nothing'),
       metrics_port: {
-        schema: whole('serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP at this port', [0, 65_535]),
+        schema: whole('serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP on this port', [0, 65_535]),
       },
       metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
       ...METRICS_FLAGS,

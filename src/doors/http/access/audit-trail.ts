@@ -50,8 +50,8 @@ export class AuditTrail {
   }
 
   /**
-   * Records every request that needs a key when it ends; requests for metrics only if rejected. Requests for unknown
-   * paths are recorded too, because keys could be guessed there.
+   * Records every request that requires a key, once it has ended. Metrics requests are recorded only if rejected.
+   * Requests for unknown paths are recorded too, because an attacker could guess keys there.
    */
   follow(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
