@@ -106,7 +106,7 @@ checkTest('whoever lends no keys is named, with the reason', async () => {
   const cases: [Record<string, string>, RegExp][] = [
     [identity, /^storage_unavailable: .*web identity for the role arn:\S+ InvalidIdentityToken.*: No provider for this issuer$/],
     [{ ...identity, AWS_ROLE_ARN: '' }, /^usage: \$AWS_WEB_IDENTITY_TOKEN_FILE needs \$AWS_ROLE_ARN/],
-    [{ ...identity, AWS_ENDPOINT_URL_STS: 'sts' }, /^usage: \$AWS_ENDPOINT_URL_STS is no http/],
+    [{ ...identity, AWS_ENDPOINT_URL_STS: 'sts' }, /^usage: \$AWS_ENDPOINT_URL_STS is not an http/],
     [{ ...identity, AWS_WEB_IDENTITY_TOKEN_FILE: NOWHERE }, /^storage_unavailable: .*ENOENT/],
     [{ ...identity, AWS_ENDPOINT_URL_STS: 'http://127.0.0.1:9' }, /^storage_unavailable: .*ECONNREFUSED/],
     [{ AWS_CONTAINER_CREDENTIALS_FULL_URI: 'http://keys.example.com/x' }, /^storage_unavailable: .*of the container.*HTTPS/],

@@ -120,7 +120,7 @@ requireKafka('topics that grow', () => {
       await feed();
       // By source, what is in new partitions of the input waits for those of the output.
       const waits = partitioning !== 'key' && fed > outputs.at(-1)!;
-      if (waits) await until(() => t.notices.some((n) => / waits: .*-out needs the same number/.test(n)), 'the words');
+      if (waits) await until(() => t.notices.some((n) => / is waiting: .*-out needs the same number/.test(n)), 'the words');
       else await answered();
     }
     await feed();
@@ -165,7 +165,7 @@ requireKafka('topics that grow', () => {
     const processor = await t.start({ partitioning: 'source' });
     await addPartitions(cluster, [t.topic], MANY);
     await t.feed(MANY);
-    await until(() => t.notices.some((n) => n.includes(' waits: ')), 'the words');
+    await until(() => t.notices.some((n) => n.includes(' is waiting: ')), 'the words');
     expect(await processor.stop(60_000)).toMatchObject({ drained: true });
     await processor.done;
     await addPartitions(cluster, [t.outputTopic], MANY);
