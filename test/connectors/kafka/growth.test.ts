@@ -120,7 +120,8 @@ requireKafka('topics that grow', () => {
       await feed();
       // By source, what is in new partitions of the input waits for those of the output.
       const waits = partitioning !== 'key' && fed > outputs.at(-1)!;
-      if (waits) await until(() => t.notices.some((n) => / is waiting: .*-out needs the same number/.test(n)), 'the words');
+      if (waits)
+        await until(() => t.notices.some((n) => / is waiting: .*-out needs the same number/.test(n)), 'the words');
       else await answered();
     }
     await feed();
