@@ -32,11 +32,12 @@ function rowsOf({ code, details }: SluiceError): string {
 }
 
 /** Position of an error in a pipeline file. */
-const IN_PIPELINE = /^\S+\.ya?ml:\d+:\d+ /;
+const IN_PIPELINE = /\.ya?ml:\d{1,9}:\d{1,9}$/;
+const OF_PIPELINES = new Set(['run', 'lint', 'test', 'dlq']);
 
 /** The help of a command lists its flags; the keys of a pipeline are in a page. */
 const usageAdvice = (message: string, command: string): string =>
-  IN_PIPELINE.test(message) && /\b(?:run|lint|test|dlq \w+)$/.test(command)
+  IN_PIPELINE.test(message.split(' ', 1)[0]!) && command.split(' ').some((word) => OF_PIPELINES.has(word))
     ? 'docs/pipelines.md lists all keys of a pipeline'
     : helpLine(command);
 
