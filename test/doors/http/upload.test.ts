@@ -109,7 +109,7 @@ test('what a pipeline that is served must be', async () => {
   const other = file('other.yaml', 'source: { type: stdio }\nsink: { type: stdio }\n');
   await expect(readUploadPipelines([other])).rejects.toThrow(/must have source: \{ type: upload \}/);
   const fixed = file('fixed.yaml', 'source: { type: upload }\nsink: { type: file, path: out.csv }\n');
-  await expect(readUploadPipelines([fixed])).rejects.toThrow(/needs \{name\}/);
+  await expect(readUploadPipelines([fixed])).rejects.toThrow(/must contain \{name\}/);
 });
 
 test('a key needs the scope of jobs, and a pipeline that is not served is not there', async () => {
