@@ -8,8 +8,8 @@
 //    The protocol depends on no clock and no group session.
 // 3. COPY writes rows and dead letters, then the transaction commits. After a lost connection either all or nothing is
 //    stored; step 1 determines which.
-// 4. A member that stops in the middle holds the row lock for at most `transactionTimeoutMs`; then the server ends its
-//    session.
+// 4. A member that stops between two statements holds the row lock for at most `transactionTimeoutMs`; then the server
+//    ends its session. Within a COPY this timeout does not apply: the lock ends when the process continues or ends.
 import { SluiceError } from '../../core/errors.ts';
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
