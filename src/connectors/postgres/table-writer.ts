@@ -8,12 +8,12 @@
 //    The protocol depends on no clock and no group session.
 // 3. COPY writes rows and dead letters, then the transaction commits. After a lost connection either all or nothing is
 //    stored; step 1 determines which.
-// 4. A member that stops between two statements holds the row lock for at most `transactionTimeoutMs`; then the server
-//    ends its session. Within a COPY this timeout does not apply: the lock ends when the process continues or ends.
+// 4. A suspended member holds the row lock for at most `transactionTimeoutMs`. Between two statements the server ends its
+//    session. Within a COPY no timeout of the server applies, so the member that waits for the lock ends it.
 import { SluiceError } from '../../core/errors.ts';
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
-import { databaseError } from './faults.ts';
+import { databaseError, sqlStateOf } from './faults.ts';
 import { listOf, sqlIdentifier, sqlName, type TableName, tableName } from './names.ts';
 import { OffsetTable } from './offset-table.ts';
 import { ensureTable } from './own-table.ts';
@@ -45,6 +45,12 @@ interface TableBatch {
   /** CSV lines in `LETTER_LAYOUT`. */
   letters: string;
 }
+
+/** End of the application name of these sessions. Transfers of files lack it: they may wait for their input without a limit. */
+const APPLICATION = ' topic';
+/** Maximum wait for the lock of a partition, ms. */
+const LOCK_MS = 30_000;
+const LOCK_TIMEOUT = '55P03';
 
 /** Writes over one connection, which is reopened after each failure. Supports one call at a time. */
 export class TableWriter {
@@ -107,6 +113,7 @@ export class TableWriter {
       return await work(await this.#connected());
     } catch (error) {
       await this.close();
+      if (sqlStateOf(error) === LOCK_TIMEOUT) await this.#endSuspended().catch(() => {});
       throw error instanceof SluiceError ? error : databaseError(error, `the table ${sqlName(this.#name)}`);
     }
   }
@@ -115,9 +122,27 @@ export class TableWriter {
     if (this.#client) return this.#client;
     const client = await connectDatabase(this.#options.database);
     this.#client = client;
-    await client.query(`SET idle_in_transaction_session_timeout = ${this.#options.transactionTimeoutMs}`);
+    const { transactionTimeoutMs } = this.#options;
+    await client.query(
+      `SET idle_in_transaction_session_timeout = ${transactionTimeoutMs}; SELECT set_config('application_name', current_setting('application_name') || '${APPLICATION}', false); SET lock_timeout = ${Math.min(LOCK_MS, transactionTimeoutMs)}`,
+    );
     await this.#offsets.ensure(client);
     return client;
+  }
+
+  /** Ends sessions of this role that have waited within a COPY for their client for longer than a transaction may last. */
+  async #endSuspended(): Promise<void> {
+    const client = await connectDatabase(this.#options.database);
+    try {
+      await client.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE right(application_name, length($1)) = $1 AND datname = current_database() AND usename = current_user
+            AND state = 'active' AND wait_event = 'ClientRead' AND xact_start < clock_timestamp() - $2 * interval '1 ms'`,
+        [APPLICATION, this.#options.transactionTimeoutMs],
+      );
+    } finally {
+      await disconnect(client);
+    }
   }
 
   #forget(): void {
