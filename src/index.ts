@@ -1,10 +1,11 @@
 // The library: opens a model with its workers in this process and scores streams of applications.
 
+import { closed } from './config/options/describe-option.ts';
 import { SCORING } from './config/options/scoring.ts';
 import { fits, Type } from './config/schema.ts';
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
-import type { TextFormat } from './core/file-format.ts';
+import { TEXT_FORMATS, type TextFormat } from './core/file-format.ts';
 import { SILENT } from './core/log.ts';
 import { openRegistry } from './doors/commands/open-registry.ts';
 import type { RunCounts } from './engine/counts.ts';
@@ -189,7 +190,6 @@ async function run(
   });
 }
 
-const closed = { additionalProperties: false };
 const OPEN_OPTIONS = Type.Object(
   {
     registry: Type.Optional(Type.String()),
@@ -198,12 +198,11 @@ const OPEN_OPTIONS = Type.Object(
   },
   closed,
 );
-const TEXT_FORMATS = ['csv', 'tsv', 'json', 'ndjson'] satisfies TextFormat[];
 const SCORE_OPTIONS = Type.Object(
   {
-    format: Type.Enum(TEXT_FORMATS),
+    format: Type.Enum([...TEXT_FORMATS]),
     delimiter: Type.Optional(SCORING.delimiter()),
-    output: Type.Optional(Type.Enum(TEXT_FORMATS)),
+    output: Type.Optional(Type.Enum([...TEXT_FORMATS])),
     passthrough: Type.Optional(SCORING.passthrough_list()),
     interpretation: Type.Optional(SCORING.interpretation()),
     interactions: Type.Optional(SCORING.interactions()),

@@ -1,11 +1,7 @@
 // The export of a scikit-learn pipeline in docs/models.md runs as it is written.
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { Session } from '../../tools/readme/session.ts';
-import { pythonWith } from '../support/python-environment.ts';
-import { IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
-import { missingTools } from '../support/tools.ts';
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { testProgram } from './program-of-page.ts';
 
 const REQUIREMENTS = 'test/docs/sklearn-requirements.txt';
 const [, SECTION] = /\n## Exporting a scikit-learn pipeline\n([\s\S]*?)\n## /.exec(
@@ -17,22 +13,10 @@ test('the page installs what the test installs', () => {
   expect(SECTION).toContain(`.venv/bin/pip install ${pins.join(' ')}\n`);
 });
 
-const missing = missingTools('bash', 'Python 3 with venv');
-const trained = TIER === 'quick' || missing !== null ? { missing } : await pythonWith(REQUIREMENTS);
-const NAME = 'the exported pipeline agrees with scikit-learn and scores a file';
-
-if (TIER === 'quick') test.skip(`${NAME}${SKIPPED}${IN_CHECK}`);
-else if (!('python' in trained)) test.skip(`${NAME}${SKIPPED}needs ${trained.missing}`);
-else {
-  test(NAME, async () => {
-    const session = new Session();
-    onTestFinished(() => session.close());
-    symlinkSync(path.resolve(trained.python, '../..'), path.join(session.folder, '.venv'));
-    const [, program] = /```python\n([\s\S]*?)^```$/m.exec(SECTION!)!;
-    writeFileSync(path.join(session.folder, 'train.py'), program!);
-    const [, , commands] = [...SECTION!.matchAll(/```(?:sh|python)\n([\s\S]*?)^```$/gm)].map(([, text]) => text!);
-    const output = await session.runAsync(`set -e\n${commands}`);
-    expect(output).toContain('5,000 rows agree with the training library');
-    expect(output).toContain('1,000 rows read = 1,000 scored + 0 rejected');
-  });
-}
+const page = { page: SECTION!, requirements: REQUIREMENTS };
+await testProgram('the exported pipeline agrees with scikit-learn and scores a file', page, async (session) => {
+  const [, , commands] = [...SECTION!.matchAll(/```(?:sh|python)\n([\s\S]*?)^```$/gm)].map(([, text]) => text!);
+  const output = await session.runAsync(`set -e\n${commands}`);
+  expect(output).toContain('5,000 rows agree with the training library');
+  expect(output).toContain('1,000 rows read = 1,000 scored + 0 rejected');
+});

@@ -1,13 +1,12 @@
 // The tutorial and the walkthrough run as they are written: every command in order, every output compared.
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { comparable, runSteps, type Step, stepsOf } from '../../tools/readme/page-session.ts';
 import { Session } from '../../tools/readme/session.ts';
-import { pythonWith } from '../support/python-environment.ts';
-import { IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
-import { checkTestNeeding, missingTools } from '../support/tools.ts';
+import { checkTestNeeding } from '../support/tools.ts';
+import { testProgram } from './program-of-page.ts';
 
 const REQUIREMENTS = 'test/docs/tutorial-requirements.txt';
 const TUTORIAL = readFileSync('docs/tutorial.md', 'utf8');
@@ -30,29 +29,17 @@ test('lines that a page leaves out match anything, all others exactly', () => {
   }
 });
 
-const missing = missingTools('bash', 'curl', 'Python 3 with venv');
-const trained = TIER === 'quick' || missing !== null ? { missing } : await pythonWith(REQUIREMENTS);
-const NAME = 'tutorial: commands print what the page shows';
-
-if (TIER === 'quick') test.skip(`${NAME}${SKIPPED}${IN_CHECK}`);
-else if (!('python' in trained)) test.skip(`${NAME}${SKIPPED}needs ${trained.missing}`);
-else {
-  test(NAME, async () => {
-    const session = new Session();
-    onTestFinished(() => session.close());
-    symlinkSync(path.resolve(trained.python, '../..'), path.join(session.folder, '.venv'));
-    const [, program] = /```python\n([\s\S]*?)^```$/m.exec(TUTORIAL)!;
-    writeFileSync(path.join(session.folder, 'train.py'), program!);
-    const steps = stepsOf(TUTORIAL);
-    expect(steps).toHaveLength(10);
-    const port = await freePort();
-    const commands = steps.map(({ command }) => withPort(command, port));
-    // A failing command would leave the service running and its output open.
-    commands.unshift("trap 'kill $(jobs -p) 2> /dev/null' EXIT");
-    const outputs = (await runSteps(session, commands)).slice(1);
-    expectShown(steps, outputs);
-  });
-}
+const page = { page: TUTORIAL, requirements: REQUIREMENTS, tools: ['curl'] as const };
+await testProgram('tutorial: commands print what the page shows', page, async (session) => {
+  const steps = stepsOf(TUTORIAL);
+  expect(steps).toHaveLength(10);
+  const port = await freePort();
+  const commands = steps.map(({ command }) => withPort(command, port));
+  // A failing command would leave the service running and its output open.
+  commands.unshift("trap 'kill $(jobs -p) 2> /dev/null' EXIT");
+  const outputs = (await runSteps(session, commands)).slice(1);
+  expectShown(steps, outputs);
+});
 
 checkTestNeeding(['bash'], 'walkthrough: commands print what the page shows', async () => {
   const session = new Session();

@@ -11,7 +11,7 @@ import { sealPackage, writeBeside } from '../../model/package/package-lock.ts';
 import { isRemote } from '../../model/registry/registry.ts';
 import { signerNames } from '../../model/registry/trusted.ts';
 import type { ModelSigner } from '../../model/signing/model-signature.ts';
-import { openRegistry } from './open-registry.ts';
+import { configuredRegistry, openRegistry } from './open-registry.ts';
 
 const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml'));
 
@@ -21,7 +21,7 @@ export const packageOf = async (ref: string, registry: string | undefined): Prom
 
 /** Loads a package for writing; packages of remote registries are read-only copies. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
-  const address = registry ?? (process.env.SLUICE_REGISTRY || undefined);
+  const address = configuredRegistry(registry);
   if (isFolder(ref) || address === undefined || !isRemote(address)) {
     // With required signatures, the registry would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);

@@ -12,7 +12,7 @@ import {
 } from '../../model/registry/registry.ts';
 import type { StateEntry } from '../../model/registry/state-journal.ts';
 import type { ModelApproveFlags, ModelRetireFlags } from './flags/model-flags.ts';
-import { openRegistry } from './open-registry.ts';
+import { configuredRegistry, openRegistry } from './open-registry.ts';
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
@@ -46,7 +46,7 @@ async function leave(ref: string, to: 'retired' | 'removed', flags: ModelRetireF
   const registry = await openRegistry(flags.registry, { inspects: true });
   const by = await moverOf({ ...said, ...(force === undefined ? {} : { reason: `forced: ${force}` }) });
   await change(registry, ref, { to, by, force: force !== undefined });
-  const address = flags.registry ?? (process.env.SLUICE_REGISTRY || undefined);
+  const address = configuredRegistry(flags.registry);
   if (address !== undefined && isRemote(address)) {
     tell('this registry does not record which processes have loaded a version: they continue with their copies');
   }

@@ -12,6 +12,10 @@ import { textLog } from '../../monitor/open-log.ts';
 /** Folder of the bundled models. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.meta.url));
 
+/** The configured address, else $SLUICE_REGISTRY, which counts as unset if it is empty. */
+export const configuredRegistry = (address?: string): string | undefined =>
+  address ?? (process.env.SLUICE_REGISTRY || undefined);
+
 /**
  * Opens the configured registry, else $SLUICE_REGISTRY, else ./models; models not found there are looked up among the
  * bundled models. The address is a folder, `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two
@@ -31,7 +35,7 @@ export async function openRegistry(
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
-  const where = address ?? (process.env.SLUICE_REGISTRY || undefined);
+  const where = configuredRegistry(address);
   const { approvalsOf, trusting, trustSaid } = await import('../../model/registry/trusted.ts');
   const trust = options.trust === 'nothing' ? {} : trustSaid(options.trust ?? {}, process.env);
   const approvals = options.inspects === true ? null : await approvalsOf(trust);
