@@ -77,6 +77,9 @@ const MESSAGES: Masked = {
   why: 'messages of rejected rows and requests are in plain English, and the version is another: only these texts differ',
   masks: [
     [/"(?:message|title|detail)":"(?:[^"\\]|\\.)*"/g, ''],
+    // The value of a record is JSON within JSON.
+    [/\\"message\\":\\"(?:[^"\\]|\\\\.)*\\"/g, ''],
+    [/\\\\\\"message\\\\\\":\\\\\\"[^"]*\\\\\\"/g, ''],
     // Their length in headers and in the state of a job.
     [/(?:content-length: |content-range: bytes [\d-]+\/|"resultBytes":)\d+/g, ''],
     [/(sluice-version: |Sluice )\d+\.\d+\.\d+/g, ''],

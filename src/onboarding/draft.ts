@@ -1,4 +1,5 @@
 // The draft of a package: input and output of every registration step. Its types do not depend on any step.
+import { boosterFormat } from '../inference/boosters/read-model.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { KnownCategories } from '../inference/onnx/labels.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
@@ -122,6 +123,13 @@ export const SCORED_ROWS = 5000;
 
 export const UNKNOWN_OUTPUTS: OutputPart = { task: 'regression', onnx: { file: 'model.onnx', sha256: '', value: '' } };
 
+/** Name of the model file in the package. */
+function modelFile(model: OnnxModel): string {
+  const format = boosterFormat(model.bytes);
+  if (format === 'lightgbm') return 'model.txt';
+  return format === null ? 'model.onnx' : format === 'json' ? 'model.json' : 'model.ubj';
+}
+
 /** The manifest with all values known so far. */
 export function manifestOf(draft: Draft): Manifest {
   const { options, outcome, sha256 } = draft;
@@ -130,7 +138,7 @@ export function manifestOf(draft: Draft): Manifest {
     id: options.id,
     version: options.version,
     task,
-    onnx: { ...onnx, sha256 },
+    onnx: { ...onnx, file: modelFile(draft.model), sha256 },
     columns: draft.columns.map((c) => c.spec),
     inputs: draft.inputs,
     ...(options.description ? { description: options.description } : {}),

@@ -1,5 +1,6 @@
 // Determines the outputs of a graph from its first run: which output contains the scores, and which classes exist.
 import { SluiceError } from '../core/errors.ts';
+import { type Booster, boosterOf, boosterOutput } from '../inference/boosters/booster.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { OutputTensor } from '../inference/evaluate/session.ts';
@@ -55,6 +56,8 @@ const FILE = { file: 'model.onnx', sha256: '' };
  * @throws SluiceError registration_refused
  */
 function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
+  const booster = boosterOf(draft.model);
+  if (booster) return describeBooster(draft, booster);
   const evidence = evidenceOf(draft, result);
   const { floats, labels, classes, two } = evidence;
   if (floats.length === 0)
@@ -70,6 +73,37 @@ function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
     throw refusal(`the model has ${floats.length} outputs (${floats.join(', ')}): choose one with --scores`);
   const label: LabelPart = labels[0] === undefined ? {} : { label: labels[0] };
   return classifier ? describeClasses(draft, evidence, candidates, label) : describeValue(draft, evidence, label);
+}
+
+/** The objective of a training library states what its predictions are. */
+function describeBooster(draft: Draft, booster: Booster): OutputPart {
+  const { options, table, outcome, findings } = draft;
+  const { task, objective, targets } = booster;
+  if (options.task !== undefined && options.task !== task)
+    throw refusal(`--task ${options.task} contradicts the objective ${objective} of the model, which is ${task}`);
+  if (options.scores !== undefined) throw refusal('--scores is for ONNX files: this model has one output');
+  if (options.output !== undefined && task !== 'binary')
+    throw refusal(`--output ${options.output} needs a binary model`);
+  if (task === 'regression')
+    return { task, onnx: { ...FILE, value: boosterOutput(booster) }, output: { kind: 'value' } };
+  const outcomes = outcome === null ? [] : [...(table.profiles.get(outcome)?.distinct?.keys() ?? [])];
+  const count = Math.max(2, targets);
+  const numbered = Array.from({ length: count }, (_, i) => i);
+  const classes = booster.classes ?? fromOutcomes(outcomes, count) ?? numbered;
+  if (booster.classes === null)
+    findings.assumed(
+      classes === numbered
+        ? `the file names no classes; they are assumed to be 0 to ${count - 1}`
+        : `the file names no classes; they are assumed to be the values of the outcome column in order: ${classes.join(', ')}`,
+    );
+  const kind = options.output ?? (booster.logOdds ? 'log_odds' : 'probability');
+  const served: OutputPart = {
+    task,
+    onnx: { ...FILE, probabilities: boosterOutput(booster) },
+    classes: [...classes],
+    output: { kind },
+  };
+  return task === 'binary' ? { ...served, positive_class: positiveOf(classes, draft) } : served;
 }
 
 function evidenceOf({ model, table, outcome, options }: Draft, { tensors, rows }: TrialAnswers): Evidence {

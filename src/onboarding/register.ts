@@ -1,17 +1,19 @@
-// `model add`: reads the ONNX file and the training table, proposes a package, and runs all possible checks.
+// `model add`: reads the model file and the training table, proposes a package, and runs all possible checks.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
-import { readOnnx } from '../inference/onnx/graph.ts';
+import { type Booster, boosterOf } from '../inference/boosters/booster.ts';
+import { readModel } from '../inference/boosters/read-model.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { refusals } from '../inference/onnx/servable.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { computeBaseline } from './baseline.ts';
+import { boosterEncoding } from './booster-encoding.ts';
 import type { Draft, Proposal, RegisterOptions, Sources } from './draft.ts';
 import { draftColumns } from './draft-columns.ts';
 import { BACKGROUND_FILE, backgroundOf, COVERS_FILE, chooseExplanation } from './explanation.ts';
@@ -20,25 +22,25 @@ import { checkNaN, learnOutputs } from './outputs.ts';
 import { toCsv } from './package-files.ts';
 import { assertPolicyFits } from './policy-file.ts';
 import { comparePortfolios } from './portfolio-change.ts';
-import { Findings, isInvariant, type Report, refusal } from './report-card.ts';
+import { Findings, isInvariant, plural, type Report, refusal } from './report-card.ts';
 import { type ScoredSample, scoreSample } from './score-checks.ts';
 import { expectationOf, runSelfTest, SELF_TEST_EXPECTED_FILE, SELF_TEST_FILE, selfTestFiles } from './self-test.ts';
 import { askTrainingTable } from './training-check.ts';
 import { readTrainingTable } from './training-table.ts';
 import { describeOnnx, measureSpeed, warnUnmapped } from './verify.ts';
 
-// The ONNX file is checked before ONNX Runtime loads it.
+// The file is checked before an evaluator loads it.
 
-/** First bytes of files that are often mistaken for ONNX. */
-const NOT_ONNX: readonly (readonly [string, string])[] = [
+/** First bytes of files that are often mistaken for a model. */
+const NO_MODEL: readonly (readonly [string, string])[] = [
   ['version https://git-lfs', 'a Git LFS pointer (git lfs pull fetches the file itself)'],
   ['PK', 'a zip archive (PyTorch, Keras or skops?)'],
   ['\x80\x03', 'a Python pickle'],
   ['\x80\x04', 'a Python pickle'],
   ['\x80\x05', 'a Python pickle'],
   ['<', 'a web page or XML (PMML?)'],
-  ['{', 'JSON (a model of XGBoost or CatBoost?)'],
-  ['tree\n', 'a text model of LightGBM'],
+  ['CBM1', 'a binary model of CatBoost (save it with save_model(file, format="json"), see docs/exporting.md)'],
+  ['binf', 'a binary model of an old XGBoost (save it as .ubj, see docs/exporting.md)'],
   ['\x89HDF', 'an HDF5 file (Keras?)'],
   ['\x1f\x8b', 'compressed'],
 ];
@@ -51,23 +53,34 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   const bytes = await readFile(options.onnxFile).catch((cause) => {
     throw new SluiceError('input_not_found', `${options.onnxFile} cannot be opened`, { cause });
   });
-  const other = NOT_ONNX.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
-  if (other) throw new SluiceError('model_invalid', `${options.onnxFile} is ${other[1]}, not an ONNX file`);
-  const model = readOnnx(bytes);
+  const other = NO_MODEL.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
+  if (other)
+    throw new SluiceError('model_invalid', `${options.onnxFile} is ${other[1]}, not a model file that can be served`);
+  const model = readModel(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
   const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
   const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
   const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
+  const findings = new Findings();
+  const booster = boosterOf(model);
+  if (booster) reportBooster(booster, findings);
+  const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings) } : {};
   return {
-    options,
+    options: { ...options, ...encoding },
     bytes,
     sha256: createHash('sha256').update(bytes).digest('hex'),
     model,
     table,
     probe: await Probe.open(bytes),
-    findings: new Findings(),
+    findings,
   };
+}
+
+function reportBooster({ library, version, objective, trees, notes }: Booster, findings: Findings): void {
+  findings.info(
+    `The file is a model of ${[library, version].join(' ').trim()}: objective ${objective}, ${plural(trees.length, 'tree')}, ${notes.join(', ')}.`,
+  );
 }
 
 /** Upper bound of rounding differences; larger differences mean that the score of a row depends on its neighbours. */

@@ -1,9 +1,9 @@
 // The process in which a package is tried.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { endWithParent } from '../core/processes.ts';
+import { readModel } from '../inference/boosters/read-model.ts';
 import { openSession } from '../inference/evaluate/session.ts';
 import { servable } from '../inference/onnx/servable.ts';
-import { readChecked } from '../inference/trees/ensemble.ts';
 import { loadPackage } from '../model/package/load-package.ts';
 import { asMessage, fromMessage } from '../model/package/model-package.ts';
 import { describeModel } from './describe.ts';
@@ -12,7 +12,7 @@ import { type OpenProbe, passSelfTest } from './verify.ts';
 
 /** Runs the model in this process, which has the limits of a probe and ends afterwards. */
 const openHere: OpenProbe = async (bytes) => {
-  const session = await openSession(servable(readChecked(bytes)));
+  const session = await openSession(servable(readModel(bytes)));
   const { inputs, outputs } = session;
   return {
     opened: { inputs, outputs, loadMs: 0, memoryBytes: 0 },

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
+import { readModel } from '../boosters/read-model.ts';
 import type { OnnxModel } from '../onnx/graph.ts';
 import { servable } from '../onnx/servable.ts';
-import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/unsupported.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 import { ComparisonRows } from './native/comparison-rows.ts';
@@ -93,7 +93,7 @@ export async function chooseEvaluator(
   policy: EnginePolicy = 'auto',
   options: ChooseOptions = {},
 ): Promise<Choice> {
-  const model = readChecked(bytes);
+  const model = readModel(bytes);
   const { evaluator, ...judged } = await decide(model, bytes, manifest, policy, options);
   return { ...judged, evaluator: evaluator ?? (await openOnnxRuntime(model, manifest)) };
 }
@@ -109,7 +109,7 @@ export async function judgeModel(
   policy: EnginePolicy,
   options: ChooseOptions,
 ): Promise<Verdict> {
-  const { verdict, evaluator } = await decide(readChecked(bytes), bytes, manifest, policy, options);
+  const { verdict, evaluator } = await decide(readModel(bytes), bytes, manifest, policy, options);
   await evaluator?.close();
   return verdict;
 }
@@ -135,6 +135,13 @@ async function decide(
   let alongside: Promise<Evaluator> | null = null;
   const open = (): Promise<Evaluator> => alongside ?? openOnnxRuntime(model, manifest);
   const fallback = (reason: string, found: Partial<Verdict> = {}): Verdict => {
+    if (model.format === 'booster')
+      throw new SluiceError(
+        'model_invalid',
+        policy === 'onnxruntime'
+          ? 'the model is the file of a training library, which ONNX Runtime cannot evaluate: use the evaluator auto'
+          : `the model cannot be served: ${reason} (docs/exporting.md)`,
+      );
     if (policy === 'native')
       throw new SluiceError('model_invalid', `the native evaluator cannot serve the model: ${reason}`);
     return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };

@@ -6,7 +6,7 @@ import { scoreOutputs } from '../../model/package/model-package.ts';
 import { type EncodedInput, paddedRows } from '../encode/encoder.ts';
 import type { Servable } from '../onnx/servable.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
-import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
+import { type EvaluatorSession, type OutputTensor, openSession } from './session.ts';
 
 /**
  * Opens a session for a model that was already parsed and checked. Scoring blocks its thread, so use it in a worker.
@@ -71,7 +71,7 @@ export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes
  * Lists differences between session and package. Names and types are checked here, because ONNX Runtime ignores unknown
  * inputs.
  */
-export function mismatches(session: Pick<OnnxSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
+export function mismatches(session: Pick<EvaluatorSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
   const problems: string[] = [];
   const declared = new Map(manifest.inputs.map((i) => [i.name, i]));
   for (const m of session.inputs) {

@@ -1,6 +1,9 @@
-// Opens ONNX Runtime sessions: single-threaded, without ZipMap, and with the input and output names of the model file.
+// Opens evaluator sessions: ONNX Runtime (single-threaded, without ZipMap), or the interpreter of files of training libraries.
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../../core/errors.ts';
+import { BOOSTER_INPUT, boosterOf, boosterOutput } from '../boosters/booster.ts';
+import { interpret } from '../boosters/interpreter.ts';
+import { readModel } from '../boosters/read-model.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Servable } from '../onnx/servable.ts';
 
@@ -20,7 +23,7 @@ export interface SessionInput {
   single: boolean;
 }
 
-export interface OnnxSession {
+export interface EvaluatorSession {
   readonly inputs: readonly SessionInput[];
   /** Names of the tensor outputs; ZipMap outputs keep their original names. */
   readonly outputs: readonly string[];
@@ -38,11 +41,27 @@ export async function warmUp(): Promise<void> {
   await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
 }
 
+/** A session that interprets the file of a training library. @throws SluiceError model_invalid */
+function openInterpreter(bytes: Uint8Array): EvaluatorSession {
+  const booster = boosterOf(readModel(bytes))!;
+  const name = boosterOutput(booster);
+  return {
+    inputs: [{ name: BOOSTER_INPUT, type: booster.compared, width: booster.features.length, single: false }],
+    outputs: [name],
+    async run(inputs, from, to, outputs) {
+      const data = interpret(booster, inputs, from, to);
+      return outputs.map(() => ({ data, dims: [to - from, booster.targets] }));
+    },
+    close: async () => {},
+  };
+}
+
 /**
  * Opens a session with one thread; with more threads, scores depend on the batch size.
  * @throws SluiceError model_invalid if the graph does not load
  */
-export async function openSession(graph: Servable): Promise<OnnxSession> {
+export async function openSession(graph: Servable): Promise<EvaluatorSession> {
+  if (graph.format === 'booster') return openInterpreter(graph.bytes);
   let session: ort.InferenceSession;
   try {
     session = await ort.InferenceSession.create(graph.bytes, {

@@ -69,6 +69,8 @@ export interface Graph {
 
 export interface OnnxModel {
   bytes: Uint8Array;
+  /** `booster`: the graph represents the file of a training library, which ONNX Runtime cannot open. */
+  format: 'onnx' | 'booster';
   irVersion: number;
   producer: string;
   /** Domain → version; '' is ai.onnx. */
@@ -125,6 +127,7 @@ export function readOnnx(bytes: Uint8Array): OnnxModel {
   }
   return {
     bytes,
+    format: 'onnx',
     irVersion,
     producer: producer.join(' ').trim(),
     opsets,

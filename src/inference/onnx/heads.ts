@@ -203,6 +203,6 @@ const PASSED = new Set(['Identity', 'Cast', 'Reshape', 'Squeeze', 'Unsqueeze', '
 /** Operators on scores whose effect is determined by comparing answers. */
 const NONLINEAR = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
 const isHead = (n: Node): boolean =>
-  /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(
+  /^(Trees|TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(
     n.op,
   );

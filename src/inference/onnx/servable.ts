@@ -1,4 +1,4 @@
-// Prepares a model for ONNX Runtime: removes ZipMap, and rejects graphs that cannot be served correctly.
+// Prepares a model for an evaluator session: removes ZipMap, and rejects graphs that cannot be served correctly.
 import { SluiceError } from '../../core/errors.ts';
 import {
   allNodes,
@@ -111,7 +111,7 @@ const NARROW = new Set<ElementType>(['bfloat16', 'float16']);
 export function refusals(model: OnnxModel): string[] {
   const reasons: string[] = [];
   const custom = new Set<string>();
-  for (const n of allNodes(model.graph)) {
+  for (const n of model.format === 'onnx' ? allNodes(model.graph) : []) {
     const name = `${n.domain}.${n.op}`;
     if (!DOMAINS.has(n.domain) && !model.functions.includes(name)) custom.add(name);
   }
@@ -180,9 +180,10 @@ function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   return [];
 }
 
-/** A model for ONNX Runtime, with its input names and types and its output names. Plain data. */
+/** A model for an evaluator session, with its input names and types and its output names. Plain data. */
 export interface Servable {
   bytes: Uint8Array;
+  format: OnnxModel['format'];
   /** Former ZipMap outputs → the tensors that they converted. */
   renamed: ReadonlyMap<string, string>;
   inputs: readonly ValueInfo[];
@@ -190,12 +191,12 @@ export interface Servable {
 }
 
 /**
- * Removes ZipMap from a model of `readChecked`.
+ * Removes ZipMap from a model of `readModel`.
  * @throws SluiceError model_invalid if the graph is rejected
  */
 export function servable(model: OnnxModel): Servable {
   const reasons = refusals(model);
   if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
   const { inputs, outputs } = model.graph;
-  return { ...withoutZipMap(model), inputs, outputs: outputs.map((o) => o.name) };
+  return { ...withoutZipMap(model), format: model.format, inputs, outputs: outputs.map((o) => o.name) };
 }

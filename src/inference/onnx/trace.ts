@@ -202,6 +202,10 @@ export function traceHead(c: TraceContext, name: string, output: readonly Output
   const at = node.outputs.indexOf(name);
   const op = node.domain === '' ? node.op : `${node.domain}.${node.op}`;
   switch (op) {
+    case 'sluice.booster.Trees': {
+      const x = columnsOf(c, node.inputs[0]!);
+      return { features: x.features, type: x.type, head: { kind: 'trees', node }, output };
+    }
     case 'ai.onnx.ml.TreeEnsembleClassifier':
     case 'ai.onnx.ml.TreeEnsembleRegressor':
     case 'ai.onnx.ml.TreeEnsemble': {

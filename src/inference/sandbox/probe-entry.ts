@@ -2,17 +2,22 @@
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { endWithParent } from '../../core/processes.ts';
 import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
+import { type BoosterModel, boosterOf } from '../boosters/booster.ts';
+import { readModel } from '../boosters/read-model.ts';
 import { judgeModel } from '../evaluate/choose-evaluator.ts';
+import { openNative } from '../evaluate/native/native-evaluator.ts';
+import { planNative } from '../evaluate/native/native-plan.ts';
 import { openReference } from '../evaluate/reference.ts';
-import type { OnnxSession } from '../evaluate/session.ts';
+import type { EvaluatorSession } from '../evaluate/session.ts';
 import { servable } from '../onnx/servable.ts';
-import { readChecked } from '../trees/ensemble.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe.ts';
 
 /** Minimum model size, bytes, for which loading it in a second thread pays off. */
 const LARGE = 4 * 1024 * 1024;
 
-let session: OnnxSession | null = null;
+let session: EvaluatorSession | null = null;
+/** The file of a training library that is open; null: an ONNX file. */
+let booster: BoosterModel | null = null;
 /** Sends an answer. Resolves when it is sent; this thread must not block before. */
 const answer = (message: ProbeAnswer): Promise<void> =>
   new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
@@ -22,7 +27,9 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     const before = process.memoryUsage.rss();
     const began = performance.now();
     const { openSession } = await import('../evaluate/session.ts');
-    session = await openSession(servable(readChecked(request.bytes)));
+    const model = readModel(request.bytes);
+    booster = boosterOf(model) ? (model as BoosterModel) : null;
+    session = await openSession(servable(model));
     return {
       type: 'opened',
       inputs: session.inputs,
@@ -51,10 +58,12 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
   }
   const { inputs, rows, outputs, ms } = request;
   const single = session.inputs.some((i) => i.single);
+  const native = booster && openNative(planNative(booster, outputs[0]!, inputs));
   let done = 0;
   const began = performance.now();
   do {
-    if (single) for (let r = 0; r < rows; r++) await session.run(inputs, r, r + 1, outputs);
+    if (native) native.scoreNow(inputs, rows);
+    else if (single) for (let r = 0; r < rows; r++) await session.run(inputs, r, r + 1, outputs);
     else await session.run(inputs, 0, rows, outputs);
     done += rows;
   } while (performance.now() - began < ms);

@@ -60,21 +60,46 @@ class NodeIndex {
   }
 }
 
-/** Tests of a node; MEMBER occurs only in TreeEnsemble (ai.onnx.ml 5). */
-export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
+/** Tests of a node in ONNX files; MEMBER occurs only in TreeEnsemble (ai.onnx.ml 5). */
+const ONNX_MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
+/**
+ * All tests of a node. The last three occur only in files of training libraries. CATEGORY: the number without its
+ * fraction is a member, and the number itself is above `value`. LEQ_OR_ZERO and LEQ_NOT_ZERO: at most `value`, where
+ * numbers within `ZERO` of 0 always or never pass.
+ */
+export const MODES = [...ONNX_MODES, 'CATEGORY', 'LEQ_OR_ZERO', 'LEQ_NOT_ZERO'] as const;
 export type Mode = (typeof MODES)[number];
 export const LEAF = 0;
 export const EQ = MODES.indexOf('EQ');
+/** Largest magnitude that LightGBM treats as 0. */
+export const ZERO = Math.fround(1e-35);
 
 const POST_TRANSFORMS = ['NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT'] as const;
 type PostTransform = (typeof POST_TRANSFORMS)[number];
 const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];
 
+/** How a training library converts the sums of its trees to predictions. */
+export interface BoosterFinish {
+  /** Whether sums start with the base values; otherwise these are added at the end. */
+  baseFirst: boolean;
+  /** Divisor of the sums: the number of averaged trees, or 1. */
+  divisor: number;
+  scale: number;
+  link: BoosterLink;
+  /** Factor of the sum within a logistic function. */
+  slope: number;
+}
+
+/** Functions from sums to predictions. `logistic` with several targets: one probability per class, not normalized. */
+export type BoosterLink = 'identity' | 'logistic' | 'softmax' | 'exp' | 'log1p_exp' | 'signed_square';
+
 /** An ensemble. Arrays over nodes have one entry per node, in file order. */
 export interface Ensemble {
-  kind: 'classifier' | 'regressor';
-  /** Whether thresholds and weights are double tensors. */
+  kind: 'classifier' | 'regressor' | 'booster';
+  /** Set for the kind `booster`: a file of a training library. */
+  booster?: BoosterFinish;
+  /** Whether thresholds and weights are double tensors. For a booster: whether sums and predictions are double. */
   double: boolean;
   /** Number of classes or targets: the columns of the output. */
   targets: number;
@@ -95,7 +120,7 @@ export interface Ensemble {
   missingTrue: Uint8Array;
   onTrue: Int32Array;
   onFalse: Int32Array;
-  /** Sets of MEMBER nodes; undefined for other nodes. */
+  /** Sets of MEMBER and CATEGORY nodes; undefined for other nodes. */
   members: ReadonlyMap<number, readonly number[]>;
   /** Weights of leaf i: `weightCount[i]` entries of weightTarget and weightValue from `weightFirst[i]`. */
   weightFirst: Int32Array;
@@ -151,9 +176,15 @@ function reals(node: Node, name: string): { values: readonly number[]; double: b
   return { values: tensor.numbers(), double: tensor.element === 'float64' };
 }
 
+/** Makes `node` stand for an ensemble that was not read from attributes. @throws SluiceError model_invalid */
+export function attachEnsemble(node: Node, ensemble: Ensemble): void {
+  checkShape(ensemble);
+  read.set(node, ensemble);
+}
+
 /** BRANCH_… and LEAF → number of the mode. */
 const MODE_OF = new Map(
-  MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
+  ONNX_MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
     string,
     number,
   ][],
@@ -357,7 +388,7 @@ function readFlat(node: Node): Ensemble {
     same('children that are leaves', leaves.length, n);
   }
   for (let i = 0; i < n; i++) {
-    e.mode[i] = 1 + index('a mode', modes[i]!, MODES.length - 1);
+    e.mode[i] = 1 + index('a mode', modes[i]!, ONNX_MODES.length - 1);
     e.feature[i] = index('a feature id', features[i]!, INT32);
     e.value[i] = splits[i]!;
     e.missingTrue[i] = missing[i] === 1 ? 1 : 0;

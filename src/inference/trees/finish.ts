@@ -1,11 +1,17 @@
-// Converts sums to scores like ONNX Runtime, quirks included: base values, averages, post-transforms, the second class.
+// Converts sums to scores like ONNX Runtime, quirks included: base values, averages, post-transforms, the second class;
+// and like the training libraries.
 // Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
-import type { Ensemble } from './ensemble.ts';
+import type { BoosterFinish, BoosterLink, Ensemble } from './ensemble.ts';
 import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
 import { Unsupported } from './unsupported.ts';
 
 /** Writes the scores of `rows` rows, `targets` per row, from sums with `stride` entries per target. */
-type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;
+type Finish = (
+  sums: Float32Array | Float64Array,
+  stride: number,
+  rows: number,
+  out: Float32Array | Float64Array,
+) => void;
 
 type PostTransform = (values: Float64Array) => void;
 const f = Math.fround;
@@ -85,7 +91,7 @@ function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolea
 export interface Finishing
   extends Pick<
     Ensemble,
-    'kind' | 'double' | 'targets' | 'aggregate' | 'postTransform' | 'base' | 'allPositive' | 'named'
+    'kind' | 'booster' | 'double' | 'targets' | 'aggregate' | 'postTransform' | 'base' | 'allPositive' | 'named'
   > {
   trees: number;
   /** Whether each target has weights. */
@@ -98,14 +104,16 @@ export interface Finishing
  */
 export function finishing(e: Ensemble, leavesOf: readonly (readonly number[])[]): Finishing {
   const { kind, double, targets, aggregate, postTransform, base, allPositive, named } = e;
-  const has = weighted(e, leavesOf);
   const trees = leavesOf.length;
-  return { kind, double, targets, aggregate, postTransform, base: [...base], allPositive, named, trees, has };
+  const all = { kind, double, targets, aggregate, postTransform, base: [...base], allPositive, named, trees };
+  if (e.booster) return { ...all, booster: e.booster, has: [] };
+  return { ...all, has: weighted(e, leavesOf) };
 }
 
 /** @throws Unsupported */
 export function finisher(e: Finishing): Finish {
   const { has } = e;
+  if (e.booster) return boosterFinisher(e, e.booster);
   if (e.targets === 1) return single(e, has[0]!);
   if (e.kind === 'classifier' && e.targets === 2 && !has[1] && e.base.length < 2) return binary(e);
   const n = e.trees;
@@ -190,4 +198,60 @@ function binary(e: Finishing): Finish {
       out[r * 2 + 1] = v;
     }
   };
+}
+
+/** Predictions of a training library, in its own precision. */
+function boosterFinisher({ targets, base, double }: Finishing, finish: BoosterFinish): Finish {
+  const { baseFirst, divisor, scale } = finish;
+  const round = double ? (x: number): number => x : f;
+  const values = new Float64Array(targets);
+  const link = boosterLink(finish, double);
+  const plain = divisor === 1 && scale === 1;
+  return (sums, stride, rows, out) => {
+    for (let r = 0; r < rows; r++) {
+      for (let t = 0; t < targets; t++) {
+        let v = sums[t * stride + r]!;
+        if (!plain) v = round(round(v / divisor) * scale);
+        values[t] = baseFirst ? v : round(v + (base[t] ?? 0));
+      }
+      link(values);
+      for (let t = 0; t < targets; t++) out[r * targets + t] = values[t]!;
+    }
+  };
+}
+
+/** Converts the sums of one row to predictions in place. */
+export function boosterLink({ link, slope }: Pick<BoosterFinish, 'link' | 'slope'>, double: boolean): PostTransform {
+  const each =
+    (convert: (x: number) => number): PostTransform =>
+    (values) => {
+      for (let i = 0; i < values.length; i++) values[i] = convert(values[i]!);
+    };
+  const links: Record<BoosterLink, () => PostTransform> = {
+    identity: () => () => {},
+    logistic: () => (double ? each((x) => 1 / (1 + Math.exp(-slope * x))) : each(logisticOfFloat)),
+    softmax: () => (double ? softmaxInDouble : softmaxOfFloats),
+    exp: () => each(double ? Math.exp : expf),
+    log1p_exp: () => each((x) => Math.log1p(Math.exp(x))),
+    signed_square: () => each((x) => Math.sign(x) * x * x),
+  };
+  return links[link]();
+}
+
+/** XGBoost's Sigmoid, which limits the exponent. */
+const logisticOfFloat = (x: number): number => f(1 / f(expf(Math.min(-x, f(88.7))) + 1));
+
+function softmaxInDouble(values: Float64Array): void {
+  const top = values.reduce((a, b) => Math.max(a, b), -Infinity);
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += values[i] = Math.exp(values[i]! - top);
+  for (let i = 0; i < values.length; i++) values[i]! /= sum;
+}
+
+/** XGBoost's Softmax: exponentials in float32, their sum in double. */
+function softmaxOfFloats(values: Float64Array): void {
+  const top = values.reduce((a, b) => Math.max(a, b), -Infinity);
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += values[i] = expf(f(values[i]! - top));
+  for (let i = 0; i < values.length; i++) values[i] = f(values[i]! / f(sum));
 }

@@ -1,4 +1,4 @@
-// Floating-point details on which equal bits depend: neighbours of a number, and the C library's expf.
+// Floating-point details on which equal bits depend: neighbours of a number, and the C library's expf and logf.
 
 const buffer = new DataView(new ArrayBuffer(8));
 
@@ -53,6 +53,35 @@ export function expf(x: number): number {
   // 2^(k/32): the fraction from the table, the rest as the exponent of a double.
   power[1] = ((k >> 5) + EXPONENT_BIAS) << EXPONENT_AT;
   return Math.fround(((C0 * r + C1) * (r * r) + (C2 * r + 1)) * (POWERS[k & 31]! * powerValue[0]!));
+}
+
+/** 1 / c and log(c) for 16 numbers c around 1. */
+const LOG_TABLE = Float64Array.of(
+  1.398907162146528, -0.33569133332882284, 1.3403141896637998, -0.2929040563774074, 1.286432210124115, -0.2518726580937369,
+  1.2367150214269895, -0.21245868807117255, 1.1906977166711752, -0.17453945183745634, 1.1479821020556429, -0.1380057072319758,
+  1.1082251448272158, -0.10275976698545139, 1.0711297413057381, -0.06871392447020525, 1.036437278977283, -0.0357891387398228,
+  1, 0, 0.9492859795739057, 0.05204517742929496, 0.8951049428609004, 0.11081431298787942, 0.8476821620351103, 0.1652495223695143,
+  0.8050314851692001, 0.21687389031699977, 0.7664671008843108, 0.2659635028121397, 0.731428603316328, 0.3127556664073557,
+); // biome-ignore format: the table reads better packed
+const [L0, L1, L2] = [-0.25089342214237154, 0.333456765744066, -0.4999997485802103];
+/** Lower end of the interval to which `logf` reduces numbers, as bits. */
+const LOG_FROM = 0x3f330000;
+const MANTISSA_BITS = 23;
+
+/**
+ * logf as computed by glibc (Arm's optimized routines: a table of 16 logarithms and a polynomial, in double). `x` is a
+ * positive normal float32. A correctly rounded logarithm would differ in the last bit now and then.
+ */
+export function logf(x: number): number {
+  if (x === 1) return 0;
+  buffer.setFloat32(0, x);
+  const shifted = buffer.getInt32(0) - LOG_FROM;
+  const exponent = shifted >> MANTISSA_BITS;
+  const entry = ((shifted >> (MANTISSA_BITS - 4)) & 15) * 2;
+  buffer.setInt32(0, buffer.getInt32(0) - (exponent << MANTISSA_BITS));
+  const r = buffer.getFloat32(0) * LOG_TABLE[entry]! - 1;
+  const y = L0 * (r * r) + (L1 * r + L2);
+  return Math.fround(y * (r * r) + (LOG_TABLE[entry + 1]! + exponent * Math.LN2 + r));
 }
 
 /** 1 / (1 + e^-|x|) in float32, with the same steps as ONNX Runtime's tree ensembles. */

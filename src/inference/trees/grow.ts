@@ -11,7 +11,7 @@ export interface Branch {
   feature: number;
   mode: Exclude<Mode, 'LEAF'>;
   value: number;
-  /** The set of EQ and MEMBER; empty for other modes. */
+  /** The set of EQ, MEMBER and CATEGORY; empty for other modes. */
   members: readonly number[];
   missingTrue: boolean;
   /** Ensemble nodes that this branch represents: one, or a chain of ==. */

@@ -61,8 +61,8 @@ export interface MachineImage {
   readonly kernel: Kernel;
   readonly capacity: number;
   readonly targets: number;
-  /** Initial value of the sums. */
-  readonly start: number;
+  /** Initial value of the sums of each target. */
+  readonly start: readonly number[];
   /** Whether numbers, and sums, have double precision. */
   readonly double: boolean;
   readonly doubleSums: boolean;
@@ -145,7 +145,9 @@ export function compileMachine(
     kernel,
     capacity,
     targets: e.targets,
-    start: neutral(e.aggregate),
+    start: Array.from({ length: e.targets }, (_, t) =>
+      e.booster?.baseFirst ? (e.base[t] ?? 0) : neutral(e.aggregate),
+    ),
     double,
     doubleSums: e.double,
     regions: regions.map((at, i) => ({ at, width: options.regions[i]! })),
@@ -170,7 +172,7 @@ export class TreeMachine {
   readonly capacity: number;
   /** Bytes of WebAssembly memory. */
   readonly bytes: number;
-  readonly #start: number;
+  readonly #start: readonly number[];
   readonly #calls: readonly ((rows: number) => void)[];
   readonly #targets: number;
 
@@ -193,7 +195,8 @@ export class TreeMachine {
 
   /** Adds up the trees for the first `rows` rows (at least 1, at most `capacity`) of regions and states. */
   run(rows: number): void {
-    for (let t = 0; t < this.#targets; t++) this.sums.fill(this.#start, t * this.capacity, t * this.capacity + rows);
+    for (let t = 0; t < this.#targets; t++)
+      this.sums.fill(this.#start[t]!, t * this.capacity, t * this.capacity + rows);
     for (const call of this.#calls) call(rows);
   }
 }

@@ -2,6 +2,7 @@
 // The state of a numeric slot is the rank of its value among all thresholds; that of a category slot is the number of
 // its text. Every test of every node is then a set of states.
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/traced-model.ts';
+import { ZERO } from './ensemble.ts';
 import { below } from './float.ts';
 import type { Branch, Tree } from './grow.ts';
 import { Unsupported } from './unsupported.ts';
@@ -206,8 +207,15 @@ export function holds(b: Branch, x: number): boolean {
       return x > b.value;
     case 'NEQ':
       return x !== b.value;
-    default:
+    case 'EQ':
+    case 'MEMBER':
       return b.members.includes(x);
+    case 'CATEGORY':
+      return x > b.value && b.members.includes(Math.trunc(x));
+    case 'LEQ_OR_ZERO':
+      return x <= b.value || Math.abs(x) <= ZERO;
+    case 'LEQ_NOT_ZERO':
+      return x <= b.value && Math.abs(x) > ZERO;
   }
 }
 
@@ -221,12 +229,36 @@ function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
   const { mode, value } = b;
   if (mode === 'LEQ' || mode === 'GT') add(value);
   else if (mode === 'LT' || mode === 'GTE') add(below(value, double));
-  else {
-    for (const v of mode === 'NEQ' ? [value] : b.members) {
-      add(below(v, double));
-      add(v);
-    }
+  else for (const bound of intervalsOf(b, double).flat()) if (Number.isFinite(bound)) add(bound);
+}
+
+/**
+ * The numbers for which a test against single values is true, as pairs: above the first and up to the second number,
+ * ascending.
+ */
+function intervalsOf({ mode, value, members }: Branch, double: boolean): (readonly [above: number, upTo: number])[] {
+  const under = (x: number): number => below(x, double);
+  const ascending = (): number[] => [...new Set(members)].sort((x, y) => x - y);
+  if (mode === 'NEQ') {
+    return [
+      [-Infinity, under(value)],
+      [value, Infinity],
+    ];
   }
+  if (mode === 'LEQ_OR_ZERO') {
+    return [
+      [-Infinity, value],
+      [under(-ZERO), ZERO],
+    ];
+  }
+  if (mode === 'LEQ_NOT_ZERO') {
+    return [
+      [-Infinity, under(-ZERO)],
+      [ZERO, value],
+    ];
+  }
+  if (mode === 'CATEGORY') return ascending().map((v) => [v === 0 ? value : under(v), under(v + 1)]);
+  return ascending().map((v) => [under(v), v]);
 }
 
 function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
@@ -236,9 +268,7 @@ function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean)
   ) {
     throw new Unsupported('a threshold is -Infinity');
   }
-  const all = new Float64Array(
-    tests.reduce((n, b) => n + Math.max(1, b.members.length * 2, b.mode === 'NEQ' ? 2 : 0), 0),
-  );
+  const all = new Float64Array(tests.reduce((n, b) => n + 4 + b.members.length * 2, 0));
   let count = 0;
   // Adding 0 converts -0 to the equal 0.
   const add = (cut: number): void => {
@@ -275,18 +305,12 @@ function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: numbe
 
 /** Ranges of tests against single values. */
 function pointsOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
-  const upTo = (x: number): number => rank(cuts, x) + 1;
-  if (b.mode === 'NEQ') {
-    return [
-      [0, upTo(below(b.value, double))],
-      [upTo(b.value), cuts.length + 1],
-    ];
-  }
   const ranges: [number, number][] = [];
-  for (const v of [...new Set(b.members)].sort((x, y) => x - y)) {
-    const range: [number, number] = [upTo(below(v, double)), upTo(v)];
-    if (ranges.at(-1)?.[1] === range[0]) ranges.at(-1)![1] = range[1];
-    else ranges.push(range);
+  for (const [above, upTo] of intervalsOf(b, double)) {
+    const from = above === -Infinity ? 0 : rank(cuts, above) + 1;
+    const to = upTo === Infinity ? cuts.length + 1 : rank(cuts, upTo) + 1;
+    if (ranges.at(-1)?.[1] === from) ranges.at(-1)![1] = to;
+    else ranges.push([from, to]);
   }
   return ranges;
 }

@@ -177,14 +177,14 @@ function forestHead(plan: ForestPlan, shapes: readonly InputShape[]): Head {
   ];
   return {
     width: image.targets,
-    double: false,
+    double: plan.finishing.booster !== undefined && image.doubleSums,
     capacity: image.capacity,
     slots,
     description: `${plan.trees} trees, ${image.kernel}, ${Math.ceil(machine.bytes / 1024)} KiB`,
     score(inputs: readonly EncodedInput[], from, to, out) {
       for (const fill of fills) fill(inputs, from, to);
       machine.run(to - from);
-      finish(machine.sums, machine.capacity, to - from, out as Float32Array);
+      finish(machine.sums, machine.capacity, to - from, out);
     },
   };
 }

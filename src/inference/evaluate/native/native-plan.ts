@@ -30,12 +30,12 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
   if (trace.head.kind !== 'trees') throw new Unsupported('the model is not a tree ensemble');
   const file = readEnsemble(trace.head.node);
   const double = trace.type === 'float64';
-  const e = double ? { ...file, double } : file;
+  const e = double && !file.booster ? { ...file, double } : file;
   if (e.features > trace.features.length) throw new Unsupported('the trees use features that the input does not have');
   // ONNX Runtime accepts double attributes only with double inputs.
-  if (file.double && !double) throw new Unsupported('double thresholds for float features');
+  if (file.double && !double && !file.booster) throw new Unsupported('double thresholds for float features');
   // ONNX Runtime truncates a number before it looks it up in a large set; the standard does not.
-  if (e.members.size > 0) throw new Unsupported('set tests of ai.onnx.ml 5');
+  if (e.members.size > 0 && !file.booster) throw new Unsupported('set tests of ai.onnx.ml 5');
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   const trees: Tree[] = growTrees(e);
   const last = finishing(

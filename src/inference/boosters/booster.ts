@@ -1,0 +1,223 @@
+// A gradient-boosted or averaged tree model as a training library saved it: trees, features, and the steps from sums to predictions.
+import { SluiceError } from '../../core/errors.ts';
+import type { Graph, Node, OnnxModel } from '../onnx/graph.ts';
+import { attachEnsemble, type BoosterFinish, type Ensemble, LEAF, MODES } from '../trees/ensemble.ts';
+
+export type Library = 'LightGBM' | 'XGBoost' | 'CatBoost';
+
+/** The page that every rejection of such a file names. */
+const PAGE = 'docs/exporting.md';
+
+/** A rejection of a file of a training library. `what` states the obstacle and what to do about it. */
+export const refuseBooster = (library: Library, what: string): SluiceError =>
+  new SluiceError('model_invalid', `the ${library} model cannot be served: ${what} (${PAGE})`);
+
+/** A damaged file. */
+export const damaged = (library: Library, what: string): SluiceError =>
+  new SluiceError('model_invalid', `the ${library} file is damaged: ${what} (${PAGE})`);
+
+/** Tests of a split; the names are those of the ensemble's modes. */
+export type SplitTest = 'LEQ' | 'LT' | 'GT' | 'CATEGORY' | 'LEQ_OR_ZERO' | 'LEQ_NOT_ZERO';
+
+/** A tree. Arrays over splits; children are indexes of splits, or ~index of a leaf. No split: a single leaf. */
+export interface BoosterTree {
+  /** The target of its weights; null: each leaf has a weight for every target. */
+  target: number | null;
+  feature: Int32Array;
+  test: readonly SplitTest[];
+  /** Threshold; for CATEGORY the number that a category must exceed. */
+  value: Float64Array;
+  members: ReadonlyMap<number, readonly number[]>;
+  /** Whether a missing value passes the test. */
+  missingYes: Uint8Array;
+  yes: Int32Array;
+  no: Int32Array;
+  /** Weights, leaf by leaf. */
+  leaves: Float64Array;
+}
+
+export interface BoosterFeature {
+  /** null: the library saved a generated name. */
+  name: string | null;
+  /** Whether the model splits it by categories. */
+  categorical: boolean;
+  /** Whether the library rejects missing values of this feature, because training had none. */
+  missingRefused?: boolean;
+}
+
+export interface Booster {
+  library: Library;
+  /** As the file states it. */
+  version: string;
+  objective: string;
+  task: 'binary' | 'multiclass' | 'regression';
+  /** Whether the prediction is the log-odds of the positive class. */
+  logOdds: boolean;
+  /** Classes in the order of the scores; null: the file does not list them. */
+  classes: readonly (string | number)[] | null;
+  /** Columns of the input matrix, in order. */
+  features: readonly BoosterFeature[];
+  /** Category lists of the columns, in the order of their columns; which columns these are is not always saved. */
+  categories: readonly CategoryList[];
+  /** Precision in which features are compared. */
+  compared: 'float32' | 'float64';
+  /** Precision of sums and predictions. */
+  computed: 'float32' | 'float64';
+  targets: number;
+  base: readonly number[];
+  finish: BoosterFinish;
+  trees: readonly BoosterTree[];
+  /** Properties of the file that the report of `model add` mentions. */
+  notes: readonly string[];
+}
+
+/** The categories of a column: category i has the code i. */
+export interface CategoryList {
+  /** Index of the feature; null: unknown. */
+  feature: number | null;
+  /** As texts; null: the file has only hashes. */
+  values: readonly string[] | null;
+  /** CatBoost: hash of a text → code. */
+  codeOfHash?: ReadonlyMap<number, number>;
+}
+
+/** A booster with the graph that represents it to the tracer and to onboarding. */
+export interface BoosterModel extends OnnxModel {
+  booster: Booster;
+}
+
+/** The booster of a model; null: the model is an ONNX file. */
+export const boosterOf = (model: OnnxModel): Booster | null => (model as Partial<BoosterModel>).booster ?? null;
+
+/** Domain of the only node in the graph of a booster; its operator is `Trees`. */
+const BOOSTER_DOMAIN = 'sluice.booster';
+/** Name of the input: the matrix of all features. */
+export const BOOSTER_INPUT = 'features';
+
+/** Name of the output: `probabilities` of classes, or `value`. */
+export const boosterOutput = ({ task }: Booster): string => (task === 'regression' ? 'value' : 'probabilities');
+
+const NO_FIELD = { number: 0, wire: 2, value: 0, start: 0, end: 0, from: 0 } as const;
+
+/**
+ * Represents a booster as a graph with one node: the matrix of its features in, predictions out.
+ * @throws SluiceError model_invalid: trees are damaged
+ */
+export function boosterModel(bytes: Uint8Array, booster: Booster): BoosterModel {
+  const output = boosterOutput(booster);
+  const node: Node = {
+    name: 'trees',
+    op: 'Trees',
+    domain: BOOSTER_DOMAIN,
+    inputs: [BOOSTER_INPUT],
+    outputs: [output],
+    attributes: new Map(),
+    field: NO_FIELD,
+  };
+  attachEnsemble(node, ensembleOf(booster));
+  const tensor = (name: string, element: 'float32' | 'float64', width: number) => ({
+    name,
+    type: { kind: 'tensor' as const, element, shape: [null, width] },
+    field: NO_FIELD,
+  });
+  const graph: Graph = {
+    name: booster.library,
+    nodes: [node],
+    initializers: new Map(),
+    inputs: [tensor(BOOSTER_INPUT, booster.compared, booster.features.length)],
+    outputs: [tensor(output, booster.computed, booster.targets)],
+  };
+  return {
+    bytes,
+    format: 'booster',
+    irVersion: 0,
+    producer: `${booster.library} ${booster.version}`.trim(),
+    opsets: new Map(),
+    metadata: new Map(),
+    functions: [],
+    graph,
+    graphField: NO_FIELD,
+    booster,
+  };
+}
+
+const MODE_OF_TEST = new Map(MODES.map((mode, i) => [mode as string, i]));
+
+/** The trees as one table of nodes. */
+function ensembleOf(b: Booster): Ensemble {
+  const { library, trees, targets } = b;
+  let nodes = 0;
+  let weights = 0;
+  for (const t of trees) {
+    nodes += t.test.length + t.leaves.length / (t.target === null ? targets : 1);
+    weights += t.leaves.length;
+  }
+  const e = {
+    mode: new Uint8Array(nodes),
+    feature: new Int32Array(nodes),
+    value: new Float64Array(nodes),
+    missingTrue: new Uint8Array(nodes),
+    onTrue: new Int32Array(nodes),
+    onFalse: new Int32Array(nodes),
+    members: new Map<number, readonly number[]>(),
+    weightFirst: new Int32Array(nodes),
+    weightCount: new Int32Array(nodes),
+    weightTarget: new Int32Array(weights),
+    weightValue: new Float64Array(weights),
+  };
+  const roots = new Int32Array(trees.length);
+  let at = 0;
+  let weight = 0;
+  for (const [i, t] of trees.entries()) {
+    const width = t.target === null ? targets : 1;
+    const splits = t.test.length;
+    const leaves = t.leaves.length / width;
+    roots[i] = at;
+    const childOf = (child: number): number => {
+      const [index, limit] = child < 0 ? [~child, leaves] : [child, splits];
+      if (index >= limit) throw damaged(library, `tree ${i} has a child that does not exist`);
+      return child < 0 ? at + splits + index : at + index;
+    };
+    for (let s = 0; s < splits; s++) {
+      const n = at + s;
+      const feature = t.feature[s]!;
+      if (!(feature >= 0 && feature < b.features.length))
+        throw damaged(library, `tree ${i} splits feature ${feature} of ${b.features.length}`);
+      if (Number.isNaN(t.value[s]!)) throw damaged(library, `tree ${i} has a threshold that is not a number`);
+      e.mode[n] = MODE_OF_TEST.get(t.test[s]!)!;
+      e.feature[n] = feature;
+      e.value[n] = t.value[s]!;
+      e.missingTrue[n] = t.missingYes[s]!;
+      e.onTrue[n] = childOf(t.yes[s]!);
+      e.onFalse[n] = childOf(t.no[s]!);
+      const members = t.members.get(s);
+      if (members) e.members.set(n, members);
+    }
+    for (let l = 0; l < leaves; l++) {
+      const n = at + splits + l;
+      e.mode[n] = LEAF;
+      e.weightFirst[n] = weight;
+      e.weightCount[n] = width;
+      for (let k = 0; k < width; k++, weight++) {
+        e.weightTarget[weight] = t.target ?? k;
+        e.weightValue[weight] = t.leaves[l * width + k]!;
+      }
+    }
+    at += splits + leaves;
+  }
+  if (!e.weightValue.every(Number.isFinite)) throw damaged(library, 'the value of a leaf is not a finite number');
+  return {
+    ...e,
+    kind: 'booster',
+    booster: b.finish,
+    double: b.computed === 'float64',
+    targets,
+    aggregate: 'SUM',
+    postTransform: 'NONE',
+    base: b.base,
+    allPositive: false,
+    named: targets,
+    features: b.features.length,
+    roots,
+  };
+}

@@ -1,0 +1,271 @@
+// Reads the text file of LightGBM (`booster.save_model`): numeric and categorical splits, missing directions, objectives.
+// Source: src/io/tree.cpp, include/LightGBM/tree.h and src/objective of LightGBM 4.
+import { type BoosterFinish, ZERO } from '../trees/ensemble.ts';
+import { below } from '../trees/float.ts';
+import {
+  type Booster,
+  type BoosterFeature,
+  type BoosterTree,
+  type CategoryList,
+  damaged,
+  refuseBooster,
+  type SplitTest,
+} from './booster.ts';
+
+const LIBRARY = 'LightGBM';
+const broken = (what: string): Error => damaged(LIBRARY, what);
+const refuse = (what: string): Error => refuseBooster(LIBRARY, what);
+
+/** Bits of decision_type. */
+const CATEGORICAL = 1;
+const DEFAULT_LEFT = 2;
+const MISSING_ZERO = 1;
+const MISSING_NAN = 2;
+
+/** Objectives whose prediction is the sum itself. */
+const IDENTITY = new Set(['regression', 'regression_l2', 'regression_l1', 'huber', 'fair', 'quantile', 'mape']);
+
+/** @throws SluiceError model_invalid */
+export function readLightgbm(bytes: Uint8Array): Booster {
+  const lines = linesOf(bytes);
+  const header = section(lines, (line) => line.startsWith('Tree=') || line === 'end of trees');
+  const number = (key: string, otherwise?: number): number => {
+    const n = Number(header.keys.get(key) ?? otherwise);
+    if (!Number.isSafeInteger(n)) throw broken(`${key} is missing or not a whole number`);
+    return n;
+  };
+  const classes = number('num_class', 1);
+  const targets = number('num_tree_per_iteration', classes);
+  if (targets < 1 || targets > 10_000) throw broken(`num_tree_per_iteration is ${targets}`);
+  const features = featuresOf(header.keys, number('max_feature_idx') + 1);
+  const objective = header.keys.get('objective') ?? '';
+  const meaning = meaningOf(objective, targets);
+  const trees: BoosterTree[] = [];
+  let line = header.ended;
+  while (line?.startsWith('Tree=')) {
+    const { keys, ended } = section(lines, (l) => l.startsWith('Tree=') || l === 'end of trees');
+    trees.push(treeOf(keys, trees.length, trees.length % targets));
+    line = ended;
+  }
+  if (line !== 'end of trees') throw broken('the end of the trees is missing: the file is cut off');
+  if (trees.length === 0) throw broken('there are no trees');
+  if (trees.length % targets !== 0) throw broken(`${trees.length} trees are not a multiple of ${targets}`);
+  let pandas = '[]';
+  const parameters = new Map<string, string>();
+  for (const rest of lines) {
+    if (rest.startsWith('pandas_categorical:')) pandas = rest.slice('pandas_categorical:'.length);
+    const parameter = /^\[(\w+): (.*)\]$/.exec(rest);
+    if (parameter) parameters.set(parameter[1]!, parameter[2]!);
+  }
+  const averaged = header.flags.has('average_output');
+  return {
+    library: LIBRARY,
+    version: header.keys.get('version') ?? '',
+    objective,
+    ...meaning.answer,
+    classes: null,
+    features,
+    categories: pandasCategories(pandas, features),
+    compared: 'float64',
+    computed: 'float64',
+    targets,
+    base: [],
+    finish: {
+      baseFirst: false,
+      divisor: averaged ? trees.length / targets : 1,
+      scale: 1,
+      ...meaning.finish,
+    },
+    trees,
+    notes: [
+      ...(parameters.get('boosting') === undefined ? [] : [`boosting ${parameters.get('boosting')}`]),
+      `${trees.length / targets} iterations`,
+    ],
+  };
+}
+
+/** The lines of a file, which may be longer than the longest text. */
+function* linesOf(bytes: Uint8Array): Generator<string, void> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let from = 0; from < buffer.length; ) {
+    const found = buffer.indexOf(10, from);
+    const end = found < 0 ? buffer.length : found;
+    const line = buffer.toString('utf8', from, end);
+    yield line.endsWith('\r') ? line.slice(0, -1) : line;
+    from = end + 1;
+  }
+}
+
+interface Section {
+  keys: ReadonlyMap<string, string>;
+  /** Lines without a value. */
+  flags: ReadonlySet<string>;
+  /** The line after the section; null: the file ends. */
+  ended: string | null;
+}
+
+function section(lines: Iterator<string, void>, ends: (line: string) => boolean): Section {
+  const keys = new Map<string, string>();
+  const flags = new Set<string>();
+  for (let next = lines.next(); !next.done; next = lines.next()) {
+    const line = next.value;
+    if (ends(line)) return { keys, flags, ended: line };
+    const at = line.indexOf('=');
+    if (at > 0) keys.set(line.slice(0, at), line.slice(at + 1));
+    else flags.add(line);
+  }
+  return { keys, flags, ended: null };
+}
+
+function featuresOf(keys: ReadonlyMap<string, string>, count: number): BoosterFeature[] {
+  const names = (keys.get('feature_names') ?? '').split(' ');
+  const infos = (keys.get('feature_infos') ?? '').split(' ');
+  if (count < 1 || names.length !== count) throw broken(`it names ${names.length} of ${count} features`);
+  const generated = names.every((n, i) => n === `Column_${i}`);
+  return names.map((name, i) => ({
+    name: generated ? null : name,
+    categorical: /^-?\d+(:-?\d+)*$/.test(infos[i] ?? ''),
+  }));
+}
+
+/** What the sums of an objective mean. */
+function meaningOf(
+  objective: string,
+  targets: number,
+): { answer: Pick<Booster, 'task' | 'logOdds'>; finish: Pick<BoosterFinish, 'link' | 'slope'> } {
+  const [name = '', ...options] = objective.split(' ');
+  const sigmoid = options.find((o) => o.startsWith('sigmoid:'));
+  const slope = sigmoid === undefined ? 1 : Number(sigmoid.slice('sigmoid:'.length));
+  if (!(slope > 0)) throw broken(`sigmoid of the objective is ${slope}`);
+  const answer = (task: Booster['task']) => ({ task, logOdds: false });
+  const link = (l: BoosterFinish['link']) => ({ link: l, slope });
+  if (/rank|lambdarank|xendcg/.test(name))
+    throw refuse(
+      `its objective ${name} ranks rows within groups and gives no probability or value: train a classifier`,
+    );
+  if (name === '' || name === 'none' || name === 'custom')
+    throw refuse(
+      'it was trained with an objective of your own, so the file does not state how sums become predictions: train with objective="binary" or another built-in one, or export to ONNX',
+    );
+  if (name === 'binary' || name === 'cross_entropy' || name === 'xentropy')
+    return { answer: answer('binary'), finish: link('logistic') };
+  if (name === 'multiclass' || name === 'softmax') return { answer: answer('multiclass'), finish: link('softmax') };
+  if (name === 'multiclassova' || name === 'multiclass_ova' || name === 'ova' || name === 'ovr')
+    throw refuse(
+      'its objective multiclassova gives probabilities that do not add up to 1: train with objective="multiclass"',
+    );
+  if (targets !== 1) throw refuse(`its objective ${name} has ${targets} outputs`);
+  if (name === 'cross_entropy_lambda' || name === 'xentlambda')
+    return { answer: answer('regression'), finish: link('log1p_exp') };
+  if (name === 'poisson' || name === 'gamma' || name === 'tweedie')
+    return { answer: answer('regression'), finish: link('exp') };
+  if (IDENTITY.has(name)) {
+    const squared = options.includes('sqrt');
+    return { answer: answer('regression'), finish: link(squared ? 'signed_square' : 'identity') };
+  }
+  throw refuse(`its objective ${name} is not supported: export the model to ONNX`);
+}
+
+function treeOf(keys: ReadonlyMap<string, string>, index: number, target: number): BoosterTree {
+  const fail = (what: string): Error => broken(`tree ${index}: ${what}`);
+  const numbers = (key: string, length: number): number[] => {
+    const text = keys.get(key);
+    const values = text === undefined || text.trim() === '' ? [] : text.trim().split(' ').map(numberOf);
+    if (values.length !== length) throw fail(`${key} has ${values.length} entries, ${length} are needed`);
+    return values;
+  };
+  if (keys.get('is_linear') !== undefined && keys.get('is_linear') !== '0')
+    throw refuse('its leaves are linear models (linear_tree): train with linear_tree=False');
+  const leaves = Number(keys.get('num_leaves'));
+  if (!Number.isSafeInteger(leaves) || leaves < 1) throw fail('num_leaves is missing');
+  const splits = leaves - 1;
+  const feature = numbers('split_feature', splits);
+  const threshold = numbers('threshold', splits);
+  const decision = numbers('decision_type', splits);
+  const left = numbers('left_child', splits);
+  const right = numbers('right_child', splits);
+  const categories = Number(keys.get('num_cat') ?? 0);
+  const boundaries = categories > 0 ? numbers('cat_boundaries', categories + 1) : [];
+  const words = categories > 0 ? numbers('cat_threshold', boundaries.at(-1)!) : [];
+  const test: SplitTest[] = [];
+  const value = new Float64Array(splits);
+  const missingYes = new Uint8Array(splits);
+  const members = new Map<number, readonly number[]>();
+  for (let s = 0; s < splits; s++) {
+    const t = threshold[s]!;
+    if (decision[s]! & CATEGORICAL) {
+      test.push('CATEGORY');
+      // The number is truncated before it is compared with 0, so -0.5 is category 0.
+      value[s] = -1;
+      const [from, to] = [boundaries[t], boundaries[t + 1]];
+      if (from === undefined || to === undefined || !(from <= to)) throw fail('a set of categories is missing');
+      members.set(s, bitsOf(words.slice(from, to)));
+      continue;
+    }
+    value[s] = t;
+    const missing = (decision[s]! >> 2) & 3;
+    const left = (decision[s]! & DEFAULT_LEFT) !== 0;
+    if (missing === MISSING_ZERO) {
+      missingYes[s] = left ? 1 : 0;
+      zeroSplit(s, t, left, test, value);
+    } else {
+      test.push('LEQ');
+      // Without a direction for missing values, NaN is read as 0.
+      missingYes[s] = (missing === MISSING_NAN ? left : 0 <= t) ? 1 : 0;
+    }
+  }
+  return {
+    target,
+    feature: Int32Array.from(feature),
+    test,
+    value,
+    members,
+    missingYes,
+    yes: Int32Array.from(left),
+    no: Int32Array.from(right),
+    leaves: Float64Array.from(numbers('leaf_value', leaves)),
+  };
+}
+
+/** A number as C++ prints it. NaN: not a number. */
+const numberOf = (text: string): number =>
+  text === 'inf' ? Infinity : text === '-inf' ? -Infinity : text === '' ? Number.NaN : Number(text);
+
+/** A split where 0 counts as missing. */
+function zeroSplit(s: number, t: number, zeroPasses: boolean, test: SplitTest[], value: Float64Array): void {
+  if (zeroPasses) {
+    if (t < -ZERO) test.push('LEQ_OR_ZERO');
+    else {
+      test.push('LEQ');
+      value[s] = Math.max(t, ZERO);
+    }
+  } else if (t > ZERO) test.push('LEQ_NOT_ZERO');
+  else {
+    test.push('LEQ');
+    value[s] = Math.min(t, below(-ZERO, true));
+  }
+}
+
+/** Positions of the bits that are set in 32-bit words. */
+function bitsOf(words: readonly number[]): number[] {
+  const bits: number[] = [];
+  for (const [w, word] of words.entries()) for (let b = 0; b < 32; b++) if ((word >>> b) & 1) bits.push(w * 32 + b);
+  return bits;
+}
+
+/** The categories of the pandas columns with dtype category, whose codes the model was trained on. */
+function pandasCategories(json: string, features: readonly BoosterFeature[]): CategoryList[] {
+  let lists: unknown;
+  try {
+    lists = JSON.parse(json) ?? [];
+  } catch {
+    throw broken('pandas_categorical is not JSON');
+  }
+  if (!Array.isArray(lists) || !lists.every(Array.isArray)) throw broken('pandas_categorical is not a list of lists');
+  const categorical = features.flatMap((f, i) => (f.categorical ? [i] : []));
+  const known = categorical.length === lists.length;
+  return lists.map((values: unknown[], i) => ({
+    feature: known ? categorical[i]! : null,
+    values: values.map((v) => (typeof v === 'boolean' ? (v ? 'True' : 'False') : String(v))),
+  }));
+}

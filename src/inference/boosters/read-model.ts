@@ -1,0 +1,49 @@
+// Reads a model file of any supported format: ONNX, or the file of a training library.
+import { SluiceError } from '../../core/errors.ts';
+import type { OnnxModel } from '../onnx/graph.ts';
+import { readChecked } from '../trees/ensemble.ts';
+import { boosterModel } from './booster.ts';
+import { readCatBoost } from './catboost.ts';
+import { readLightgbm } from './lightgbm.ts';
+import { parseUbjson } from './ubjson.ts';
+import { readXgboost } from './xgboost.ts';
+
+/** Maximum size of a JSON file, bytes. V8 cannot hold longer texts. */
+const MOST_JSON = 500_000_000;
+
+const refuseJson = (what: string): SluiceError =>
+  new SluiceError('model_invalid', `the JSON file is not a model: ${what} (docs/exporting.md)`);
+
+/** Formats of files of training libraries. */
+type BoosterFormat = 'lightgbm' | 'json' | 'ubjson';
+
+/** The format of a file of a training library, from its first bytes; null: another file. */
+export function boosterFormat(bytes: Uint8Array): BoosterFormat | null {
+  const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1');
+  if (/^tree\r?\n/.test(start)) return 'lightgbm';
+  if (start.startsWith('{') && /^\{\s*"/.test(start)) return 'json';
+  // UBJSON writes the length of each key with its type.
+  return /^\{[iULlI]/.test(start) ? 'ubjson' : null;
+}
+
+/**
+ * Reads and checks a model file.
+ * @throws SluiceError model_invalid: damaged, or a model that cannot be evaluated exactly, with the reason
+ */
+export function readModel(bytes: Uint8Array): OnnxModel {
+  const format = boosterFormat(bytes);
+  if (format === null) return readChecked(bytes);
+  if (format === 'lightgbm') return boosterModel(bytes, readLightgbm(bytes));
+  if (format === 'ubjson') return boosterModel(bytes, readXgboost(parseUbjson(bytes)));
+  if (bytes.length > MOST_JSON) throw refuseJson(`it has ${bytes.length} bytes; save XGBoost models as .ubj`);
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8'));
+  } catch (cause) {
+    throw refuseJson(`it cannot be parsed (${(cause as Error).message})`);
+  }
+  const value = json as Record<string, unknown>;
+  if (value.learner !== undefined) return boosterModel(bytes, readXgboost(value));
+  if (value.oblivious_trees !== undefined || value.trees !== undefined) return boosterModel(bytes, readCatBoost(value));
+  throw refuseJson('it is neither a model of XGBoost (key learner) nor of CatBoost (key oblivious_trees)');
+}

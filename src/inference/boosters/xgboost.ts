@@ -1,0 +1,269 @@
+// Reads the model of XGBoost (`save_model` as .json or .ubj): gbtree and dart, categories, base scores, objectives.
+// Source: src/tree/tree_model.cc, src/gbm/gbtree.cc, src/common/categorical.h and src/objective of XGBoost 3.
+import type { BoosterFinish, BoosterLink } from '../trees/ensemble.ts';
+import { below, logf } from '../trees/float.ts';
+import {
+  type Booster,
+  type BoosterFeature,
+  type BoosterTree,
+  type CategoryList,
+  damaged,
+  refuseBooster,
+  type SplitTest,
+} from './booster.ts';
+
+const LIBRARY = 'XGBoost';
+const broken = (what: string): Error => damaged(LIBRARY, what);
+const refuse = (what: string): Error => refuseBooster(LIBRARY, what);
+const f = Math.fround;
+
+type Json = Record<string, unknown>;
+
+function mapIn(of: Json, key: string): Json {
+  const value = of[key];
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw broken(`${key} is missing`);
+  return value as Json;
+}
+
+function listIn(of: Json, key: string): unknown[] {
+  const value = of[key];
+  if (!Array.isArray(value)) throw broken(`${key} is missing`);
+  return value;
+}
+
+/** A list of numbers; booleans count as 0 and 1. */
+function numbersIn(of: Json, key: string): number[] {
+  return listIn(of, key).map((v) => {
+    const n = Number(v);
+    if (v === null || typeof v === 'object' || Number.isNaN(n))
+      throw broken(`${key} contains something other than numbers`);
+    return n;
+  });
+}
+
+/** @throws SluiceError model_invalid */
+export function readXgboost(json: Json): Booster {
+  const learner = mapIn(json, 'learner');
+  const booster = mapIn(learner, 'gradient_booster');
+  const kind = String(booster.name ?? '');
+  if (kind === 'gblinear')
+    throw refuse('its booster is gblinear: train with booster="gbtree", or export a linear model to ONNX');
+  if (kind !== 'gbtree' && kind !== 'dart') throw refuse(`its booster ${kind} is not supported`);
+  const forest = kind === 'dart' ? mapIn(booster, 'gbtree') : booster;
+  const model = mapIn(forest, 'model');
+  const params = mapIn(learner, 'learner_model_param');
+  const classes = Math.max(1, Number(params.num_class ?? 0));
+  const outputs = Number(params.num_target ?? 1);
+  if (!(Number.isSafeInteger(classes) && classes <= 10_000)) throw broken(`num_class is ${params.num_class}`);
+  if (outputs > 1) throw refuse(`it predicts ${outputs} targets at once: train one model for each`);
+  const objective = String(mapIn(learner, 'objective').name ?? '');
+  const meaning = meaningOf(objective);
+  const features = featuresOf(learner, Number(params.num_feature));
+  const targetOf = numbersIn(model, 'tree_info');
+  const drops = kind === 'dart' ? numbersIn(booster, 'weight_drop') : null;
+  const all = listIn(model, 'trees') as Json[];
+  if (targetOf.length !== all.length || (drops !== null && drops.length !== all.length))
+    throw broken('tree_info or weight_drop do not match the trees');
+  if (all.length === 0) throw broken('there are no trees');
+  const { used, notes } = bestTrees(learner, model, all.length, classes);
+  const trees = all.slice(0, used).map((tree, i) => treeOf(tree, i, targetOf[i]!, drops === null ? 1 : drops[i]!));
+  if (targetOf.some((t) => !(t >= 0 && t < classes))) throw broken('tree_info names a class that does not exist');
+  for (const t of trees)
+    for (let s = 0; s < t.test.length; s++)
+      if (t.test[s] === 'CATEGORY') features[t.feature[s]!] = { ...features[t.feature[s]!]!, categorical: true };
+  return {
+    library: LIBRARY,
+    version: listOrEmpty(json.version).join('.'),
+    objective,
+    task: meaning.task,
+    logOdds: objective === 'binary:logitraw',
+    classes: null,
+    features,
+    categories: categoriesOf(model, features),
+    compared: 'float32',
+    computed: 'float32',
+    targets: classes,
+    base: baseOf(String(params.base_score ?? '0.5'), classes, meaning.link),
+    finish: { baseFirst: true, divisor: 1, scale: 1, link: meaning.link, slope: 1 } satisfies BoosterFinish,
+    trees,
+    notes: [`booster ${kind}`, ...notes],
+  };
+}
+
+const listOrEmpty = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);
+
+const MEANINGS: Readonly<Record<string, { task: Booster['task']; link: BoosterLink }>> = {
+  'binary:logistic': { task: 'binary', link: 'logistic' },
+  'reg:logistic': { task: 'binary', link: 'logistic' },
+  'binary:logitraw': { task: 'binary', link: 'identity' },
+  'multi:softprob': { task: 'multiclass', link: 'softmax' },
+  'multi:softmax': { task: 'multiclass', link: 'softmax' },
+  'reg:squarederror': { task: 'regression', link: 'identity' },
+  'reg:linear': { task: 'regression', link: 'identity' },
+  'reg:squaredlogerror': { task: 'regression', link: 'identity' },
+  'reg:absoluteerror': { task: 'regression', link: 'identity' },
+  'reg:pseudohubererror': { task: 'regression', link: 'identity' },
+  'reg:quantileerror': { task: 'regression', link: 'identity' },
+  'count:poisson': { task: 'regression', link: 'exp' },
+  'reg:gamma': { task: 'regression', link: 'exp' },
+  'reg:tweedie': { task: 'regression', link: 'exp' },
+};
+
+function meaningOf(objective: string): { task: Booster['task']; link: BoosterLink } {
+  if (Object.hasOwn(MEANINGS, objective)) return MEANINGS[objective]!;
+  if (objective.startsWith('rank:'))
+    throw refuse(`its objective ${objective} ranks rows within groups: train a classifier`);
+  if (objective.startsWith('survival:'))
+    throw refuse(`its objective ${objective} predicts survival times: train a classifier or a regression`);
+  if (objective === 'binary:hinge')
+    throw refuse('its objective binary:hinge gives labels instead of probabilities: train with binary:logistic');
+  throw refuse(
+    `its objective ${objective || 'of your own'} is not one whose predictions are known: train with a built-in one such as binary:logistic`,
+  );
+}
+
+function featuresOf(learner: Json, count: number): BoosterFeature[] {
+  if (!Number.isSafeInteger(count) || count < 1 || count > 1_000_000) throw broken(`num_feature is ${count}`);
+  const names = listOrEmpty(learner.feature_names);
+  const types = listOrEmpty(learner.feature_types);
+  return Array.from({ length: count }, (_, i) => ({
+    name: typeof names[i] === 'string' ? names[i] : null,
+    categorical: types[i] === 'c',
+  }));
+}
+
+/**
+ * The number of trees to evaluate: up to the best iteration of early stopping, as the scikit-learn interface of XGBoost
+ * does.
+ */
+function bestTrees(learner: Json, model: Json, trees: number, classes: number): { used: number; notes: string[] } {
+  const best = (learner.attributes as Json | undefined)?.best_iteration;
+  const bounds = listOrEmpty(model.iteration_indptr).map(Number);
+  const parallel = Math.max(1, Number((model.gbtree_model_param as Json | undefined)?.num_parallel_tree ?? 1));
+  const iterations = bounds.length > 1 ? bounds.length - 1 : trees / (classes * parallel);
+  if (best === undefined) return { used: trees, notes: [`${iterations} iterations`] };
+  const end = Number(best) + 1;
+  const used = bounds.length > 1 ? bounds[end] : end * classes * parallel;
+  if (!Number.isSafeInteger(used) || used! < 1 || used! > trees) throw broken(`best_iteration is ${best}`);
+  return { used: used!, notes: [`the best ${end} of ${iterations} iterations (early stopping)`] };
+}
+
+/** The initial sums: base scores, converted from predictions to sums. */
+function baseOf(text: string, classes: number, link: BoosterLink): number[] {
+  const given = text
+    .replace(/[[\]]/g, '')
+    .split(',')
+    .map((x) => f(Number(x)));
+  if (given.length === 0 || given.some((x) => Number.isNaN(x)) || (given.length !== 1 && given.length !== classes))
+    throw broken(`base_score is ${text}`);
+  const toSum = (x: number): number => {
+    if (link === 'logistic') return -logf(f(f(1 / x) - 1));
+    return link === 'exp' ? logf(x) : x;
+  };
+  const base = Array.from({ length: classes }, (_, t) => toSum(given.length === 1 ? given[0]! : given[t]!));
+  if (!base.every(Number.isFinite)) throw broken(`base_score ${text} is outside the range of the objective`);
+  return base;
+}
+
+function treeOf(tree: Json, index: number, target: number, drop: number): BoosterTree {
+  const fail = (what: string): Error => broken(`tree ${index}: ${what}`);
+  const left = numbersIn(tree, 'left_children');
+  const right = numbersIn(tree, 'right_children');
+  const feature = numbersIn(tree, 'split_indices');
+  const condition = numbersIn(tree, 'split_conditions');
+  const defaultLeft = numbersIn(tree, 'default_left');
+  const type = listOrEmpty(tree.split_type).map(Number);
+  const nodes = left.length;
+  const vector = Number((tree.tree_param as Json | undefined)?.size_leaf_vector ?? 1);
+  if (vector > 1)
+    throw refuse('its leaves hold vectors (multi_strategy="multi_output_tree"): train with one_output_per_tree');
+  for (const list of [right, feature, condition, defaultLeft])
+    if (list.length !== nodes) throw fail('its lists have different lengths');
+  if (nodes === 0) throw fail('it has no nodes');
+  const sets = setsOf(tree, fail);
+  // Splits and leaves are numbered separately, in the order of the nodes.
+  const place = new Int32Array(nodes);
+  let splits = 0;
+  let leaves = 0;
+  for (let n = 0; n < nodes; n++) place[n] = left[n] === -1 ? ~leaves++ : splits++;
+  if (splits > 0 && place[0]! !== 0) throw fail('its root is a leaf');
+  const test: SplitTest[] = [];
+  const value = new Float64Array(splits);
+  const members = new Map<number, readonly number[]>();
+  const missingYes = new Uint8Array(splits);
+  const features = new Int32Array(splits);
+  const yes = new Int32Array(splits);
+  const no = new Int32Array(splits);
+  const weights = new Float64Array(leaves);
+  const child = (n: number): number => {
+    if (!(n >= 0 && n < nodes)) throw fail('a child is missing');
+    return place[n]!;
+  };
+  for (let n = 0; n < nodes; n++) {
+    const at = place[n]!;
+    if (at < 0) {
+      weights[~at] = f(f(condition[n]!) * f(drop));
+      continue;
+    }
+    features[at] = feature[n]!;
+    const [onLeft, onRight] = [child(left[n]!), child(right[n]!)];
+    if (type[n] === 1) {
+      // Chosen categories go right; so the test is true on the right.
+      const set = sets.get(n);
+      if (!set) throw fail('a set of categories is missing');
+      test.push('CATEGORY');
+      value[at] = below(0, false);
+      members.set(at, set);
+      missingYes[at] = defaultLeft[n] === 0 ? 1 : 0;
+      yes[at] = onRight;
+      no[at] = onLeft;
+    } else {
+      test.push('LT');
+      value[at] = f(condition[n]!);
+      missingYes[at] = defaultLeft[n] === 0 ? 0 : 1;
+      yes[at] = onLeft;
+      no[at] = onRight;
+    }
+  }
+  return { target, feature: features, test, value, members, missingYes, yes, no, leaves: weights };
+}
+
+/** Node → its categories. */
+function setsOf(tree: Json, fail: (what: string) => Error): Map<number, number[]> {
+  const nodes = listOrEmpty(tree.categories_nodes).map(Number);
+  const starts = listOrEmpty(tree.categories_segments).map(Number);
+  const sizes = listOrEmpty(tree.categories_sizes).map(Number);
+  const all = listOrEmpty(tree.categories).map(Number);
+  return new Map(
+    nodes.map((n, i) => {
+      const [start, size] = [starts[i]!, sizes[i]!];
+      if (!(start >= 0 && size >= 0 && start + size <= all.length)) throw fail('its categories are incomplete');
+      return [n, all.slice(start, start + size)];
+    }),
+  );
+}
+
+/** The category lists that XGBoost 3.1 and later saves for data frames. */
+function categoriesOf(model: Json, features: readonly BoosterFeature[]): CategoryList[] {
+  const cats = model.cats as Json | undefined;
+  const enc = listOrEmpty(cats?.enc) as Json[];
+  if (enc.length !== features.length) return [];
+  return enc.flatMap((e, feature) => {
+    const values = categoryTexts(e);
+    return values === null ? [] : [{ feature, values }];
+  });
+}
+
+/**
+ * Texts are saved as bytes with offsets, numbers as a list. null: no list, or one with letters outside ASCII, which
+ * XGBoost 3 cuts off because it counts characters instead of bytes.
+ */
+function categoryTexts(e: Json): string[] | null {
+  const values = listOrEmpty(e.values);
+  const offsets = listOrEmpty(e.offsets).map(Number);
+  if (values.length === 0 && offsets.length < 2) return null;
+  if (offsets.length === 0) return values.map(String);
+  const bytes = Buffer.from(values.map((v) => Number(v) & 255));
+  if (bytes.some((b) => b > 127)) return null;
+  return offsets.slice(0, -1).map((from, i) => bytes.toString('utf8', from, offsets[i + 1]));
+}
