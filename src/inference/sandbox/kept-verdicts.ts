@@ -11,7 +11,7 @@ import type { NativePlan } from '../evaluate/native/native-plan.ts';
 
 const KIND = 'verdict';
 /** Incremented when the format of plans changes within a release. */
-const RULES = '1';
+const RULES = '2';
 /** Maximum size of a cached plan with its verdict, bytes, because larger ones would evict all others. */
 const MOST_BYTES = 64 * 1024 * 1024;
 /** Number of leading bytes that suffice to identify a processor. */

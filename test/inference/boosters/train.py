@@ -1,8 +1,9 @@
-"""Trains small models of LightGBM, XGBoost and CatBoost: `train.py SEED FOLDER`.
+"""Trains small models of LightGBM, XGBoost and CatBoost: `train.py SEED FOLDER [NAMES ROUNDS ROWS]`.
 
 For each model, FOLDER/NAME/ receives the file of the library, `features` (float64, row-major, in the numbers the
 library compares: codes for categories), `expected` (float64, the library's own predictions) and `about.json`.
-Models that must be rejected have `rejected`, a part of the message, and no predictions.
+Models that must be rejected have `rejected`, a part of the message, and no predictions. NAMES (with commas) selects
+models; ROUNDS and ROWS limit their size and the number of predicted rows, as for the files in test/fixtures/boosters.
 """
 import json
 import os
@@ -17,8 +18,16 @@ import xgboost as xgb
 
 warnings.filterwarnings("ignore")
 seed, folder = int(sys.argv[1]), sys.argv[2]
+only = set(sys.argv[3].split(",")) if len(sys.argv) > 3 else None
+most_rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 10**9
 rng = np.random.default_rng(seed)
-ROWS, ASKED = 1500, 700
+ROWS, ASKED = 1500, int(sys.argv[5]) if len(sys.argv) > 5 else 700
+
+
+def skipped(name):
+    return only is not None and name not in only
+
+
 WORDS = ["x", "Зарплата", "007", "a b", "O'Neil", "long " * 20, "1"]
 
 
@@ -100,7 +109,10 @@ def save(name, write, features, expected, **about):
 # LightGBM
 
 
-def lightgbm(name, frame, y, rounds=40, rejected=None, classes=1, **params):
+def lightgbm(name, frame, y, rounds=40, rejected=None, **params):
+    if skipped(name):
+        return
+    rounds = min(rounds, most_rounds)
     params = {"verbosity": -1, "seed": seed, "num_leaves": 31, "min_data_in_leaf": 5, **params}
     model = lgb.train(params, lgb.Dataset(frame, y, free_raw_data=False), num_boost_round=rounds)
 
@@ -150,16 +162,26 @@ lightgbm(
     "lgb-custom", numbers, target(numbers, "binary"), rejected="objective of your own",
     objective=lambda p, d: (1 / (1 + np.exp(-p)) - d.get_label(), np.full(len(p), 0.25)),
 )
-rank_model = lgb.train(
-    {"objective": "lambdarank", "verbosity": -1}, lgb.Dataset(numbers, target(numbers, "binary"), group=[100] * 15), 3
-)
-save("lgb-rank", lambda p: rank_model.save_model(os.path.join(p, "model.txt")) and os.path.join(p, "model.txt") or os.path.join(p, "model.txt"), None, None, rejected="ranks rows")
+
+
+def ranking(path):
+    ranks = {"objective": "lambdarank", "verbosity": -1, "num_leaves": 4}
+    data = lgb.Dataset(numbers, target(numbers, "binary"), group=[100] * 15)
+    lgb.train(ranks, data, 3).save_model(os.path.join(path, "model.txt"))
+    return os.path.join(path, "model.txt")
+
+
+if not skipped("lgb-rank"):
+    save("lgb-rank", ranking, None, None, rejected="ranks rows")
 
 
 # XGBoost
 
 
-def xgboost(name, frame, y, rounds=40, rejected=None, suffix="json", early=None, margin=False, **params):
+def xgboost(name, frame, y, rounds=40, rejected=None, suffix="json", early=None, **params):
+    if skipped(name):
+        return
+    rounds = min(rounds, most_rounds)
     params = {"seed": seed, "max_depth": 5, "verbosity": 0, "nthread": 2, **params}
     cats = any(isinstance(t, pd.CategoricalDtype) for t in frame.dtypes)
     types = ["c" if isinstance(t, pd.CategoricalDtype) else "float" for t in frame.dtypes]
@@ -175,14 +197,16 @@ def xgboost(name, frame, y, rounds=40, rejected=None, suffix="json", early=None,
     if rejected:
         return save(name, write, None, None, rejected=rejected)
     x = asked(frame)
-    path = write(os.path.join(folder, "."))
-    plain = xgb.Booster(model_file=path)
+    plain = xgb.Booster(model_file=write(folder))
     ranges = (0, model.best_iteration + 1) if early else (0, 0)
-    # Negative codes and codes beyond the trained ones are rejected by the Python interface only.
-    expected = plain.inplace_predict(x.astype(np.float32), iteration_range=ranges, validate_features=False) if not cats else plain.predict(
-        xgb.DMatrix(np.where(x < 0, np.nan, x).astype(np.float32), feature_types=types, feature_names=plain.feature_names, enable_categorical=True), iteration_range=ranges)
     if cats:
+        # The Python interface rejects negative codes.
         x = np.where(x < 0, np.nan, x)
+        names = plain.feature_names
+        rows = xgb.DMatrix(x.astype(np.float32), feature_types=types, feature_names=names, enable_categorical=True)
+        expected = plain.predict(rows, iteration_range=ranges)
+    else:
+        expected = plain.inplace_predict(x.astype(np.float32), iteration_range=ranges, validate_features=False)
     save(name, write, x, expected, tolerance=0)
 
 
@@ -212,7 +236,9 @@ xgboost("xgb-hinge", numbers, target(numbers, "binary"), objective="binary:hinge
 
 
 def catboost_model(name, frame, y, cls, rejected=None, cats=(), **params):
-    params = {"iterations": 40, "random_seed": seed, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 50, "thread_count": 2, **params}
+    if skipped(name):
+        return
+    params = {"iterations": 40 if rejected else min(40, most_rounds), "random_seed": seed, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 50, "thread_count": 2, **params}
     data = frame.copy()
     for c in cats:
         data[c] = data[c].astype(object).where(data[c].notna(), "nan").astype(str)

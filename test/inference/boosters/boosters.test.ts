@@ -1,0 +1,120 @@
+// Model files of training libraries: their predictions are those of the library, and damaged files are rejected.
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { SluiceError } from '../../../src/core/errors.ts';
+import { catBoostHash } from '../../../src/inference/boosters/city-hash.ts';
+import { boosterFormat, readModel } from '../../../src/inference/boosters/read-model.ts';
+import { logf } from '../../../src/inference/trees/float.ts';
+import { scratch } from '../../support/cli.ts';
+import { pythonWith } from '../../support/python-environment.ts';
+import { checkTest, SEED, times } from '../../support/tiers.ts';
+import { evaluateCase, largestDifference, readCase } from './booster-case.ts';
+
+const FIXTURES = 'test/fixtures/boosters';
+const NAMES = readdirSync(FIXTURES);
+
+function checkCase(folder: string): void {
+  const { about, bytes } = readCase(folder);
+  if (about.rejected !== undefined) {
+    expect(() => readModel(bytes), folder).toThrow(about.rejected);
+    expect(() => readModel(bytes), folder).toThrow('docs/exporting.md');
+    return;
+  }
+  const { interpreted, compiled, expected } = evaluateCase(folder);
+  expect(compiled, folder).toEqual(interpreted);
+  expect(largestDifference(compiled, expected), folder).toBeLessThanOrEqual(about.tolerance);
+}
+
+describe('files of training libraries', () => {
+  test.each(NAMES)('%s has the predictions of its library, or is rejected by name', (name) => {
+    checkCase(path.join(FIXTURES, name));
+  });
+
+  checkTest('newly trained models have the predictions of their library', async ({ skip }) => {
+    const made = await pythonWith('test/inference/boosters/requirements.txt');
+    if ('missing' in made) return skip(made.missing);
+    for (let i = 0; i < times('training of models', { quick: 0, check: 1, campaigns: 20 }); i++) {
+      const folder = scratch();
+      await promisify(execFile)(made.python, ['test/inference/boosters/train.py', String(SEED + i), folder]);
+      const names = readdirSync(folder, { withFileTypes: true }).filter((e) => e.isDirectory());
+      expect(names.length).toBeGreaterThanOrEqual(55);
+      for (const { name } of names) checkCase(path.join(folder, name));
+    }
+  });
+});
+
+/** Deterministic numbers from 0 to below 1. */
+function* randoms(seed: number): Generator<number, never> {
+  for (let a = seed; ; ) {
+    a = (a + 0x6d2b79f5) | 0;
+    let t = Math.imul(a ^ (a >>> 15), 1 | a);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    yield ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  }
+}
+
+describe('damaged files', () => {
+  test.each(NAMES)('%s: changed, cut off and repeated bytes are a model or an error with a code', (name) => {
+    const { bytes } = readCase(path.join(FIXTURES, name));
+    const random = randoms(SEED);
+    const next = (below: number): number => Math.floor(random.next().value * below);
+    for (let i = 0; i < times('damaged model files', { quick: 40, check: 200, campaigns: 20_000 }); i++) {
+      let damaged: Buffer = Buffer.from(bytes);
+      const at = next(bytes.length);
+      const kind = i % 4;
+      if (kind === 0) damaged = damaged.subarray(0, at);
+      else if (kind === 1) damaged[at] = next(256);
+      else if (kind === 2) damaged[at] = '0123456789-,:[]{}="'.charCodeAt(next(19));
+      else damaged = Buffer.concat([damaged.subarray(0, at), damaged.subarray(next(at + 1))]);
+      try {
+        readModel(damaged);
+      } catch (error) {
+        expect(error).toBeInstanceOf(SluiceError);
+        expect((error as SluiceError).code).toBe('model_invalid');
+      }
+    }
+  });
+
+  test('a length beyond the file is rejected before memory is allocated', () => {
+    const huge = Buffer.from('7b690161 5b24442349 4c7fffffffffffffff'.replaceAll(' ', '').replace('2349', '23'), 'hex');
+    expect(() => readModel(huge)).toThrow(/UBJSON|damaged/);
+    const many = Buffer.from('{i\x01a[$Z#L\x00\x00\x00\xff\xff\xff\xff\xff', 'latin1');
+    expect(() => readModel(many)).toThrow('an array is longer than the file');
+  });
+
+  test('other JSON is named', () => {
+    expect(() => readModel(Buffer.from('{"a": 1}'))).toThrow('neither a model of XGBoost');
+    expect(() => readModel(Buffer.from('{"a": '))).toThrow('it cannot be parsed');
+    expect(boosterFormat(Buffer.from('{ }'))).toBeNull();
+  });
+});
+
+test('hashes of categories are those of CatBoost', () => {
+  const texts: [string, number][] = [
+    ['', 797982799],
+    ['x', -784473192],
+    ['ab', -204718274],
+    ['abcd', 345588365],
+    ['abcdefgh', -24192233],
+    ['abcdefghi', -1275414319],
+    ['abcdefghijklmnopq', 322581478],
+    ['Зарплата по договору', -1789467490],
+    ['hello world, a long category name of fifty chars!!', -1403822406],
+    ['d'.repeat(64), 2086956261],
+    ['e'.repeat(65), -1174585066],
+    ['f'.repeat(150), -1062418248],
+  ];
+  for (const [text, hash] of texts) expect(catBoostHash(text), text).toBe(hash);
+});
+
+test('logf is within one unit in the last place, and exact where XGBoost needs it', () => {
+  expect(logf(Math.fround(1.0149766))).toBe(0.014865579083561897);
+  expect(logf(1)).toBe(0);
+  for (let x = 1e-30; x < 1e30; x *= 1.37) {
+    const exact = Math.log(Math.fround(x));
+    expect(Math.abs(logf(Math.fround(x)) - exact)).toBeLessThanOrEqual(Math.max(1, Math.abs(exact)) * 2 ** -23);
+  }
+});
