@@ -1,0 +1,128 @@
+// Registers model files of LightGBM, XGBoost and CatBoost as their users save them, and scores rows that training did not see.
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { scratch, sluiceHere } from '../support/cli.ts';
+import { pythonWith } from '../support/python-environment.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
+
+const FIXTURE = 'test/fixtures/booster-registration';
+
+/** null: the library rejects the row. */
+type Prediction = number | number[] | null;
+
+interface Answer {
+  probability?: number;
+  probabilities?: Record<string, number>;
+  value?: number;
+  error?: object;
+}
+
+/** Registers the model of `folder` with its predictions, and compares the holdout with those of the library. */
+async function checkRegistration(folder: string): Promise<void> {
+  const about = JSON.parse(readFileSync(path.join(folder, 'about.json'), 'utf8')) as { file: string; task: string };
+  const registry = scratch();
+  const of = (name: string): string => path.join(folder, name);
+  const encoding = existsSync(of('codes.json')) ? ['--encoding', of('codes.json')] : [];
+  const added = await sluiceHere(
+    ['model', 'add', of(about.file), '--id', 'm', '--training-data', of('train.csv'), '--expected', of('expected.csv'),
+      ...encoding, '--registry', registry, '--tolerance', '1e-12'],
+  ); // biome-ignore format: a command
+  expect(added.code, `${folder}: ${added.stderr}`).toBe(0);
+  const report = JSON.parse(readFileSync(path.join(registry, 'm/1/report.json'), 'utf8'));
+  expect(report.selfTest, folder).toMatchObject({ passed: true });
+  expect(report.interpretation.method, folder).toBe('tree_interventional');
+  expect(readFileSync(path.join(registry, 'm/1', about.file))).toEqual(readFileSync(of(about.file)));
+
+  const expected = JSON.parse(readFileSync(of('holdout.json'), 'utf8')) as Prediction[];
+  const [out, rejects] = [path.join(scratch(), 'out.ndjson'), path.join(scratch(), 'rejects.csv')];
+  const scored = await sluiceHere([
+    'score',
+    of('holdout.csv'),
+    '--model',
+    'm',
+    '--registry',
+    registry,
+    '-o',
+    out,
+    '--rejects',
+    rejects,
+  ]);
+  const float32 = path.basename(folder).startsWith('xgb');
+  const predicted = expected.filter((e) => e !== null);
+  expect(scored.code, `${folder}: ${scored.stderr}`).toBe(predicted.length === expected.length ? 0 : 3);
+  const lines = (file: string): string[] => readFileSync(file, 'utf8').trimEnd().split('\n');
+  const refused = lines(rejects).slice(1);
+  expect(refused.length, folder).toBe(expected.length - predicted.length);
+  for (const line of refused) expect(line).toContain('unseen_category');
+  const answers = lines(out)
+    .map((line) => JSON.parse(line) as Answer)
+    .filter((a) => !a.error);
+  expect(answers.length, folder).toBe(predicted.length);
+  for (const [row, want] of predicted.entries()) {
+    const got = answers[row]!;
+    const where = `${folder}, answer ${row + 1}: ${JSON.stringify(got)}`;
+    const values = Array.isArray(want)
+      ? Object.values(got.probabilities ?? {})
+      : [about.task === 'binary' ? got.probability! : got.value!];
+    for (const [c, p] of [want].flat().entries())
+      // XGBoost predicts in float32, of which an answer has the shortest text.
+      if (float32) expect(Math.fround(values[c]!), where).toBe(p);
+      else expect(Math.abs(values[c]! - p) / Math.max(1, Math.abs(p)), where).toBeLessThanOrEqual(1e-12);
+  }
+}
+
+test('a LightGBM file with pandas categories needs nothing but its training table', async () => {
+  await checkRegistration(FIXTURE);
+});
+
+checkTest('models trained on data frames are registered and predict like their library', async ({ skip }) => {
+  const made = await pythonWith('test/inference/boosters/requirements.txt');
+  if ('missing' in made) return skip(made.missing);
+  for (let i = 0; i < times('registered models of training libraries', { quick: 0, check: 1, campaigns: 10 }); i++) {
+    const folder = scratch();
+    await promisify(execFile)(made.python, ['test/onboarding/train_boosters.py', String(SEED + i), folder]);
+    const names = readdirSync(folder);
+    expect(names.length).toBe(13);
+    for (const name of names) await checkRegistration(path.join(folder, name));
+  }
+});
+
+test('a table without a column of the model is rejected with the names', async () => {
+  const table = path.join(scratch(), 'train.csv');
+  const text = readFileSync(path.join(FIXTURE, 'train.csv'), 'utf8');
+  writeFileSync(table, text.replace('postcode', 'zip'));
+  const added = await sluiceHere([
+    'model',
+    'add',
+    path.join(FIXTURE, 'model.txt'),
+    '--id',
+    'm',
+    '--training-data',
+    table,
+    '--registry',
+    scratch(),
+  ]);
+  expect(added.code).toBe(1);
+  expect(added.stderr).toContain('columns that the training table does not have: postcode');
+});
+
+test('binary files of CatBoost are rejected with the way to save them', async () => {
+  const file = path.join(scratch(), 'model.cbm');
+  writeFileSync(file, Buffer.concat([Buffer.from('CBM1'), Buffer.alloc(100)]));
+  const added = await sluiceHere([
+    'model',
+    'add',
+    file,
+    '--id',
+    'm',
+    '--training-data',
+    path.join(FIXTURE, 'train.csv'),
+    '--registry',
+    scratch(),
+  ]);
+  expect(added.stderr).toContain('save_model(file, format="json")');
+  expect(added.stderr).toContain('docs/exporting.md');
+});
