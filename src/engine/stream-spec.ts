@@ -21,6 +21,12 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { StreamSpec } from './protocol.ts';
 
 const DEFAULT_MAX_COLUMNS = 2000;
+/** Columns that a record may have besides those of the model, however many these are. */
+const OTHER_COLUMNS = 100;
+
+/** Maximum number of columns of a record: the configured limit, or more if the model itself has more columns. */
+export const columnLimit = ({ columns }: ModelPackage['manifest'], configured = DEFAULT_MAX_COLUMNS): number =>
+  Math.max(configured, columns.length >= configured ? columns.length + OTHER_COLUMNS : 0);
 const DEFAULT_MAX_DEPTH = 16;
 
 export type InputFormat =
@@ -115,7 +121,7 @@ export class HeaderTaker {
 
   #fit(delimiter: string): FitOptions {
     const { input, limits, model, passthrough } = this.#options;
-    const maxColumns = limits?.maxColumns ?? DEFAULT_MAX_COLUMNS;
+    const maxColumns = columnLimit(model.manifest, limits?.maxColumns);
     return { manifest: model.manifest, delimiter, passthrough, maxColumns, declared: input.declared };
   }
 
@@ -195,7 +201,7 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
         passthrough: options.passthrough,
         reserved: ANSWER_KEYS,
         outcome: model.manifest.outcome ?? null,
-        maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+        maxColumns: columnLimit(model.manifest, options.limits?.maxColumns),
         ...(input.declared?.columns ? { declared: input.declared.columns } : {}),
         ...(input.declared?.encoding ? { encoding: input.declared.encoding } : {}),
       },

@@ -242,13 +242,17 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
   findings.info(`has ${known.values.length} categories the model knows; it ignores others.`, spec.name);
 }
 
-/** Codes for whole numbers that are spelled differently in the table: 10.0 for 10, as pandas writes for columns with gaps. */
+/**
+ * Codes for whole numbers that pandas spells as 10.0 in a column with gaps, here or in training. Leading zeros are part
+ * of a category, so 230 is not 0230.
+ */
 function respelled(codes: Codes, profile: ColumnProfile): Record<string, number> {
-  const byNumber = new Map(Object.entries(codes).map(([k, c]) => [k.trim() === '' ? Number.NaN : Number(k), c]));
+  const whole = (text: string): string => (/^-?\d+\.0$/.test(text) ? text.slice(0, -2) : text);
+  const byText = new Map(Object.entries(codes).map(([k, c]) => [whole(k), c]));
   return Object.fromEntries(
     [...(profile.distinct?.keys() ?? [])].flatMap((cell) => {
-      if (Object.hasOwn(codes, cell) || !/^-?\d*(\.0*)?$/.test(cell)) return [];
-      const code = byNumber.get(Number(cell));
+      if (Object.hasOwn(codes, cell) || !/^-?\d+(\.0)?$/.test(cell)) return [];
+      const code = byText.get(whole(cell));
       return code === undefined ? [] : [[cell, code] as const];
     }),
   );

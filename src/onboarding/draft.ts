@@ -11,7 +11,7 @@ import type { Findings, Report } from './report-card.ts';
 import type { ColumnProfile, TrainingTable } from './training-table.ts';
 
 export interface RegisterOptions {
-  onnxFile: string;
+  modelFile: string;
   trainingFile: string;
   id: string;
   version: string | number;
@@ -35,6 +35,8 @@ export interface RegisterOptions {
   background?: { file: string; header: readonly string[]; rows: readonly (readonly string[])[] };
   /** Number of background rows. Default: 100. */
   backgroundRows?: number;
+  /** Rejects a registration with warnings or open questions, for pipelines in which nobody reads the report. */
+  strict?: boolean;
   /** Reason for registering a model that the training table contradicts. */
   force?: string;
   /** covers.json: number of training rows per tree node, for path-dependent effects. */

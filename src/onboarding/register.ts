@@ -27,7 +27,7 @@ import { type ScoredSample, scoreSample } from './score-checks.ts';
 import { expectationOf, runSelfTest, SELF_TEST_EXPECTED_FILE, SELF_TEST_FILE, selfTestFiles } from './self-test.ts';
 import { askTrainingTable } from './training-check.ts';
 import { readTrainingTable } from './training-table.ts';
-import { describeOnnx, measureSpeed, warnUnmapped } from './verify.ts';
+import { describeOnnx, measureSpeed, UNMAPPED, warnUnmapped } from './verify.ts';
 
 // The file is checked before an evaluator loads it.
 
@@ -50,12 +50,12 @@ const NO_MODEL: readonly (readonly [string, string])[] = [
  * @throws SluiceError input_not_found | model_invalid | registration_refused | training_data_invalid
  */
 async function openSources(options: RegisterOptions): Promise<Sources> {
-  const bytes = await readFile(options.onnxFile).catch((cause) => {
-    throw new SluiceError('input_not_found', `${options.onnxFile} cannot be opened`, { cause });
+  const bytes = await readFile(options.modelFile).catch((cause) => {
+    throw new SluiceError('input_not_found', `${options.modelFile} cannot be opened`, { cause });
   });
   const other = NO_MODEL.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
   if (other)
-    throw new SluiceError('model_invalid', `${options.onnxFile} is ${other[1]}, not a model file that can be served`);
+    throw new SluiceError('model_invalid', `${options.modelFile} is ${other[1]}, not a model file that can be served`);
   const model = readModel(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
@@ -127,7 +127,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   reportIsotonic(draft);
   const selfTest = await runSelfTest(draft, manifest);
   comparePortfolios(draft);
-  const witness = await askTrainingTable(draft, manifest);
+  const witness = await askTrainingTable(draft, manifest, selfTest);
   const batchInvariance = await checkInvariance(draft, scored);
   const report = await reportCard(draft, scored, { selfTest, witness, batchInvariance });
   const valid = draft.sample.filter((_, i) => !encoded.rejected.has(i)).map((s) => s.fields);
@@ -136,6 +136,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   manifest.explain = explain;
   report.interpretation = interpretation;
   const { options, test, tolerance, bytes } = draft;
+  if (options.strict) assertNoWarnings(draft);
   if (test) manifest.self_test = { input: SELF_TEST_FILE, expected: SELF_TEST_EXPECTED_FILE, tolerance };
   manifest.baseline = computeBaseline(draft.table, draft.columns, scored.values);
   const files = new Map<string, string | Uint8Array>([
@@ -153,6 +154,14 @@ function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
   assertPolicyFits(options.policy, manifest);
   Object.assign(manifest, options.policy.policy);
   warnUnmapped(manifest, findings);
+}
+
+/** @throws SluiceError registration_refused: the report has warnings; unnamed reasons are none */
+function assertNoWarnings({ findings }: Draft): void {
+  const warnings = findings.list.filter((f) => f.level === 'warning' && !f.text.startsWith(UNMAPPED));
+  if (warnings.length === 0) return;
+  const lines = warnings.map((f) => `  - ${f.column === undefined ? '' : `${f.column}: `}${f.text}`);
+  throw refusal(`the registration has warnings, which --strict does not allow:\n${lines.join('\n')}`);
 }
 
 function reportIsotonic({ model, findings }: Draft): void {

@@ -7,11 +7,12 @@ import type { Draft, DraftColumn } from './draft.ts';
 import { NO_ENCODING, ruleFor } from './encoding-file.ts';
 import { logOddsOf, type Predictions } from './fit-loss.ts';
 import { binning } from './portfolio-change.ts';
-import { plural, type Residual, type TrainingFit, type WitnessReport } from './report-card.ts';
+import { plural, type Report, type Residual, refusal, type TrainingFit, type WitnessReport } from './report-card.ts';
 import { runSwapTest, type SwapTest, type TriedSwap } from './swap-test.ts';
 import { someNames } from './swaps.ts';
 import { findWitness, type WitnessRows } from './training-check-rows.ts';
 import { missingIn, valuesIn } from './training-table.ts';
+import { columnsBeyondThresholds } from './unused-thresholds.ts';
 
 // The fit of the model to its training table: discrimination, calibration, and levels with errors beyond chance.
 
@@ -174,6 +175,8 @@ const RARE = { errors: 6, share: 0.05 };
 /** Standard errors at which the outcome opposes the registration, and a share that needs no such evidence. */
 const NOT_BORNE_OUT = -2;
 const LARGE_SHARE = 0.15;
+/** Standard errors that need neither: chance does not reach them, however small the share of one column among many. */
+const CERTAIN = 8;
 /** Minimum relevant gain per row, in nats or as a share of the variance. */
 const LEAST_GAIN = 0.0005;
 /** Minimum number of changed rows for reliable standard errors. */
@@ -184,6 +187,8 @@ const OPEN = 2;
 const OPEN_IF_SAID = 1;
 /** Smaller differences between predictions do not change decisions. */
 const DIFFERS = 0.005;
+/** Largest difference at which predictions of the training library prove the registration, whatever the outcome says. */
+const REPRODUCED = 1e-7;
 /** Maximum number of open questions to list. */
 const LISTED = 12;
 /** Maximum number of contradictions to report. */
@@ -194,11 +199,22 @@ const TOLD = 4;
  * evidence than outcomes: if they were reproduced, no swap is tried.
  * @throws SluiceError registration_contradicted
  */
-export async function askTrainingTable(draft: Draft, manifest: Manifest): Promise<WitnessReport> {
+export async function askTrainingTable(
+  draft: Draft,
+  manifest: Manifest,
+  selfTest: Report['selfTest'],
+): Promise<WitnessReport> {
   const { findings, options } = draft;
+  const reproduced = selfTest?.passed === true && selfTest.largest <= REPRODUCED;
   const { witness, why, contradictions: ofOutcome } = await findWitness(draft, manifest);
   const tried = witness && !draft.test ? await runSwapTest(draft, manifest, witness) : null;
-  const contradictions = [...respelledValues(draft), ...(tried ? contradictionsOf(tried) : []), ...ofOutcome];
+  const contradictions = [
+    ...columnsBeyondThresholds(draft, manifest),
+    ...respelledValues(draft),
+    ...(tried ? contradictionsOf(tried) : []),
+    ...(reproduced ? [] : ofOutcome),
+  ];
+  if (reproduced) for (const text of ofOutcome) findings.warn(text);
   if (contradictions.length > 0 && options.force === undefined) throw contradicted(contradictions);
   for (const text of contradictions) findings.warn(`registered with --force: ${text}`);
   if (!witness) findings.assumed(`the training table cannot confirm this registration (${why}): order, codes and missing values are as declared or assumed`); // biome-ignore format: words
@@ -237,13 +253,13 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
  */
 function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): boolean {
   const bar = swap.rare ? RARE : USUAL;
+  if (gain.mean < LEAST_GAIN || changed < LEAST_CHANGED) return false;
+  if (gain.z >= CERTAIN) return true;
   const guilty = borneOut === null || borneOut <= NOT_BORNE_OUT;
   return (
     (guilty || gain.mean >= LARGE_SHARE * (losses.constant - losses.swapped)) &&
     gain.z >= bar.errors &&
-    gain.mean >= LEAST_GAIN &&
-    gain.mean >= bar.share * (losses.constant - losses.swapped) &&
-    changed >= LEAST_CHANGED
+    gain.mean >= bar.share * (losses.constant - losses.swapped)
   );
 }
 
@@ -257,27 +273,33 @@ function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
 }
 
 /** Lists questions that the table leaves open, with both candidates and the difference of their predictions; assumptions come first. */
-function reportOpen({ findings }: Draft, { near, rows }: SwapTest): void {
+function reportOpen({ findings, options }: Draft, { near, rows }: SwapTest): void {
   const isOpen = ({ swap, gain, largest }: TriedSwap) =>
     gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
   const open = bestOfEach(near.filter((t) => !contradicts(t) && isOpen(t))).sort(
     (a, b) => Number(a.swap.declared) - Number(b.swap.declared),
   );
+  const questions: string[] = [];
   for (const { swap, gain, largest, typical } of open.slice(0, LISTED)) {
     const tells =
       gain.z > OPEN
         ? `the table supports the latter by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
         : 'the table does not distinguish them';
-    findings.assumed(
+    questions.push(
       `${swap.subject}: ${swap.given}, or ${swap.words}? Predictions differ by up to ${largest.toPrecision(2)}, typically ${typical.toPrecision(2)}; ${tells} (${swap.mend})`,
     );
   }
   if (open.length > LISTED) {
     const most = Math.max(...open.slice(LISTED).map((t) => t.largest));
-    findings.assumed(
+    questions.push(
       `${open.length - LISTED} more alternatives cannot be distinguished from the registration; predictions differ by up to ${most.toPrecision(2)} (${someNames(open.slice(LISTED).map((t) => t.swap.subject))})`,
     );
   }
+  if (options.strict && questions.length > 0)
+    throw refusal(
+      `the training table leaves questions open, which --strict does not allow:\n${questions.map((q) => `  - ${q}`).join('\n')}`,
+    );
+  for (const text of questions) findings.assumed(text);
 }
 
 /** Reports columns for which the table has no missing value and no rule for missing values exists. */

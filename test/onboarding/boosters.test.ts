@@ -67,8 +67,8 @@ async function checkRegistration(folder: string): Promise<void> {
     const values = Array.isArray(want)
       ? Object.values(got.probabilities ?? {})
       : [about.task === 'binary' ? got.probability! : got.value!];
+    // XGBoost predicts in float32, of which an answer has the shortest text.
     for (const [c, p] of [want].flat().entries())
-      // XGBoost predicts in float32, of which an answer has the shortest text.
       if (float32) expect(Math.fround(values[c]!), where).toBe(p);
       else expect(Math.abs(values[c]! - p) / Math.max(1, Math.abs(p)), where).toBeLessThanOrEqual(1e-12);
   }

@@ -32,7 +32,7 @@ const file = (content: string | Uint8Array): string => {
 };
 const propose = (onnx: string | Uint8Array, table: string, more: Partial<RegisterOptions> = {}): Promise<Proposal> =>
   proposePackage({
-    onnxFile: typeof onnx === 'string' ? onnx : file(onnx),
+    modelFile: typeof onnx === 'string' ? onnx : file(onnx),
     trainingFile: table,
     id: 'm',
     version: 1,

@@ -34,7 +34,7 @@ async function verdictOf({ model, table, options, encoding, truth }: Case): Prom
   writeFileSync(file, JSON.stringify(encoding));
   try {
     const { report } = await proposePackage({
-      onnxFile: path.join(folder, model, 'model.onnx'),
+      modelFile: path.join(folder, model, 'model.onnx'),
       trainingFile: path.join(folder, model, table),
       id: model,
       version: 1,

@@ -69,7 +69,7 @@ const encoding = (change: Partial<EncodingFile> = {}): EncodingFile => ({
 });
 const register = (table: string, more: Partial<RegisterOptions> = {}): Promise<Proposal> =>
   proposePackage({
-    onnxFile: file(ONNX),
+    modelFile: file(ONNX),
     trainingFile: file(table),
     id: 'm',
     version: 1,

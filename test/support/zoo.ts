@@ -40,7 +40,7 @@ export const readRows = (file: string): Row[] =>
 export async function registerOptions(m: ZooModel): Promise<RegisterOptions> {
   const header = readFileSync(path.join(ZOO, 'data/train.csv'), 'utf8').split('\n', 1)[0]!.split(',');
   return {
-    onnxFile: path.join(ZOO, 'models', m.name, 'model.onnx'),
+    modelFile: path.join(ZOO, 'models', m.name, 'model.onnx'),
     trainingFile: path.join(ZOO, 'data/train.csv'),
     id: m.name,
     version: 1,

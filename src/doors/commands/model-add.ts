@@ -17,7 +17,7 @@ const tell = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
 
-export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<void> {
+export async function addModel(modelFile: string, flags: ModelAddFlags): Promise<void> {
   // Loaded here to keep the start of other commands fast.
   const [{ proposePackage }, { addProposal }, { reportMarkdown }, { formatYaml }] = await Promise.all([
     import('../../onboarding/register.ts'),
@@ -30,8 +30,8 @@ export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<
   const id =
     flags.id ??
     path
-      .basename(onnxFile)
-      .replace(/\.onnx$/i, '')
+      .basename(modelFile)
+      .replace(/\.(onnx|txt|json|ubj)$/i, '')
       .toLowerCase()
       .replace(/[^a-z0-9._-]+/g, '-');
   try {
@@ -48,7 +48,7 @@ export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
   const delimiter = delimiterIn(flags);
   const proposal = await proposePackage({
-    onnxFile,
+    modelFile,
     trainingFile: flags.trainingData,
     id,
     version: /^[1-9]\d*$/.test(version) ? Number(version) : version,
@@ -63,6 +63,7 @@ export async function addModel(onnxFile: string, flags: ModelAddFlags): Promise<
     ...(tolerance === undefined ? {} : { tolerance }),
     ...(await givenFiles(flags)),
     requireBatchInvariance: flags.requireBatchInvariance === true,
+    strict: flags.strict === true,
   });
   const ref = `${id}:${version}`;
   tell(reportMarkdown(proposal.report));

@@ -205,9 +205,13 @@ export function fitNames(names: readonly string[], options: FitOptions): FittedH
 
 function refuseTooMany(cells: readonly string[], { maxColumns }: FitOptions): void {
   if (cells.length <= maxColumns) return;
-  throw new SluiceError('limit_exceeded', `the header row has more than ${maxColumns} columns`, {
-    extra: { limit: 'columns', value: maxColumns, unit: 'columns' },
-  });
+  throw new SluiceError(
+    'limit_exceeded',
+    `the header row has ${cells.length} columns, more than the limit of ${maxColumns} (max_columns)`,
+    {
+      extra: { limit: 'columns', value: maxColumns, unit: 'columns' },
+    },
+  );
 }
 
 /** Matches the model's columns with the names in an input. */

@@ -6,6 +6,7 @@ import type { InputDeclaration } from '../../core/input-declaration.ts';
 import type { Tally } from '../../engine/counts.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { StreamSpec } from '../../engine/protocol.ts';
+import { columnLimit } from '../../engine/stream-spec.ts';
 import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
 import { checkDeclaration, declaredParts } from '../../formats/declared-parts.ts';
 import { rejectedJson } from '../../formats/json/json-formatter.ts';
@@ -125,12 +126,13 @@ export class RecordScorer {
   #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
     if (this.#open?.pool === pool) return this.#open.stream;
     this.#open?.stream.close();
-    const { passthrough, interpretation, maxColumns = 2000, declared = null, added = [] } = this.#options;
+    const { passthrough, interpretation, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
     // JSON libraries disagree on duplicate member names.
     if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member');
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;
+    const maxColumns = columnLimit(model.manifest, this.#options.maxColumns);
     const names = declared?.columns ? { declared: declared.columns } : {};
     const spec: StreamSpec = {
       input: {

@@ -66,7 +66,12 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
     'passthrough column 2 is not in the header',
     { passthrough: ['age', 'Jane Doe'] },
   ],
-  ['columns too many', 'a,'.repeat(2000), 'limit_exceeded', 'the header row has more than 2000 columns'],
+  [
+    'columns too many',
+    'a,'.repeat(2000),
+    'limit_exceeded',
+    'the header row has 2001 columns, more than the limit of 2000 (max_columns)',
+  ],
   [
     'gzip',
     Buffer.from([0x1f, 0x8b, 8, 0]),

@@ -17,7 +17,7 @@ const FIXTURES = path.resolve('test/fixtures/asked');
 
 const exact = async (name: string, positiveClass: string): Promise<void> => {
   const { manifest, files } = await proposePackage({
-    onnxFile: path.join(FIXTURES, `${name}.onnx`),
+    modelFile: path.join(FIXTURES, `${name}.onnx`),
     trainingFile: path.join(FIXTURES, 'train.csv'),
     id: name,
     version: 1,

@@ -28,11 +28,13 @@ const leaving = {
 
 export const MODEL_COMMANDS = {
   'model add': {
-    description: 'inspect an ONNX file and its training table; propose, check and register a package',
-    arguments: [{ name: 'onnx', description: 'ONNX file', complete: 'file' }],
+    description: 'inspect a model file and its training table; propose, check and register a package',
+    arguments: [
+      { name: 'model', description: 'ONNX file, or a file of LightGBM, XGBoost or CatBoost', complete: 'file' },
+    ],
     flags: {
       training_data: { ...file('CSV file with the training data and a header row'), required: true },
-      id: word('id of the model', 'id', 'the name of the ONNX file'),
+      id: word('id of the model', 'id', 'the name of the model file'),
       // Not `--version`, which prints the version of the program.
       as_version: word('number of the new version', 'version', 'the next number'),
       outcome: word('column of the training table with the outcome', 'column', 'ok'),
@@ -59,6 +61,7 @@ export const MODEL_COMMANDS = {
         'register the model even if the training table contradicts it; the reason is recorded in the package',
         'reason',
       ),
+      strict: { schema: toggle('reject a registration with warnings or open questions') },
       delimiter: word(
         'delimiter of the training table: tab, comma, semicolon, pipe, or one character',
         'd',
