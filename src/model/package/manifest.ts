@@ -92,7 +92,10 @@ export const ManifestSchema = Type.Object(
     classes: Type.Optional(Type.Array(label)),
     onnx: Type.Object(
       {
-        file: Type.String({ minLength: 1 }),
+        file: Type.String({
+          minLength: 1,
+          description: 'the model file: ONNX, or a file of LightGBM, XGBoost or CatBoost',
+        }),
         sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
         probabilities: Type.Optional(
           Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 2, description: 'one output a class' })]),
