@@ -30,6 +30,8 @@ const MOSTLY_UNSEEN = 0.2;
 /** Rows from which distributions say something about the order of columns. */
 const ENOUGH_ROWS = 50;
 const LONGEST_SHOWN = 40;
+/** Rows from which different values in all of them suggest an identifier. */
+const FEWEST_IDENTIFIED = 10;
 
 type TryPlan = (plan: ReadingPlan) => Trial;
 
@@ -60,7 +62,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
     columns: inspectedColumns(found, trial, first),
     rejected: { rows: trial?.rejected ?? 0, first: trial?.first ?? [] },
     first_row: found.names === null && trial ? firstRow(found, plan) : null,
-    notes: [...notesOf(found, plan), ...values.notes],
+    notes: [...notesOf(found), ...values.notes],
     questions,
     problems,
     command: isPrinted && choices.length === 0 ? scoreCommand(plan) : null,
@@ -111,7 +113,7 @@ function described(
 function ignoredOf({ ignore }: ReadingPlan, names: readonly string[] | null, { assigned }: ReadingState): string[] {
   if (ignore !== '*') return [...ignore];
   const used = new Set(assigned.values());
-  return (names ?? []).filter((_, i) => !used.has(i));
+  return [...new Set((names ?? []).filter((_, i) => !used.has(i)))].map((name) => (name === '' ? '(no name)' : name));
 }
 
 const rulesIn = ({ notation, trim, nullValues }: ReadingState): TextRules => ({ ...notation, trim, nullValues });
@@ -434,7 +436,8 @@ function firstRow({ sample, records }: Conclusions, plan: ReadingPlan): { column
   return plan.names.map((column, i) => ({ column, value: (cells[i] ?? '').slice(0, LONGEST_SHOWN) }));
 }
 
-function notesOf({ sample, matches, rules, names, table }: Conclusions, plan: ReadingPlan): string[] {
+function notesOf(found: Conclusions): string[] {
+  const { sample, matches, rules, names } = found;
   const notes: string[] = [];
   const { outcome } = sample.request.model.manifest;
   if (!sample.whole && sample.shape && sample.end === null) {
@@ -447,7 +450,7 @@ function notesOf({ sample, matches, rules, names, table }: Conclusions, plan: Re
   const duplicates = matches.filter(({ match, confidence }) => match === 'exact' && confidence === 'medium');
   for (const { column } of duplicates)
     notes.push(`${column} occurs several times with the same values; the first one is read`);
-  const ids = names && names.length > matches.length ? identifierOf(table.rows, names, plan) : null;
+  const ids = identifierOf(found);
   if (ids !== null) notes.push(`the values of ${ids} are unique: copy them to the output with --passthrough`);
   if (outcome !== undefined && names?.includes(outcome))
     notes.push(`${outcome} is the outcome that the model predicts; it is ignored`);
@@ -460,18 +463,13 @@ function notesOf({ sample, matches, rules, names, table }: Conclusions, plan: Re
 }
 
 /** An ignored column with a different value in every row. */
-function identifierOf(
-  rows: readonly (readonly unknown[])[],
-  names: readonly string[],
-  { ignore }: ReadingPlan,
-): string | null {
-  if (rows.length < 2) return null;
-  const at = names.findIndex((name, i) => {
-    if (name === '' || !(ignore === '*' || ignore.includes(name))) return false;
-    return (
-      new Set(rows.map((row) => row[i])).size === rows.length &&
-      rows.every((row) => row[i] !== '' && row[i] !== undefined)
-    );
+function identifierOf({ table, names, state }: Conclusions): string | null {
+  const { rows } = table;
+  const used = new Set(state.assigned.values());
+  if (rows.length < FEWEST_IDENTIFIED) return null;
+  const at = (names ?? []).findIndex((name, i) => {
+    if (name === '' || used.has(i)) return false;
+    return new Set(rows.map((row) => row[i] ?? '')).size === rows.length && rows.every((row) => (row[i] ?? '') !== '');
   });
-  return at < 0 ? null : names[at]!;
+  return at < 0 ? null : names![at]!;
 }

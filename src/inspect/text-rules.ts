@@ -183,7 +183,7 @@ const isSimpler = (a: Candidate, b: Candidate): boolean =>
   isPartOfNotation(a.notation, b.notation) &&
   b.read.every((text) => numberIn(text, a.notation) === numberIn(text, b.notation));
 
-const isGrouped = (text: string, { decimal, thousands }: NumberNotation): boolean =>
+const isGrouped = (text: string, { decimal }: NumberNotation): boolean =>
   Number.isNaN(numberIn(text, { decimal, thousands: null }));
 
 /** Decides between readings with the training data, if one of them fits it clearly better. */
