@@ -2,7 +2,7 @@
 import { type TextRules, withoutBlanks } from '../core/input-declaration.ts';
 import { type ColumnReader, numberIn } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { type TrainingFit, trainingFit } from './training-fit.ts';
+import { trainingFit, type ValueFit } from './training-fit.ts';
 
 /** Share of texts that a column must read so that they can be its values. */
 const COMPATIBLE = 0.95;
@@ -27,7 +27,7 @@ export function fitOfCells(
   reader: ColumnReader,
   cells: readonly unknown[],
   rules: TextRules,
-): TrainingFit {
+): ValueFit {
   const values = presentValues(reader, cells, rules).flatMap((value) => {
     const found = valueIn(reader, value, rules);
     return found === null ? [] : [found];

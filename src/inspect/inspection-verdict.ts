@@ -5,7 +5,7 @@ import { DELIMITERS } from '../formats/delimited/header.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import { otherSpelling } from './category-spelling.ts';
 import { fitOfCells, isCompatible, SIMILAR, swappedPairs } from './column-values.ts';
-import type { Conclusions } from './inspect-file.ts';
+import type { Conclusions } from './conclusions.ts';
 import type { CommandForAnswer, InspectedColumn, Inspection, InspectionVerdict, OpenQuestion } from './inspection.ts';
 import type { NameMatch } from './match-names.ts';
 import { planOf, type ReadingState } from './reading-plan.ts';

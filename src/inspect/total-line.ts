@@ -30,7 +30,7 @@ const MOST_LINES = 5;
 const LF = 10;
 /** First words of total lines in the languages of common exports. */
 const TOTAL =
-  /^[\s*#=-]*(?:grand |sub)?(?:totals?|sum|summe|summen|gesamt|gesamtsumme|insgesamt|anzahl|count|records?|rows?|итого|всего|somma|totale|suma|razem|ogółem|trailer|trl|footer|eof)(?![\p{L}\d])/iu;
+  /^[\s*#=-]*(?:grand |sub)?(?:totals?|sum|summe|summen|gesamt|gesamtsumme|insgesamt|anzahl|count|records?|rows?|итого|всего|somma|totale|suma|razem|ogółem|trailer|trl|footer|eof)(?![\p{L}\d])/u;
 const ROWS_REPORTED = /^\(?\d{1,12} (?:rows?|records?|zeilen|datensätze)\b/i;
 /** Share of empty cells in a total line, and in ordinary rows, from which the line is suspicious. */
 const MOSTLY_EMPTY = 0.5;
@@ -74,7 +74,7 @@ function judge(line: string, table: TableEnd): Judged | null {
   const { width, rows, complete } = table;
   const cells = fieldsOf(Buffer.from(line), table.delimiter)?.[0];
   if (!cells || cells.length === 0) return null;
-  const word = cells.findIndex((cell) => TOTAL.test(cell) || ROWS_REPORTED.test(cell));
+  const word = cells.findIndex((cell) => TOTAL.test(cell.toLowerCase()) || ROWS_REPORTED.test(cell));
   const isShort = cells.length !== width;
   const sum = complete && !isShort ? sumColumn(cells, table) : null;
   const emptyHere = cells.filter((cell) => cell === '').length / cells.length;

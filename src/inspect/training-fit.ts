@@ -6,21 +6,17 @@ import type { Manifest } from '../model/package/manifest.ts';
 /** Fewer values say little about a distribution. */
 const FEWEST_VALUES = 50;
 
-export interface TrainingFit {
+export interface ValueFit {
   /** Share of the values within the training data or the allowed range; null: the package has neither. */
   inside: number | null;
   /** Distance of the distributions; null: unknown, or too few values. */
   psi: number | null;
 }
 
-const UNKNOWN: TrainingFit = { inside: null, psi: null };
+const UNKNOWN: ValueFit = { inside: null, psi: null };
 
 /** `values`: numbers of a number column, codes of a boolean, texts of a category. */
-export function trainingFit(
-  manifest: Manifest,
-  reader: ColumnReader,
-  values: readonly (number | string)[],
-): TrainingFit {
+export function trainingFit(manifest: Manifest, reader: ColumnReader, values: readonly (number | string)[]): ValueFit {
   if (values.length === 0) return UNKNOWN;
   if (reader.kind === 'number') return fitOfNumbers(manifest, reader, values as readonly number[]);
   const counts = manifest.baseline?.columns[reader.name]?.counts;
@@ -49,7 +45,7 @@ function tally(pairs: readonly (readonly [bin: number | string, n: number])[]): 
   return sums;
 }
 
-function fitOfNumbers(manifest: Manifest, reader: ColumnReader, values: readonly number[]): TrainingFit {
+function fitOfNumbers(manifest: Manifest, reader: ColumnReader, values: readonly number[]): ValueFit {
   const base = manifest.baseline?.columns[reader.name];
   const spec = manifest.columns.find(({ name }) => name === reader.name)?.range;
   const least = Math.max(base?.min ?? -Infinity, spec === undefined ? -Infinity : reader.min);
