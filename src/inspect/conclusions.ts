@@ -1,4 +1,4 @@
-// What is known about a file before questions are asked about it.
+// Conclusions from a sample of a file, from which questions and problems are derived.
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import type { FileSample } from './file-sample.ts';
 import type { NameMatch } from './match-names.ts';

@@ -1,4 +1,4 @@
-// Judges what is known about a file: questions that it leaves open, problems that no declaration solves, and the command.
+// Judges the conclusions about a file: derives open questions, problems without a solution, and the command.
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
@@ -139,7 +139,7 @@ function columnChoices(found: Conclusions): Choice[] {
     const candidates = match.match === 'open' ? [...match.candidates] : hinted(found, match, spare);
     if (candidates.length === 0) return [];
     const shown = candidates.slice(0, MOST_CANDIDATES);
-    // Columns with the same name cannot be told apart by a flag.
+    // Columns with the same name cannot be distinguished by a flag.
     const isDuplicate = new Set(candidates.map((at) => names[at])).size < candidates.length;
     const why = isDuplicate
       ? `occurs ${candidates.length} times with different values`
@@ -295,7 +295,7 @@ function asked({ question, answers }: Choice, state: ReadingState): OpenQuestion
 }
 
 interface Combination {
-  /** Empty if there are no choices. */
+  /** Empty without choices. */
   meaning: string;
   state: ReadingState;
 }

@@ -1,4 +1,4 @@
-// The result of inspecting an unfamiliar file: what was found, with which confidence, and the command that scores it.
+// The report about an unfamiliar file: findings with their confidence, and the command that scores it.
 import type { ErrorCode } from '../core/errors.ts';
 
 export type Confidence = 'high' | 'medium' | 'low';
@@ -70,7 +70,7 @@ export interface Inspection {
   columns: InspectedColumn[];
   ignored: string[];
   rejected: { rows: number; first: RejectedRow[] };
-  /** Names beside values of the first row, where names depend on positions. */
+  /** Names and values of the first row, if names depend on positions. */
   first_row: { column: string; value: string }[] | null;
   notes: string[];
   questions: OpenQuestion[];

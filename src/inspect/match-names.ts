@@ -91,7 +91,7 @@ class Matcher {
     for (const column of this.#missing) {
       const candidates = there.get(normal(column)) ?? [];
       if (normal(column) === '' || candidates.length === 0) continue;
-      // Two model columns with the same normal form cannot be told apart by it.
+      // Two model columns with the same normal form are not distinguished by it.
       if (rivals.get(normal(column))!.length === 1) this.#assign(column, candidates, match, confidence);
     }
   }

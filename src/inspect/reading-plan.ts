@@ -1,4 +1,4 @@
-// Turns what is known about the columns of a file into declarations: renamed columns, ignored columns, or names by position.
+// Turns the matched columns of a file into declarations: renamed columns, ignored columns, or names by position.
 
 import type { NumberNotation } from '../core/input-declaration.ts';
 import { isListable, type ReadingPlan } from './score-command.ts';
@@ -9,7 +9,7 @@ export interface ReadingState {
     ReadingPlan,
     'file' | 'model' | 'registry' | 'output' | 'format' | 'compression' | 'delimiter' | 'encoding'
   >;
-  /** Names of the input columns; null: there is no header row. */
+  /** Names of the input columns; null: the file has no header row. */
   names: readonly string[] | null;
   width: number;
   /** Model column → index of its input column. */

@@ -175,6 +175,6 @@ function objectIn(bytes: Buffer): Record<string, unknown> | null {
   }
 }
 
-/** The cells of a column, as texts: numbers and booleans of JSON are no texts, so declarations do not apply to them. */
+/** The cells of a column, as texts: declarations do not apply to numbers and booleans of JSON. */
 export const textsOf = ({ rows }: SampleTable, at: number): string[] =>
   rows.flatMap((row) => (typeof row[at] === 'string' ? [row[at]] : []));

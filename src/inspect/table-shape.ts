@@ -80,7 +80,7 @@ function byNames(lines: readonly Buffer[], columns: readonly string[]): TableSha
   };
 }
 
-/** Empty lines are no records, so lines are removed only if one of them has text. */
+/** Empty lines do not count as records, so lines are removed only if one of them has text. */
 const skipTo = (lines: readonly Buffer[], at: number): number =>
   lines.slice(0, at).some((line) => line.toString('utf8').trim() !== '') ? at : 0;
 

@@ -135,7 +135,7 @@ function findSentinels(columns: readonly ColumnTexts[], manifest: Manifest): Mis
 }
 
 const isReadable = (text: string, notation: NumberNotation): boolean => !Number.isNaN(numberIn(text, notation));
-/** A group that starts with zero is no thousand: 0.123 is a fraction. */
+/** A number that starts with zero has no thousands: 0.123 is a fraction. */
 const startsWithZero = (text: string): boolean => /^[+-]?0\d{0,2}[.,'\u2019 \u00a0\u202f]\d/.test(text);
 
 type FoundNotation = Pick<FoundTextRules, 'notation' | 'readings'>;
