@@ -1,6 +1,6 @@
 // Reads the start of an unfamiliar file as records and cells, with the format, encoding and delimiter that it appears to have.
 import type { TypedTable } from '../core/block.ts';
-import { SluiceError } from '../core/errors.ts';
+import { SluiceError, tooMany } from '../core/errors.ts';
 import { type FileFormat, refuseForeignContent } from '../core/file-format.ts';
 import type { EncodingName } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
@@ -16,6 +16,7 @@ import {
   delimitedCells,
   INSPECTED_ROWS,
   jsonCells,
+  MOST_COLUMNS,
   type SampledRecords,
   type SampleTable,
   sampleRecords,
@@ -60,7 +61,7 @@ const LF = 10;
 /**
  * Reads the start of a file, and its end if possible.
  * @throws SluiceError input_not_found | input_unreadable | empty_input | truncated_input | foreign_content: content that
- * no declaration makes readable | wrong_delimiter: it has none that Sluice reads
+ * no declaration makes readable | limit_exceeded
  */
 export async function readSample(request: InspectRequest): Promise<FileSample> {
   const unknown = await openUnknown(request.file);
@@ -127,9 +128,10 @@ async function sampleText(
     text,
     readers.map(({ name }) => name),
   );
-  if (!shape) throw new SluiceError('wrong_delimiter', NO_DELIMITER);
+  if (!shape) throw new SluiceError('foreign_content', NO_DELIMITER);
   const delimiter = shape.delimiter.value;
   const width = (shape.header ?? shape.first ?? []).length;
+  if (width > MOST_COLUMNS) throw tooMany('columns', MOST_COLUMNS);
   const names = shape.header === null ? Array.from({ length: width }, (_, i) => `field_${i + 1}`) : null;
   const input: InputFormat = {
     format: 'delimited',

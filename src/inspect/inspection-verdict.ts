@@ -37,7 +37,7 @@ type TryPlan = (plan: ReadingPlan) => Trial;
 
 /** The report about a file. `tryPlan` decodes the sample with a plan. */
 export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
-  const choices = [...columnChoices(found), ...textChoices(found), ...endChoices(found)];
+  const choices = [...columnChoices(found), ...swapChoices(found), ...textChoices(found), ...endChoices(found)];
   const combinations = combined(choices, found.state);
   const first = combinations[0]?.state ?? found.state;
   const plan = planOf(first);
@@ -45,7 +45,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   const trial = lost.length > 0 || combinations.length === 0 ? null : tryPlan(plan);
   const values = trial ? valueFindings(found, trial) : { problems: [], questions: [], notes: [] };
   const problems = [...lost, ...planProblems(found, plan), ...(trial ? trialProblems(trial) : []), ...values.problems];
-  const order = trial && problems.length === 0 ? orderQuestions(found) : [];
+  const order = trial && problems.length === 0 && choices.length === 0 ? orderQuestions(found) : [];
   const questions = [...choices.map((choice) => asked(choice, found.state)), ...order, ...values.questions];
   const isImpossible = problems.length > 0;
   const isPrinted = !isImpossible && trial !== null;
@@ -135,17 +135,16 @@ function columnChoices(found: Conclusions): Choice[] {
   if (names === null) return offsets.length > 1 ? [offsetChoice(found)] : [];
   const spare = spareColumns(found);
   return matches.flatMap((match): Choice[] => {
-    if (match.at !== null) return [];
-    const candidates = match.match === 'open' ? [...match.candidates] : hinted(found, match, spare);
+    const candidates = candidatesFor(found, match, spare);
     if (candidates.length === 0) return [];
     const shown = candidates.slice(0, MOST_CANDIDATES);
     // Columns with the same name cannot be distinguished by a flag.
     const isDuplicate = new Set(candidates.map((at) => names[at])).size < candidates.length;
     const why = isDuplicate
       ? `occurs ${candidates.length} times with different values`
-      : match.match === 'open'
-        ? 'resembles several names of the file'
-        : 'is not in the file; columns with other names have values that could be its own';
+      : match.match === 'missing'
+        ? 'is not in the file; columns with other names have values that could be its own'
+        : 'resembles several names of the file, or one whose values do not fit';
     return [
       {
         question: `which input column is ${match.column}? It ${why}`,
@@ -156,6 +155,20 @@ function columnChoices(found: Conclusions): Choice[] {
       },
     ];
   });
+}
+
+/** The input columns between which the file does not decide; empty: it does. */
+function candidatesFor(found: Conclusions, match: NameMatch, spare: readonly number[]): number[] {
+  if (match.match === 'open') return [...match.candidates];
+  if (match.at === null) return hinted(found, match, spare);
+  if (match.match !== 'affix' && match.match !== 'spelling') return [];
+  // A similar name is not enough if the values of another column fit better.
+  const reader = readerOf(found, match.column);
+  const cells = cellsAt(found, match.at);
+  const { psi } = fitOfCells(found.sample.request.model.manifest, reader, cells, rulesIn(found.state));
+  if (isCompatible(reader, cells, rulesIn(found.state)) !== false && (psi === null || psi < SIMILAR)) return [];
+  const others = hinted(found, match, spare);
+  return others.length === 0 ? [] : [match.at, ...others];
 }
 
 /** Unused input columns whose values could be those of a missing column: a hint, never an assignment. */
@@ -210,20 +223,38 @@ function lostColumns(found: Conclusions): string[] {
   ];
 }
 
+/** Columns whose names do not identify them, with their cells. */
+const uncertainColumns = (found: Conclusions) =>
+  found.matches.flatMap(({ match, column, at }) => {
+    if (at === null || !(match === 'position' || match === 'spelling' || match === 'affix')) return [];
+    return [{ reader: readerOf(found, column), cells: cellsAt(found, at) }];
+  });
+
+/** Columns that may be swapped. Their commands differ, so none of them is printed alone. */
+function swapChoices(found: Conclusions): Choice[] {
+  const pairs = swappedPairs(found.sample.request.model.manifest, uncertainColumns(found), rulesIn(found.state));
+  return pairs.map(([a, b]) => ({
+    question: `are ${a} and ${b} swapped? Their values fit the training data better the other way round`,
+    answers: [
+      {
+        meaning: `${a} and ${b} are swapped`,
+        change: (state) => {
+          const [atA, atB] = [state.assigned.get(a)!, state.assigned.get(b)!];
+          return { ...state, assigned: new Map([...state.assigned, [a, atB], [b, atA]]) };
+        },
+      },
+      { meaning: `${a} and ${b} are in the order of the model`, change: (state) => state },
+    ],
+  }));
+}
+
 /** For a file without a header row: whether the order of the columns must be confirmed. */
 function orderQuestions(found: Conclusions): OpenQuestion[] {
-  const { names, state, matches, table, sample } = found;
+  const { names, state, table, sample } = found;
   const { manifest } = sample.request.model;
   const rules = rulesIn(state);
-  const uncertain = matches.filter(({ match }) => match === 'position' || match === 'spelling' || match === 'affix');
-  if (uncertain.length === 0) return [];
-  const columns = uncertain.map(({ column, at }) => ({ reader: readerOf(found, column), cells: cellsAt(found, at!) }));
-  const swapped = swappedPairs(manifest, columns, rules);
-  const questions = swapped.map(([a, b]) => ({
-    question: `are ${a} and ${b} swapped? Their values fit the training data better the other way round`,
-    answers: [{ meaning: 'they are swapped', flags: 'declare their names in the other order' }],
-  }));
-  if (names !== null || questions.length > 0) return questions;
+  if (names !== null) return [];
+  const columns = uncertainColumns(found);
   const numbers = columns.filter(({ reader }) => reader.kind === 'number');
   const fits = numbers.map(({ reader, cells }) => fitOfCells(manifest, reader, cells, rules).psi);
   const isConfirmed = table.rows.length >= ENOUGH_ROWS && fits.every((psi) => psi !== null && psi < SIMILAR);
@@ -353,10 +384,12 @@ function trialProblems({ error, rows, rejected, first }: Trial): string[] {
   return [`every inspected row would be rejected: ${reasons.join('')}${adviceFor(first[0]?.code)}`];
 }
 
-const adviceFor = (code: string | undefined): string =>
-  code === 'bad_boolean'
-    ? '; list the words of the file in true_values and false_values of the package (docs/model-package.md), or ask the sender for true and false'
-    : '';
+const ADVICE: Readonly<Record<string, string>> = {
+  bad_boolean:
+    '; list the words of the file in true_values and false_values of the package (docs/model-package.md), or ask the sender for true and false',
+  bad_number: '; no flag removes currency signs, percent signs or units: ask the sender for plain numbers',
+};
+const adviceFor = (code: string | undefined): string => ADVICE[code ?? ''] ?? '';
 
 /** Unseen categories that show a wrong reading: they would be scored without an error. */
 function valueFindings(
@@ -411,7 +444,7 @@ function inspectedColumns(found: Conclusions, trial: Trial | null, state: Readin
   return sample.readers.map((reader, i) => {
     const { match, confidence, column } = matches[i]!;
     const at = state.assigned.get(column) ?? null;
-    const isAsked = at !== null && matches[i]!.at === null;
+    const isAsked = at !== null && matches[i]!.at !== at;
     const own = trial && !trial.error ? trial.columns.get(column) : undefined;
     const scored = trial ? trial.rows - trial.rejected : 0;
     const share = (n: number) => (scored === 0 ? 0 : n / scored);
@@ -450,6 +483,9 @@ function notesOf(found: Conclusions): string[] {
   const duplicates = matches.filter(({ match, confidence }) => match === 'exact' && confidence === 'medium');
   for (const { column } of duplicates)
     notes.push(`${column} occurs several times with the same values; the first one is read`);
+  if (sample.whole && sample.end !== null && lastIsCut(found)) {
+    notes.push('the last record has fewer fields and no line end: the file may be truncated');
+  }
   const ids = identifierOf(found);
   if (ids !== null) notes.push(`the values of ${ids} are unique: copy them to the output with --passthrough`);
   if (outcome !== undefined && names?.includes(outcome))
@@ -460,6 +496,13 @@ function notesOf(found: Conclusions): string[] {
   if (rules.notation.confidence !== 'high' && rules.readings.length === 0)
     notes.push(`check the numbers: ${rules.notation.reason}`);
   return notes;
+}
+
+const LF = 10;
+
+function lastIsCut({ sample, table }: Conclusions): boolean {
+  const last = table.rows.at(-1);
+  return last !== undefined && last.length < table.width && sample.end!.at(-1) !== LF;
 }
 
 /** An ignored column with a different value in every row. */

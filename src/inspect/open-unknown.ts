@@ -42,6 +42,7 @@ function columnarBy(bytes: Uint8Array): Extract<FileFormat, 'parquet' | 'arrow'>
 export async function openUnknown(file: string): Promise<UnknownInput> {
   const stored = await openStored(file);
   try {
+    if (stored.totalBytes === null) throw new SluiceError('usage', `${file} can be read only once: save it to a file`);
     const reader = stored.chunks[Symbol.asyncIterator]();
     const first = await readFrom(reader, MAGIC_BYTES);
     if (first.bytes.length === 0) throw new SluiceError('empty_input', `${file} is empty`);

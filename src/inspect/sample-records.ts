@@ -12,7 +12,7 @@ import type { Chunks } from '../io/source/byte-source.ts';
 export const INSPECTED_ROWS = 10_000;
 /** Maximum cells that are split, which bounds memory for wide files. */
 const MOST_CELLS = 2_000_000;
-const MOST_COLUMNS = 2000;
+export const MOST_COLUMNS = 2000;
 /** Records that are parsed at once. */
 const AT_ONCE = 200;
 const LF = 10;

@@ -76,7 +76,13 @@ export function findTextRules(
 
 function needsTrim({ reader, texts }: ColumnTexts): boolean {
   const padded = texts.filter((text) => withoutBlanks(text) !== text);
-  if (reader.kind === 'text') return padded.length > 0 && padded.length >= PADDED * texts.length;
+  if (reader.kind === 'text') {
+    const plain = new Set(texts);
+    return (
+      padded.length > 0 &&
+      (padded.length >= PADDED * texts.length || padded.some((text) => plain.has(withoutBlanks(text))))
+    );
+  }
   return padded.some((text) => !reader.codes.has(text));
 }
 
