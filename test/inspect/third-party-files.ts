@@ -2,14 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { encoded } from '../support/encodings.ts';
-
-export type Kind = 'number' | 'boolean' | 'category' | 'text';
-
-/** Applications as texts; an empty text is a missing value. */
-export interface Applications {
-  columns: readonly { name: string; kind: Kind }[];
-  rows: readonly (readonly string[])[];
-}
+import type { Applications, Kind } from './applications.ts';
 
 export interface ThirdPartyFile {
   /** What the file shows. */

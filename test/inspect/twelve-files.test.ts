@@ -1,18 +1,16 @@
 // The command that `sluice inspect` prints scores files of other systems exactly like the clean file, at the first try.
-import { isAscii } from 'node:buffer';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { loadPackage } from '../../src/model/package/load-package.ts';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../support/score.ts';
-import { type Applications, THIRD_PARTY_FILES } from './third-party-files.ts';
+import { type Applications, applicationsFor } from './applications.ts';
+import { THIRD_PARTY_FILES } from './third-party-files.ts';
 
 const ROWS = 400;
-const REFERENCE = path.resolve('test/fixtures/reference/applications.csv');
 
 interface TestedModel {
   name: string;
@@ -28,16 +26,6 @@ const MODELS: readonly TestedModel[] = [
     flags: ['--model', 'credit-columns', '--registry', path.dirname(path.dirname(CREDIT_COLUMNS))],
   },
 ];
-
-async function applicationsFor(folder: string): Promise<Applications> {
-  const { manifest } = await loadPackage(folder);
-  const [head = [], ...all] = parse(readFileSync(REFERENCE)) as string[][];
-  // Every encoding has ASCII. A category that only lost its zeros is a question, which another test asks.
-  const lostZeros = (row: readonly string[]) => /^\d{1,2}$/.test(row[head.indexOf('verificator_id')]!);
-  const rows = all.filter((row) => isAscii(Buffer.from(row.join(''))) && !lostZeros(row)).slice(0, ROWS);
-  const columns = manifest.columns.map(({ name, kind }) => ({ name, kind }));
-  return { columns, rows: rows.map((row) => columns.map(({ name }) => row[head.indexOf(name)]!)) };
-}
 
 /** Runs a printed command in a shell, in which `sluice` is the program of this checkout. */
 function runPrinted(command: string, cwd: string): void {
@@ -62,7 +50,7 @@ describe.each(MODELS)('$name', ({ folder, flags, name }) => {
   let applications: Applications;
   let clean: string[][];
   beforeAll(async () => {
-    applications = await applicationsFor(folder);
+    applications = await applicationsFor(folder, ROWS);
     const cwd = mkdtempSync(path.join(tmpdir(), 'sluice-test-'));
     try {
       const text = [applications.columns.map((c) => c.name), ...applications.rows].map((row) => `${row.join(',')}\n`);
