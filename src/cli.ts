@@ -21,6 +21,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['demo'], async () => (await import('./doors/commands/demo.ts')).addDemoCommand],
   [['serve'], async () => (await import('./doors/commands/serve.ts')).addServeCommand],
   [['explain'], async () => (await import('./doors/commands/explain.ts')).addExplainCommand],
+  [['inspect'], async () => (await import('./doors/commands/inspect.ts')).addInspectCommand],
   [['model'], async () => (await import('./doors/commands/model.ts')).addModelCommand],
   [['run', 'lint', 'test'], async () => (await import('./doors/commands/run.ts')).addRunCommands],
   [['dlq'], async () => (await import('./doors/commands/dlq.ts')).addDeadLetterCommands],

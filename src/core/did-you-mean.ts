@@ -30,7 +30,7 @@ export function nearest(word: string, known: Iterable<string>, most: number): st
 }
 
 /** Levenshtein distance, keeping only two rows of the table. */
-function editDistance(a: string, b: string): number {
+export function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];

@@ -1,6 +1,6 @@
 // Declarations about an input: column names, encoding, number format, and texts that represent missing values.
 
-export const ENCODINGS = ['utf-8', 'latin1', 'windows-1252', 'utf-16', 'utf-16le', 'utf-16be'] as const;
+export const ENCODINGS = ['utf-8', 'latin1', 'windows-1251', 'windows-1252', 'utf-16', 'utf-16le', 'utf-16be'] as const;
 export type EncodingName = (typeof ENCODINGS)[number];
 
 export const DECIMALS = ['point', 'comma'] as const;

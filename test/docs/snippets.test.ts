@@ -60,6 +60,19 @@ function foreignFile({ folder }: Session): string {
     ['SUMME', '200', '11.411.700,00', ...kept.slice(2).map(() => '')],
   ];
   writeFileSync(path.join(folder, 'bank.csv'), Buffer.from(lines.map((l) => `${l.join(';')}\r\n`).join(''), 'latin1'));
+  const pascal = (name: string) => name.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const styled = names.map((name) => (name === 'application_id' ? 'ANTRAGSNR' : pascal(name)));
+  const unfamiliar = [
+    ['Export für Prüfung', ''],
+    ['Stand', '24.11.2026'],
+    [...styled, 'FILIALE'],
+    ...rows.map((row) => [...names.map((name, i) => german(row.split(';')[i]!, name) || 'N/A'), 'München']),
+    ['SUMME', '11.411.700,00', ...names.slice(1).map(() => '')],
+  ];
+  writeFileSync(
+    path.join(folder, 'export.txt'),
+    Buffer.from(unfamiliar.map((l) => `${l.join(';')}\r\n`).join(''), 'latin1'),
+  );
   const [, pipeline] = /```yaml\n(# nightly\.yaml\n[\s\S]*?)```/.exec(readFileSync('docs/input.md', 'utf8'))!;
   writeFileSync(path.join(folder, 'nightly.yaml'), pipeline!);
   // With the same names and options, both ways of the page write the same predictions.
@@ -133,7 +146,12 @@ const PAGES: Record<string, Page> = {
   'docs/dead-letters.md': { exempt: { 'sluice dlq': 'needs a broker: test/connectors/kafka/dlq' } },
   'docs/drift.md': { exempt: { '^curl': 'test/doors/http/drift.test.ts' } },
   'docs/identity.md': {},
-  'docs/input.md': { prepare: foreignFile, after: 'cmp nightly.csv scored.csv && test $(wc -l < scored.csv) = 201' },
+  'docs/input.md': {
+    prepare: foreignFile,
+    after: `cmp nightly.csv scored.csv && test $(wc -l < scored.csv) = 201
+sluice inspect export.txt --model credit-default > report.txt
+sh -c "$(tail -n 1 report.txt)" && test $(wc -l < export.scored.csv) = 201`,
+  },
   'docs/install.md': {
     exempt: {
       '^npm install': 'test/install',

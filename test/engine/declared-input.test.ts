@@ -22,10 +22,19 @@ const REFERENCE = new URL('../support/reference-worker.ts', import.meta.url);
 /** Of the model, the same in all rows of every table here. */
 const SAME: Record<string, string> = { amount: '3500', had_arrears: 'false' };
 const ECHOED = ['application_id', 'name'];
-const ENCODINGS: readonly EncodingName[] = ['utf-8', 'latin1', 'windows-1252', 'utf-16', 'utf-16le', 'utf-16be'];
+const ENCODINGS: readonly EncodingName[] = [
+  'utf-8',
+  'latin1',
+  'windows-1251',
+  'windows-1252',
+  'utf-16',
+  'utf-16le',
+  'utf-16be',
+];
 const NAMES: Record<EncodingName, readonly string[]> = {
   'utf-8': ['Zoë', '東京', '😀', ''],
   latin1: ['Zoë', 'Ñandú', 'ÿ ¿'],
+  'windows-1251': ['Ёлка', '№ 5', 'Ґанок'],
   'windows-1252': ['€ 5', 'Œuvre', '„Zoë“'],
   'utf-16': ['東京', '😀', 'Zoë'],
   'utf-16le': ['😀😀', 'a'],
@@ -127,7 +136,7 @@ function written(draw: Draw, rows: readonly Row[], dialect: Dialect): { bytes: B
   const head = dialect.format === 'ndjson' || !dialect.header ? [] : [names.map((n) => quoted(padded(draw, n, rules))).join(delimiter)]; // biome-ignore format: one line
   // Some marks of thousands are in few encodings only.
   const text = [...head, ...lines].join('\n');
-  const single = dialect.encoding === 'latin1' || dialect.encoding === 'windows-1252';
+  const single = ['latin1', 'windows-1251', 'windows-1252'].includes(dialect.encoding);
   const typed = single ? text.replaceAll('\u202f', '\u00a0') : text;
   return { bytes: encoded(dialect.encoding === 'latin1' ? typed.replaceAll('\u2019', "'") : typed, dialect.encoding), names }; // biome-ignore format: one line
 }

@@ -32,7 +32,7 @@ export const FAULTS: readonly Fault[] = [
     ['the upper end of a range is open', 'this.max = Math.min(range.max ?? Infinity, limit);', 'this.max = limit;'],
     ['true and false are swapped', "...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 0]),", "...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 1]),"],
     ['an unseen category is a missing one', 'out.codes[i] = UNSEEN;', 'out.codes[i] = MISSING;'],
-    ['the notation of numbers is ignored', "const plain = this.notation === null ? text : plainNumber(text, this.notation);", 'const plain = text;'],
+    ['the notation of numbers is ignored', "const plain = isPlain ? text : plainNumber(text, notation);", 'const plain = text;'],
   ]),
   ...inFile('src/formats/decode/cells.ts', [
     ['a word of JSON is the other boolean', 'codes[first + r] = type === TRUE ? 1 : 0;', 'codes[first + r] = type === TRUE ? 0 : 1;'],

@@ -58,8 +58,8 @@ function declaredColumns(c: Case): { columns: CaseColumn[]; declared: Declared }
 
 /** What an encoding has no byte for becomes something else: the case is about what it has. */
 function encodable(text: string, encoding: Case['declared']['encoding']): string {
-  if (encoding !== 'latin1' && encoding !== 'windows-1252') return text;
-  return [...text].map((ch) => (ch.codePointAt(0)! < 256 || (ch === '€' && encoding === 'windows-1252') ? ch : '?')).join(''); // biome-ignore format: one line
+  if (encoding !== 'latin1' && encoding !== 'windows-1251' && encoding !== 'windows-1252') return text;
+  return [...text].map((ch) => (ch.codePointAt(0)! < (encoding === 'windows-1251' ? 128 : 256) || (ch === '€' && encoding !== 'latin1') ? ch : '?')).join(''); // biome-ignore format: one line
 }
 
 const stored = (text: string, { declared: { encoding }, layout }: Case): Buffer =>

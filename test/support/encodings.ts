@@ -1,13 +1,16 @@
 // Text in the encodings that inputs can be declared to have, by tables of others than those that are tested.
 import type { EncodingName } from '../../src/core/input-declaration.ts';
 
-const WINDOWS = new TextDecoder('windows-1252');
-/** Character → byte. What browsers add to the table is left out: U+0080 to U+009F are no characters of it. */
-const TO_WINDOWS = new Map(
-  Array.from({ length: 256 }, (_, byte): [string, number] => [WINDOWS.decode(Uint8Array.of(byte)), byte]).filter(
-    ([character]) => !/[\u0080-\u009f]/.test(character),
-  ),
-);
+/** Character → byte. Additions of browsers to the tables are omitted: U+0080 to U+009F. */
+const tableOf = (name: 'windows-1251' | 'windows-1252') => {
+  const decoder = new TextDecoder(name);
+  return new Map(
+    Array.from({ length: 256 }, (_, byte): [string, number] => [decoder.decode(Uint8Array.of(byte)), byte]).filter(
+      ([character]) => !/[\u0080-\u009f]/.test(character),
+    ),
+  );
+};
+const TABLES = { 'windows-1251': tableOf('windows-1251'), 'windows-1252': tableOf('windows-1252') };
 
 /** @throws Error for a character that the encoding does not have */
 export function encoded(text: string, encoding: EncodingName): Buffer {
@@ -17,11 +20,12 @@ export function encoded(text: string, encoding: EncodingName): Buffer {
     case 'latin1':
       if (/[^\0-\u007f\u00a0-\u00ff]/.test(text)) throw new Error('no Latin-1');
       return Buffer.from(text, 'latin1');
+    case 'windows-1251':
     case 'windows-1252':
       return Buffer.from(
         Array.from(text, (character) => {
-          const byte = TO_WINDOWS.get(character);
-          if (byte === undefined) throw new Error('no windows-1252');
+          const byte = TABLES[encoding].get(character);
+          if (byte === undefined) throw new Error(`no ${encoding}`);
           return byte;
         }),
       );

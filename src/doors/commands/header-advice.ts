@@ -1,5 +1,6 @@
 // Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
 import type { SluiceError } from '../../core/errors.ts';
+import { shellWord } from '../../core/shell-word.ts';
 
 /** Maximum number of lines for the errors of a header row. */
 const MOST_SHOWN = 20;
@@ -62,7 +63,7 @@ function renameTemplate(details: SluiceError['details'], inPipeline: boolean): s
   const unknown = details.filter(({ code }) => code === 'unexpected_column').length;
   if (missing.length === 0 || unknown < missing.length) return '';
   if (inPipeline) return `source: { columns: { rename: { ${missing.map((name) => `${name}: NAME`).join(', ')} } } }`;
-  return `--rename ${missing.map((name) => `${quoted(name)}=NAME`).join(',')}`;
+  return `--rename ${missing.map((name) => `${shellWord(name)}=NAME`).join(',')}`;
 }
 
 interface Declarations {
@@ -72,14 +73,11 @@ interface Declarations {
   ignore: boolean;
 }
 
-/** Quotes a word of a command line for POSIX shells if it has special characters. */
-const quoted = (word: string): string => (/^[\w.,=:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
 function asFlags({ renamed, constants, trim, ignore }: Declarations): string {
   const flags = [
     ...(trim ? ['--trim'] : []),
-    ...(renamed.length > 0 ? ['--rename', quoted(renamed.map((pair) => pair.join('=')).join(','))] : []),
-    ...(constants.length > 0 ? ['--constants', constants.map((name) => `${quoted(name)}=VALUE`).join(',')] : []),
+    ...(renamed.length > 0 ? ['--rename', shellWord(renamed.map((pair) => pair.join('=')).join(','))] : []),
+    ...(constants.length > 0 ? ['--constants', constants.map((name) => `${shellWord(name)}=VALUE`).join(',')] : []),
     ...(ignore ? ['--ignore', "'*'"] : []),
   ];
   return flags.join(' ');

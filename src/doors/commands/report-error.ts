@@ -2,6 +2,7 @@
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import { headerAdvice, headerHeadline } from './header-advice.ts';
+import { inspectionHint } from './inspect-hint.ts';
 
 const TOLD_ROWS = 5;
 
@@ -16,7 +17,8 @@ export function reportError(error: unknown, command = 'sluice'): number {
   const action = e.code === 'usage' ? usageAdvice(e.message, command) : e.entry.action;
   const says = e.code === 'gate_stopped' ? toldError(e) : `${headerHeadline(e)} [${e.code}]`;
   const advice = headerAdvice(e, command);
-  process.stderr.write(`sluice: ${says}\n${rowsOf(e)}${advice === '' ? `  ${action}\n` : advice}`);
+  const advised = advice === '' ? `  ${action}\n` : advice;
+  process.stderr.write(`sluice: ${says}\n${rowsOf(e)}${advised}${inspectionHint(e)}`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
   return exitCodeOf(e);
 }

@@ -2,7 +2,6 @@
 
 import path from 'node:path';
 import type { Command } from 'commander';
-import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { isEndless } from '../../connectors/connectors.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
@@ -12,6 +11,7 @@ import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import { addFlags } from './flags/command-spec.ts';
 import { PIPELINE_COMMANDS, type RunFlags } from './flags/pipeline-flags.ts';
+import { hintingAtInspection } from './inspect-hint.ts';
 import { openRegistry } from './open-registry.ts';
 import { contextFor } from './run-context.ts';
 
@@ -19,6 +19,7 @@ import { contextFor } from './run-context.ts';
 /** Whether a YAML file has the test cases of a pipeline instead of a pipeline, by its name. */
 const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);
 const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
+type ReadPipeline = Awaited<ReturnType<typeof readPipeline>>;
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
@@ -50,7 +51,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     const said = await readPipeline(file);
     const pipeline = flags.deadline === undefined ? said : { ...said, deadline: flags.deadline };
     const resume = flags.restart ? ('restart' as const) : ('always' as const);
-    process.exitCode = await driveRun({ ...pipeline, resume }, options);
+    const spec = { ...pipeline, resume };
+    process.exitCode = await hintingAtInspection({ spec, registry }, () => driveRun(spec, options));
   });
 }
 
@@ -98,7 +100,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
 }
 
 /** Why the configured Kafka client does not support the delivery guarantee of the pipeline; null: it does. */
-async function deliveryProblem(pipeline: Awaited<ReturnType<typeof readPipeline>>): Promise<string | null> {
+async function deliveryProblem(pipeline: ReadPipeline): Promise<string | null> {
   const { checkDelivery } = await import('../../runs/spec.ts');
   return checkDelivery(pipeline).then(
     () => null,
@@ -107,10 +109,7 @@ async function deliveryProblem(pipeline: Awaited<ReturnType<typeof readPipeline>
 }
 
 /** Why the declarations of the source do not fit the model; null: they fit. */
-async function declarationMisfit(
-  { source, sink, score }: Awaited<ReturnType<typeof readPipeline>>,
-  manifest: Manifest,
-): Promise<string | null> {
+async function declarationMisfit({ source, sink, score }: ReadPipeline, manifest: Manifest): Promise<string | null> {
   const { declaredBy, echoOf } = await import('../../runs/spec.ts');
   const declared = declaredBy(source);
   if (declared === null) return null;
@@ -123,7 +122,11 @@ async function declarationMisfit(
   }
 }
 
-async function gateProblems(file: string, limits: GateLimits, manifest: Manifest): Promise<string[]> {
+async function gateProblems(
+  file: string,
+  limits: NonNullable<ReadPipeline['gate']>,
+  manifest: Manifest,
+): Promise<string[]> {
   const { gateFaults } = await import('../../runs/gate.ts');
   return gateFaults(limits, manifest).map((fault) => `${file}:1:1 ${fault}`);
 }

@@ -16,6 +16,7 @@ import { declaredSaid } from './declared-words.ts';
 import { driveRun } from './drive-run.ts';
 import { addFlags, camelCase } from './flags/command-spec.ts';
 import { SCORE_COMMANDS, type ScoreFlags } from './flags/score-flags.ts';
+import { hintingAtInspection } from './inspect-hint.ts';
 
 export type ScoreOptions = ScoreFlags;
 
@@ -30,7 +31,9 @@ export function addScoreCommand(program: Command): void {
 /** Runs the command and returns its exit code. @throws SluiceError any error that ends it */
 export async function score(file: string | undefined, options: ScoreOptions): Promise<number> {
   const { registry, json, quiet, metricsFile, pushGateway } = options;
-  return driveRun(await specOfScore(file, options), { name: 'score', registry, json, quiet, metricsFile, pushGateway });
+  const spec = await specOfScore(file, options);
+  const driven = { name: 'score', registry, json, quiet, metricsFile, pushGateway };
+  return hintingAtInspection({ spec, registry }, () => driveRun(spec, driven));
 }
 
 async function specOfScore(file: string | undefined, options: ScoreOptions): Promise<RunSpec> {

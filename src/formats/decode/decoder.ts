@@ -75,7 +75,7 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
 /** The message for bytes that are not text. `encoding`: the declared encoding; default: none. */
 export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
   if (encoding === undefined) {
-    return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these)`;
+    return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these, or windows-1251 for Cyrillic)`;
   }
   const other = encoding === 'latin1' ? ' (windows-1252 defines more of them)' : '';
   return `${what} has bytes that ${encoding} does not define${other}`;

@@ -13,7 +13,7 @@ const DIGITS = /^\d*$/;
 /** Sign, digits with their marks, and exponent. The marks are checked separately. */
 const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
 
-const PLAIN: NumberNotation = { decimal: 'point', thousands: null };
+export const PLAIN_NOTATION: NumberNotation = { decimal: 'point', thousands: null };
 
 /**
  * The number with a decimal point and without separators; null: not in this notation. Every group after a separator
@@ -38,7 +38,7 @@ function withoutGroups(whole: string, thousands: NumberNotation['thousands']): s
 }
 
 /** All notations except the plain one, those with fewer declarations first. */
-const OTHERS: readonly NumberNotation[] = (['point', 'comma'] as const).flatMap((decimal) =>
+export const LOCAL_NOTATIONS: readonly NumberNotation[] = (['point', 'comma'] as const).flatMap((decimal) =>
   [null, 'point', 'comma', 'space', 'apostrophe'].flatMap((mark) => {
     const thousands = mark as NumberNotation['thousands'];
     return mark === decimal || (decimal === 'point' && mark === null) ? [] : [{ decimal, thousands }];
@@ -51,19 +51,19 @@ const said = ({ decimal, thousands }: NumberNotation): string =>
     .join(' with ');
 
 /** Whether `a` is a proper subset of the declarations of `b`. */
-const isPart = (a: NumberNotation, b: NumberNotation): boolean =>
+export const isPartOfNotation = (a: NumberNotation, b: NumberNotation): boolean =>
   a !== b &&
-  (a.decimal === b.decimal || a.decimal === PLAIN.decimal) &&
-  (a.thousands === b.thousands || a.thousands === PLAIN.thousands);
+  (a.decimal === b.decimal || a.decimal === PLAIN_NOTATION.decimal) &&
+  (a.thousands === b.thousands || a.thousands === PLAIN_NOTATION.thousands);
 
 /** The declarations with which `text` would be a number, as text; null: none. `isNumber` tests plain numbers. */
 function notationThatReads(text: string, isNumber: (plain: string) => boolean): string | null {
-  const ways = OTHERS.filter((notation) => {
+  const ways = LOCAL_NOTATIONS.filter((notation) => {
     const plain = plainNumber(text, notation);
     return plain !== null && isNumber(plain);
   });
   // If a subset of a notation's declarations suffices, the notation is dropped.
-  const fewest = ways.filter((way) => !ways.some((other) => isPart(other, way)));
+  const fewest = ways.filter((way) => !ways.some((other) => isPartOfNotation(other, way)));
   return fewest.length === 0 ? null : fewest.map(said).join(', or ');
 }
 
@@ -89,7 +89,11 @@ const NOTHING = new Set([
   '.',
   '?',
   'missing',
+  '<na>',
 ]);
+
+/** Whether exports write this text for missing values. */
+export const isMissingWord = (text: string): boolean => text.length <= LONGEST && NOTHING.has(text.toLowerCase());
 
 interface Refused {
   text: string;
@@ -106,7 +110,7 @@ function declarationFor({ text, rules, takes, number }: Refused): string {
   const trimmed = withoutBlanks(text);
   const blanks = trimmed !== text && rules?.trim !== true ? ['trim'] : [];
   if (takes(trimmed)) return asked(blanks);
-  if (trimmed === '' || NOTHING.has(trimmed.toLowerCase())) return asked([...blanks, 'null_values']);
+  if (trimmed === '' || isMissingWord(trimmed)) return asked([...blanks, 'null_values']);
   const notation = number ? notationThatReads(trimmed, takes) : null;
   return notation === null ? '' : asked([...blanks, notation]);
 }
@@ -127,6 +131,13 @@ export interface CellFault {
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** Magnitudes from here round to infinity as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
+
+/** The number that the text is in this notation; NaN: not a number. */
+export function numberIn(text: string, notation: NumberNotation): number {
+  const isPlain = notation.decimal === PLAIN_NOTATION.decimal && notation.thousands === PLAIN_NOTATION.thousands;
+  const plain = isPlain ? text : plainNumber(text, notation);
+  return plain !== null && NUMBER.test(plain) ? Number(plain) : Number.NaN;
+}
 
 export const DEFAULT_TRUE = ['true', 'True', 'TRUE', '1'];
 export const DEFAULT_FALSE = ['false', 'False', 'FALSE', '0'];
@@ -267,8 +278,7 @@ export class ColumnReader {
 
   /** The number in the column's notation; NaN: not a number. */
   #numberOf(text: string): number {
-    const plain = this.notation === null ? text : plainNumber(text, this.notation);
-    return plain !== null && NUMBER.test(plain) ? Number(plain) : Number.NaN;
+    return numberIn(text, this.notation ?? PLAIN_NOTATION);
   }
 
   /** The error with a hint at declarations that would accept the text, if there are any. */

@@ -21,15 +21,33 @@ const WINDOWS_1252 = [
   ...[0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178], // biome-ignore format: a row of the table
 ];
 
-/**
- * UTF-8 encodings of the bytes from 0x80: three bytes per character, and the number of bytes used. ISO/IEC 8859-1
- * defines no characters from 0x80 to 0x9f.
- */
-function tableOf(encoding: 'latin1' | 'windows-1252'): { bytes: Uint8Array; lengths: Uint8Array } {
+/** Characters of windows-1251 from 0x80 to 0xbf; 0: undefined. The alphabet follows from 0xc0. Source: Microsoft's table. */
+const WINDOWS_1251 = [
+  ...[0x0402, 0x0403, 0x201a, 0x0453, 0x201e, 0x2026, 0x2020, 0x2021, 0x20ac, 0x2030, 0x0409, 0x2039, 0x040a, 0x040c, 0x040b, 0x040f],
+  ...[0x0452, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0, 0x2122, 0x0459, 0x203a, 0x045a, 0x045c, 0x045b, 0x045f],
+  ...[0x00a0, 0x040e, 0x045e, 0x0408, 0x00a4, 0x0490, 0x00a6, 0x00a7, 0x0401, 0x00a9, 0x0404, 0x00ab, 0x00ac, 0x00ad, 0x00ae, 0x0407],
+  ...[0x00b0, 0x00b1, 0x0406, 0x0456, 0x0491, 0x00b5, 0x00b6, 0x00b7, 0x0451, 0x2116, 0x0454, 0x00bb, 0x0458, 0x0405, 0x0455, 0x0457],
+]; // biome-ignore format: rows of the table
+/** The letter at 0xc0, U+0410; the others follow in the order of Unicode. */
+const CYRILLIC_A = 0x410;
+
+type SingleByteEncoding = 'latin1' | 'windows-1251' | 'windows-1252';
+const SINGLE_BYTE: ReadonlySet<string> = new Set<SingleByteEncoding>(['latin1', 'windows-1251', 'windows-1252']);
+const isSingleByte = (encoding: Foreign): encoding is SingleByteEncoding => SINGLE_BYTE.has(encoding);
+
+/** The character of byte 0x80 + `i`; 0: undefined. ISO/IEC 8859-1 defines no characters from 0x80 to 0x9f. */
+function characterOf(encoding: SingleByteEncoding, i: number): number {
+  if (encoding === 'windows-1251') return i < 64 ? WINDOWS_1251[i]! : CYRILLIC_A + i - 64;
+  if (i >= 32) return 0x80 + i;
+  return encoding === 'latin1' ? 0 : WINDOWS_1252[i]!;
+}
+
+/** UTF-8 encodings of the bytes from 0x80: three bytes per character, and the number of bytes used. */
+function tableOf(encoding: SingleByteEncoding): { bytes: Uint8Array; lengths: Uint8Array } {
   const bytes = new Uint8Array(128 * 3);
   const lengths = new Uint8Array(128);
   for (let i = 0; i < 128; i++) {
-    const code = i >= 32 ? 0x80 + i : encoding === 'latin1' ? 0 : WINDOWS_1252[i]!;
+    const code = characterOf(encoding, i);
     const text = code === 0 ? [NO_TEXT] : [...Buffer.from(String.fromCharCode(code))];
     bytes.set(text, i * 3);
     lengths[i] = text.length;
@@ -49,7 +67,7 @@ class SingleBytes implements Transcoder {
   readonly #table: ReturnType<typeof tableOf>;
   #out = Buffer.alloc(0);
 
-  constructor(encoding: 'latin1' | 'windows-1252') {
+  constructor(encoding: SingleByteEncoding) {
     this.#table = tableOf(encoding);
   }
 
@@ -156,7 +174,7 @@ function orderOf([a, b]: Uint8Array): typeof LITTLE | typeof BIG | null {
 
 /** The transcoder for an input that begins with `head`. @throws SluiceError invalid_encoding | foreign_content */
 function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Transcoder; skip: number } {
-  if (encoding === 'latin1' || encoding === 'windows-1252') {
+  if (isSingleByte(encoding)) {
     if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) {
       throw new SluiceError(
         'invalid_encoding',

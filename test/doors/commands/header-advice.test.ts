@@ -60,7 +60,10 @@ test('another delimiter: the flag is printed, and accepts the file', async () =>
   const args = ['score', input, '-m', 'credit-default', '-o', path.join(folder, 'out.csv')];
   const refused = await sluiceHere(args);
   expect(refused.stderr).toBe(
-    'sluice: the header row is delimited by semicolon, not by comma [wrong_delimiter]\n  Add: --delimiter semicolon\n',
+    `sluice: the header row is delimited by semicolon, not by comma [wrong_delimiter]
+  Add: --delimiter semicolon
+  run: sluice inspect ${input} --model credit-default
+`,
   );
   expect((await sluiceHere([...args, '--delimiter', 'semicolon'])).code).toBe(0);
 });

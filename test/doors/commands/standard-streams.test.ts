@@ -44,6 +44,7 @@ describe('nobody reads standard output any more', () => {
     [0, ['model', 'verify', 'credit-default']],
     [0, ['keys', 'list']],
     [0, ['explain', 'p.csv', '--row', '1', '-m', 'credit-default'], true],
+    [0, ['inspect', 'p.csv', '-m', 'credit-default'], true],
     [0, ['lint', PIPELINE]],
     [0, ['test', PIPELINE], true],
     [0, [...SCORE, '-o', 'scored.csv', '--json'], true],

@@ -16,13 +16,13 @@ async function utf8(bytes: Uint8Array, encoding: Foreign, chunk = 65_536): Promi
   return Buffer.concat(parts);
 }
 
-const SINGLE = ['latin1', 'windows-1252'] as const;
+const SINGLE = ['latin1', 'windows-1251', 'windows-1252'] as const;
 
 test.each(SINGLE)('%s: every byte is the character of its table, or no text', async (encoding) => {
-  const decoder = new TextDecoder('windows-1252');
+  const decoder = new TextDecoder(encoding === 'windows-1251' ? encoding : 'windows-1252');
   for (let byte = 0; byte < 256; byte++) {
     const character = encoding === 'latin1' ? String.fromCharCode(byte) : decoder.decode(Uint8Array.of(byte));
-    const defined = byte < 0x80 || byte >= 0xa0 || (encoding === 'windows-1252' && character.charCodeAt(0) > 0xff);
+    const defined = byte < 0x80 || byte >= 0xa0 || (encoding !== 'latin1' && character.charCodeAt(0) > 0xff);
     // In front stands what makes an input longer than its head.
     const out = (await utf8(Buffer.concat([Buffer.alloc(80, 'a'), Buffer.from([byte])]), encoding)).subarray(80);
     if (defined) expect(out.toString(), `byte ${byte}`).toBe(character);
@@ -30,7 +30,7 @@ test.each(SINGLE)('%s: every byte is the character of its table, or no text', as
   }
 });
 
-test('windows-1252 leaves five bytes undefined, latin1 thirty-two', async () => {
+test('windows-1252 leaves five bytes undefined, windows-1251 one, latin1 thirty-two', async () => {
   const undefinedIn = async (encoding: Foreign) => {
     const found: number[] = [];
     for (let byte = 0x80; byte < 0x100; byte++) {
@@ -39,11 +39,13 @@ test('windows-1252 leaves five bytes undefined, latin1 thirty-two', async () => 
     return found;
   };
   expect(await undefinedIn('windows-1252')).toEqual([0x81, 0x8d, 0x8f, 0x90, 0x9d]);
+  expect(await undefinedIn('windows-1251')).toEqual([0x98]);
   expect(await undefinedIn('latin1')).toEqual(Array.from({ length: 32 }, (_, i) => 0x80 + i));
 });
 
 const POOLS: Record<Foreign, readonly string[]> = {
   latin1: [...'aé ÿ\n,;"ß0'],
+  'windows-1251': [...'aЖяЁ№€\n,0„“'],
   'windows-1252': [...'a€é„“\n,0Ÿž'],
   'utf-16': [...'a東😀é\n,߿ࠀ\uffff'],
   'utf-16le': [...'a東😀é\n,߿ࠀ\uffff'],

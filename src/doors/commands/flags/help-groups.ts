@@ -56,6 +56,7 @@ export const EXAMPLES: Readonly<Record<string, readonly [string, string]>> = {
     'explain portfolio.csv --row 17 --model credit-default',
     'explain portfolio.csv --row 17 --model credit-default --html why.html',
   ],
+  inspect: ['inspect bank.csv --model credit-default', 'inspect export.txt.gz --model credit-default --json'],
   plan: [
     'plan portfolio.csv --shards 16 -o plan.json',
     'plan portfolio.csv --by 06:00 --model credit-default -o plan.json',

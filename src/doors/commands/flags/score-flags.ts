@@ -234,6 +234,21 @@ export const SCORE_COMMANDS = {
       json: switchFlag('print the prediction with its interpretation as JSON'),
     },
   },
+  inspect: {
+    description: 'report how to read an unfamiliar file, and the command that scores it; scores nothing',
+    arguments: [{ name: 'file', description: 'file to inspect', complete: 'file' }],
+    flags: {
+      model,
+      output: {
+        schema: maybe('output of the reported command', { otherwise: 'name of the file with .scored.csv' }),
+        short: 'o',
+        value: 'file',
+        complete: 'file',
+      },
+      registry: registryFlag,
+      json: switchFlag('print the report as JSON'),
+    },
+  },
   generate: {
     description: 'generate synthetic applications as CSV or TSV',
     flags: {
@@ -348,6 +363,7 @@ export const SHARD_COMMANDS = {
   },
 } as const satisfies CommandSpecs;
 
+export type InspectFlags = FlagsOf<(typeof SCORE_COMMANDS)['inspect']>;
 export type ExplainFlags = FlagsOf<(typeof SCORE_COMMANDS)['explain']>;
 export type GenerateFlags = FlagsOf<(typeof SCORE_COMMANDS)['generate']>;
 export type DemoFlags = FlagsOf<(typeof SCORE_COMMANDS)['demo']>;

@@ -1,0 +1,37 @@
+// `sluice inspect`: reports how an unfamiliar file must be read, and the command that scores it.
+import type { Command } from 'commander';
+import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { InspectionVerdict } from '../../inspect/inspection.ts';
+import { EXIT } from './exit-codes.ts';
+import { addFlags } from './flags/command-spec.ts';
+import { type InspectFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
+import { openRegistry } from './open-registry.ts';
+
+export function addInspectCommand(program: Command): void {
+  addFlags(program.command('inspect'), SCORE_COMMANDS.inspect).action(inspect);
+}
+
+/** A question must be answered before rows are scored, so it counts like a rejected row. */
+const EXIT_CODES: Readonly<Record<InspectionVerdict, number>> = {
+  ready: EXIT.done,
+  rejects: EXIT.rejected,
+  open: EXIT.rejected,
+  impossible: EXIT.failed,
+};
+
+async function inspect(file: string, flags: InspectFlags): Promise<void> {
+  if (file === STDIO) {
+    throw new SluiceError('usage', 'inspect reads a file twice, so it does not read standard input: save it to a file');
+  }
+  const model = await (await openRegistry(flags.registry)).resolve(flags.model);
+  const { inspectFile } = await import('../../inspect/inspect-file.ts');
+  const { model: modelName, registry, output } = flags;
+  const inspection = await inspectFile({ file, model, modelName, registry, output });
+  if (flags.json) process.stdout.write(`${JSON.stringify(inspection)}\n`);
+  else {
+    const { inspectionText } = await import('./inspection-text.ts');
+    process.stdout.write(inspectionText(inspection));
+  }
+  process.exitCode = EXIT_CODES[inspection.verdict];
+}

@@ -1,0 +1,119 @@
+// Prints the report of `sluice inspect` for a terminal.
+import type { Guess, InspectedColumn, Inspection, MatchKind } from '../../inspect/inspection.ts';
+
+const MATCHES: Readonly<Record<MatchKind, string>> = {
+  exact: 'same name',
+  spaces: 'same name with spaces',
+  style: 'other style of the name',
+  affix: 'name with an affix',
+  spelling: 'similar name',
+  position: 'position',
+  missing: 'MISSING',
+  open: 'QUESTION',
+};
+
+const count = (n: number, one: string): string => `${n.toLocaleString('en-US')} ${n === 1 ? one : `${one}s`}`;
+const indented = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
+const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(1)} %`);
+
+/** Left-aligned columns. The last one has no padding, because it may be long. */
+function aligned(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, c) => cell.padEnd(widths[c]!))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** The report; its last line is the command if there is one. */
+export function inspectionText(found: Inspection): string {
+  const sections = [
+    [`${found.file} for ${found.model}: ${extent(found)}`],
+    aligned(facts(found)),
+    ['Columns of the model:', ...indented(aligned(columnRows(found.columns)))],
+    firstRowOf(found),
+    rejectsOf(found),
+    found.notes.length === 0 ? [] : ['Notes:', ...indented(found.notes)],
+    questionsOf(found),
+    found.problems.length === 0 ? [] : ['No command can score this file correctly:', ...indented(found.problems)],
+    commandOf(found),
+  ];
+  return sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => `${lines.join('\n')}\n`)
+    .join('\n');
+}
+
+function extent({ inspected: { rows, whole_file, end_of_file } }: Inspection): string {
+  if (whole_file) return `${count(rows, 'row')} inspected, the whole file`;
+  return `the first ${count(rows, 'row')} inspected${end_of_file ? ', and the end of the file' : ''}`;
+}
+
+function facts(found: Inspection): string[][] {
+  const rows: string[][] = [];
+  const add = <T>(name: string, guess: Guess<T> | null, value = String(guess?.value)) => {
+    if (guess) rows.push([name, value, `${guess.confidence}: ${guess.reason}`]);
+  };
+  const { skipped_lines: skipped } = found;
+  add(
+    'format',
+    found.format,
+    found.compression === 'none' ? found.format.value : `${found.format.value}, ${found.compression}`,
+  );
+  add('encoding', found.encoding);
+  add('delimiter', found.delimiter);
+  const before = skipped === 0 ? '' : `, after ${count(skipped, 'other line')}`;
+  add('header', found.header, `${found.header?.value === 'row' ? 'header row' : 'none'}${before}`);
+  add('total line', found.trailer);
+  add('numbers', found.numbers);
+  if (found.trim) rows.push(['spaces', 'around values or names', 'high: values are read only without them']);
+  for (const { text, count: n, columns } of found.null_values) {
+    rows.push(['missing value', text, `${count(n, 'time')} in ${columns.slice(0, 5).join(', ')}`]);
+  }
+  return rows;
+}
+
+const columnRows = (columns: readonly InspectedColumn[]): string[][] => [
+  ['column', 'kind', 'in the file', 'found by', 'confidence', 'missing', 'unseen', 'rejected'],
+  ...columns.map(({ column, kind, input, match, confidence, missing, unseen, rejected }) => [
+    column,
+    kind,
+    input ?? '–',
+    MATCHES[match],
+    confidence,
+    percent(missing),
+    percent(unseen),
+    String(rejected),
+  ]),
+];
+
+function firstRowOf({ first_row: row }: Inspection): string[] {
+  if (row === null) return [];
+  const pairs = row.map(({ column, value }) => [column, value]);
+  return ['First row, with the names by position. Check it:', ...indented(aligned(pairs))];
+}
+
+function rejectsOf({ rejected, ignored }: Inspection): string[] {
+  const lines = ignored.length === 0 ? [] : [`Ignored columns: ${ignored.slice(0, 40).join(', ')}`];
+  if (rejected.rows === 0) return lines;
+  const first = rejected.first.map(
+    ({ row, column, code, message }) => `row ${row}${column === null ? '' : `, ${column}`}: ${message} [${code}]`,
+  );
+  return [...lines, `${count(rejected.rows, 'inspected row')} would be rejected:`, ...indented(first)];
+}
+
+const questionsOf = ({ questions }: Inspection): string[] =>
+  questions.flatMap(({ question, answers }) => [
+    `Question: ${question}`,
+    ...answers.map(({ meaning, flags }) => `  - ${meaning}${flags === '' ? '' : `: ${flags}`}`),
+  ]);
+
+function commandOf({ command, alternatives, problems, questions }: Inspection): string[] {
+  if (command !== null) return [questions.length === 0 ? 'Run:' : 'Run only if the answers above allow it:', command];
+  if (alternatives.length > 0) {
+    return alternatives.flatMap((one, i) => [...(i === 0 ? [] : ['']), `If ${one.meaning}, run:`, one.command]);
+  }
+  return problems.length > 0 ? [] : ['No command yet: answer the questions first.'];
+}

@@ -1,0 +1,202 @@
+// Reads the start of an unfamiliar file as records and cells, with the format, encoding and delimiter that it appears to have.
+import type { TypedTable } from '../core/block.ts';
+import { SluiceError, tooMany } from '../core/errors.ts';
+import { type FileFormat, refuseForeignContent } from '../core/file-format.ts';
+import type { EncodingName } from '../core/input-declaration.ts';
+import type { InputFormat } from '../engine/stream-spec.ts';
+import { DELIMITERS, type DelimiterName } from '../formats/delimited/header.ts';
+import { namedFormat } from '../formats/formats.ts';
+import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { endpoint } from '../runs/endpoint-specs.ts';
+import { openSource } from '../runs/endpoints.ts';
+import type { Guess } from './inspection.ts';
+import { asUtf8, oneChunk, openUnknown, type UnknownInput } from './open-unknown.ts';
+import {
+  delimitedCells,
+  INSPECTED_ROWS,
+  jsonCells,
+  MOST_COLUMNS,
+  type SampledRecords,
+  type SampleTable,
+  sampleRecords,
+} from './sample-records.ts';
+import { shapeOf, type TableShape } from './table-shape.ts';
+import { guessEncoding } from './text-encoding.ts';
+
+export interface InspectRequest {
+  file: string;
+  model: ModelPackage;
+  /** The model as the command line names it, and the registry if it does. */
+  modelName: string;
+  registry?: string | undefined;
+  /** Output of the printed command. Default: derived from the file name. */
+  output?: string | undefined;
+}
+
+/** Everything that was read of a file, before it is judged. */
+export interface FileSample {
+  request: InspectRequest;
+  readers: readonly ColumnReader[];
+  format: Guess<FileFormat>;
+  compression: UnknownInput['compression'];
+  encoding: Guess<EncodingName> | null;
+  shape: TableShape | null;
+  /** Delimiter of delimited text, else a comma. */
+  delimiter: DelimiterName;
+  records: SampledRecords;
+  table: SampleTable;
+  typed?: TypedTable | undefined;
+  /** Whether the sample is the whole file. */
+  whole: boolean;
+  /** The last bytes of the text; null: not read. */
+  end: Buffer | null;
+}
+
+/** Bytes at the end of a truncated sample that are not read, so that a record is never cut off. */
+const MARGIN = 2 * 1024 * 1024;
+const END_BYTES = 64 * 1024;
+const LF = 10;
+
+/**
+ * Reads the start of a file, and its end if possible.
+ * @throws SluiceError input_not_found | input_unreadable | empty_input | truncated_input | foreign_content: content that
+ * no declaration makes readable | limit_exceeded
+ */
+export async function readSample(request: InspectRequest): Promise<FileSample> {
+  const unknown = await openUnknown(request.file);
+  const readers = columnReaders(request.model.manifest);
+  return unknown.columnar === null
+    ? sampleText(request, unknown, readers)
+    : sampleColumns(request, unknown, unknown.columnar, readers);
+}
+
+async function sampleColumns(
+  request: InspectRequest,
+  { compression }: UnknownInput,
+  format: 'parquet' | 'arrow',
+  readers: readonly ColumnReader[],
+): Promise<FileSample> {
+  const source = await openSource(endpoint(request.file, { format, compression }, format));
+  try {
+    const records = await sampleRecords(source.chunks, source.input, { rows: INSPECTED_ROWS, bytes: Infinity });
+    const typed = source.chunks.columns;
+    const cells = jsonCells(records);
+    // A column without a value in the sample has no key in its lines.
+    const names = typed?.names ?? cells.names ?? [];
+    const places = names.map((name) => cells.names!.indexOf(name));
+    const rows = cells.rows.map((row) => places.map((at) => row[at]));
+    return {
+      request,
+      readers,
+      format: { value: format, confidence: 'high', reason: 'by the first bytes' },
+      compression,
+      encoding: null,
+      shape: null,
+      delimiter: 'comma',
+      records,
+      table: { names, width: names.length, rows },
+      typed,
+      whole: records.complete,
+      end: null,
+    };
+  } finally {
+    await source.close();
+  }
+}
+
+async function sampleText(
+  request: InspectRequest,
+  unknown: UnknownInput,
+  readers: readonly ColumnReader[],
+): Promise<FileSample> {
+  const { head, complete, compression } = unknown;
+  const encoding = guessEncoding(head, complete);
+  const isWide = encoding.value.startsWith('utf-16');
+  if (!isWide) refuseForeignContent(head);
+  const text = await asUtf8(isWide && !complete ? head.subarray(0, head.length & ~1) : head, encoding.value);
+  const json = jsonFormat(text);
+  const limits = { rows: INSPECTED_ROWS, bytes: complete ? Infinity : Math.max(1, head.length - MARGIN) };
+  const common = { request, readers, compression, encoding };
+  if (json) {
+    const records = await sampleRecords(oneChunk(text), { format: json.value }, limits);
+    const whole = complete && records.complete;
+    const table = jsonCells(records);
+    return { ...common, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
+  }
+  const shape = shapeOf(
+    text,
+    readers.map(({ name }) => name),
+  );
+  if (!shape) throw new SluiceError('foreign_content', NO_DELIMITER);
+  const delimiter = shape.delimiter.value;
+  const width = (shape.header ?? shape.first ?? []).length;
+  if (width > MOST_COLUMNS) throw tooMany('columns', MOST_COLUMNS);
+  const names = shape.header === null ? Array.from({ length: width }, (_, i) => `field_${i + 1}`) : null;
+  const input: InputFormat = {
+    format: 'delimited',
+    delimiter: DELIMITERS[delimiter],
+    ...(names
+      ? { declared: { columns: { names, rename: {}, ignore: [], constants: {} }, texts: null, encoding: null } }
+      : {}),
+  };
+  const records = await sampleRecords(oneChunk(withoutLines(text, shape.skip)), input, limits);
+  const table = delimitedCells(records, DELIMITERS[delimiter], shape.header, width);
+  const isTab = delimiter === 'tab' || namedFormat(request.file).format === 'tsv';
+  const format = {
+    value: isTab ? ('tsv' as const) : ('csv' as const),
+    confidence: 'high' as const,
+    reason: 'text with delimiters',
+  };
+  return {
+    ...common,
+    format,
+    shape,
+    delimiter,
+    records,
+    table,
+    whole: complete && records.complete,
+    end: await endOfText(unknown, text, encoding.value),
+  };
+}
+
+const NO_DELIMITER =
+  'the text has no delimiter that Sluice reads: most lines must have the same number of fields, separated by commas, semicolons, tabs or |';
+
+async function endOfText(
+  { complete, end, head }: UnknownInput,
+  text: Buffer,
+  encoding: EncodingName,
+): Promise<Buffer | null> {
+  if (complete) return text.subarray(Math.max(0, text.length - END_BYTES));
+  if (end === null) return null;
+  // The end has no byte order mark, so the order is that of the start.
+  if (encoding === 'utf-16') return asUtf8(end, head[0] === 0xff ? 'utf-16le' : 'utf-16be');
+  return asUtf8(end, encoding);
+}
+
+/** Recognises JSON by its first characters. */
+function jsonFormat(text: Buffer): Guess<'json' | 'ndjson'> | null {
+  const start = text.toString('utf8', 0, 4096).trimStart();
+  if (/^\[\s*[{\]]/.test(start)) return { value: 'json', confidence: 'high', reason: 'it starts with an array' };
+  if (!/^\{\s*["}]/.test(start)) return null;
+  const at = text.indexOf(LF);
+  const line = text.toString('utf8', 0, at < 0 ? text.length : at).trim();
+  try {
+    JSON.parse(line);
+    return { value: 'ndjson', confidence: 'high', reason: 'the first line is a JSON object' };
+  } catch {
+    return { value: 'json', confidence: 'high', reason: 'it starts with a JSON object of several lines' };
+  }
+}
+
+/** The text after its first lines. */
+function withoutLines(text: Buffer, lines: number): Buffer {
+  let start = 0;
+  for (let i = 0; i < lines; i++) {
+    const at = text.indexOf(LF, start);
+    if (at < 0) return text.subarray(text.length);
+    start = at + 1;
+  }
+  return text.subarray(start);
+}

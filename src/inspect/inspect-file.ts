@@ -1,0 +1,153 @@
+// Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
+import { withoutBlanks } from '../core/input-declaration.ts';
+import type { InputFormat } from '../engine/stream-spec.ts';
+import { DELIMITERS } from '../formats/delimited/header.ts';
+import { namedFormat } from '../formats/formats.ts';
+import { numberIn } from '../inference/encode/column-reader.ts';
+import type { Source } from '../pipeline/pipeline-schema.ts';
+import { endpoint, inputFormatOf } from '../runs/endpoint-specs.ts';
+import { declarationOf, refuseContradictions } from '../runs/spec.ts';
+import { compatibleOffsets, firstMisfit } from './column-positions.ts';
+import type { Conclusions } from './conclusions.ts';
+import { type FileSample, type InspectRequest, readSample } from './file-sample.ts';
+import type { Inspection } from './inspection.ts';
+import { conclude } from './inspection-verdict.ts';
+import { matchNames, type NameMatch } from './match-names.ts';
+import type { ReadingState } from './reading-plan.ts';
+import { type SampleTable, textsOf, withoutLast } from './sample-records.ts';
+import { declaringSource, type ReadingPlan } from './score-command.ts';
+import { type FoundTextRules, findTextRules } from './text-rules.ts';
+import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
+import { type Trial, trialDecode } from './trial-decode.ts';
+
+/** @throws SluiceError as `readSample` does */
+export const inspectFile = async (request: InspectRequest): Promise<Inspection> =>
+  judgeSample(await readSample(request));
+
+function judgeSample(sample: FileSample): Inspection {
+  const { readers, table } = sample;
+  const columns = readers.map(({ name }) => name);
+  const { names: fileNames } = table;
+  const isWithoutHeader = fileNames === null;
+  const cells = Array.from({ length: table.width }, (_, i) => table.rows.map((row) => row[i]));
+  const offsets = isWithoutHeader ? compatibleOffsets(readers, cells) : [];
+  const misfit =
+    isWithoutHeader && offsets.length === 0 && table.width >= readers.length ? firstMisfit(readers, cells) : null;
+  const matches = fileNames === null ? byPosition(columns, offsets) : matchNames(columns, fileNames);
+  const needsTrim = matches.some(({ match }) => match === 'spaces');
+  const first = rulesOf(sample, table, matches, needsTrim);
+  const after = linesAfter(sample, first, matches);
+  const shorter = after && !after.isDoubtful && sample.whole ? withoutLastRows(sample, after.records) : null;
+  const kept = shorter ?? { records: sample.records, table };
+  const rules = shorter ? rulesOf(sample, shorter.table, matches, needsTrim) : first;
+  const names = fileNames !== null && rules.trim ? fileNames.map(withoutBlanks) : fileNames;
+  const state = stateOf(sample, { names, matches: settled(matches, table), rules, after });
+  const conclusions = {
+    sample,
+    names,
+    matches: settled(matches, table),
+    offsets,
+    misfit,
+    rules,
+    after,
+    state,
+    ...kept,
+  };
+  return conclude(conclusions, (plan) => tried(conclusions, plan));
+}
+
+const byPosition = (columns: readonly string[], offsets: readonly number[]): NameMatch[] =>
+  columns.map((column, i) => ({
+    column,
+    at: offsets.length === 1 ? i + offsets[0]! : null,
+    match: offsets.length === 1 ? 'position' : 'missing',
+    confidence: 'medium',
+    candidates: [],
+  }));
+
+/** Settles candidates with the same values in every row: then it does not matter which of them is read. */
+function settled(matches: readonly NameMatch[], { names, rows }: SampleTable): NameMatch[] {
+  return matches.map((match) => {
+    const [first, ...others] = match.candidates;
+    if (match.match !== 'open' || first === undefined || others.length === 0 || rows.length === 0) return match;
+    const isSame = others.every((at) => names?.[at] === names?.[first] && rows.every((row) => row[at] === row[first]));
+    return isSame ? { ...match, at: first, match: 'exact', confidence: 'medium', candidates: [] } : match;
+  });
+}
+
+function rulesOf(
+  { readers, request }: FileSample,
+  table: SampleTable,
+  matches: readonly NameMatch[],
+  needsTrim: boolean,
+): FoundTextRules {
+  const columns = matches.flatMap(({ at }, i) =>
+    at === null ? [] : [{ reader: readers[i]!, texts: textsOf(table, at) }],
+  );
+  return findTextRules(columns, request.model.manifest, needsTrim);
+}
+
+function linesAfter(
+  { table, end, shape, whole, delimiter, readers }: FileSample,
+  rules: FoundTextRules,
+  matches: readonly NameMatch[],
+): LinesAfterTable | null {
+  if (!shape || !end || table.rows.length < 2) return null;
+  const numbers = new Set(matches.flatMap(({ at }, i) => (readers[i]!.kind === 'number' && at !== null ? [at] : [])));
+  return findLinesAfter({
+    end,
+    delimiter: DELIMITERS[delimiter],
+    width: table.width,
+    rows: whole ? table.rows.slice(0, -1) : table.rows,
+    complete: whole,
+    numberIn: (column, text) => (numbers.has(column) ? numberIn(text.trim(), rules.notation.value) : Number.NaN),
+  });
+}
+
+function withoutLastRows({ records, table }: FileSample, count: number): Pick<Conclusions, 'records' | 'table'> {
+  let kept = records;
+  for (let i = 0; i < count && kept.count > 0; i++) kept = withoutLast(kept);
+  const lost = records.count - kept.count;
+  return { records: kept, table: { ...table, rows: table.rows.slice(0, table.rows.length - lost) } };
+}
+
+function stateOf(
+  { request, format, compression, delimiter, encoding, shape, table }: FileSample,
+  found: Pick<Conclusions, 'names' | 'matches' | 'rules' | 'after'>,
+): ReadingState {
+  const { file, modelName, registry, output } = request;
+  const { rules, after } = found;
+  return {
+    base: {
+      file,
+      model: modelName,
+      registry,
+      output: output ?? `${namedFormat(file).stem}.scored.csv`,
+      format: format.value,
+      compression,
+      delimiter,
+      encoding: encoding?.value ?? 'utf-8',
+    },
+    names: found.names,
+    width: table.width,
+    assigned: new Map(found.matches.flatMap(({ column, at }) => (at === null ? [] : [[column, at] as const]))),
+    skip: shape?.skip ?? 0,
+    cut: after && !after.isDoubtful ? after.lines : 0,
+    notation: rules.notation.value,
+    trim: rules.trim,
+    nullValues: rules.missingWords.map(({ text }) => text),
+  };
+}
+
+/** Decodes the sample as the command of the plan would. */
+function tried({ sample, records }: Conclusions, plan: ReadingPlan): Trial {
+  const source = { ...declaringSource(plan), ...(plan.names === null ? {} : { header: false }) };
+  const format = plan.format;
+  const end = endpoint('-', { format, delimiter: plan.delimiter, ...source }, 'csv');
+  refuseContradictions({ type: 'file', path: plan.file, ...source } as Source, format, []);
+  const declared = declarationOf(source);
+  const input: InputFormat = { ...inputFormatOf(end), ...(declared ? { declared } : {}) };
+  const isHeaderUnused = plan.names !== null && records.header !== null;
+  const read = isHeaderUnused ? { ...records, header: null } : records;
+  return trialDecode(sample.request.model, read, input, sample.typed);
+}

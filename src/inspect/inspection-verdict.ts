@@ -1,0 +1,518 @@
+// Judges the conclusions about a file: derives open questions, problems without a solution, and the command.
+import { RECORD_OK } from '../core/block.ts';
+import type { TextRules } from '../core/input-declaration.ts';
+import { DELIMITERS } from '../formats/delimited/header.ts';
+import type { ColumnReader } from '../inference/encode/column-reader.ts';
+import { otherSpelling } from './category-spelling.ts';
+import { fitOfCells, isCompatible, SIMILAR, swappedPairs } from './column-values.ts';
+import type { Conclusions } from './conclusions.ts';
+import type { CommandForAnswer, InspectedColumn, Inspection, InspectionVerdict, OpenQuestion } from './inspection.ts';
+import type { NameMatch } from './match-names.ts';
+import { planOf, type ReadingState } from './reading-plan.ts';
+import { fieldsOf, recordAt } from './sample-records.ts';
+import { declarationFlags, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
+import type { MissingWord } from './text-rules.ts';
+import type { Trial } from './trial-decode.ts';
+
+/** A question whose answers change how the file is read. */
+interface Choice {
+  question: string;
+  answers: { meaning: string; change: (state: ReadingState) => ReadingState }[];
+}
+
+/** Candidates that a question names, and commands that are printed for combinations of answers. */
+const MOST_CANDIDATES = 4;
+const MOST_COMMANDS = 8;
+/** Share of rows with another spelling of a category from which the file as a whole is wrong. */
+const MISSPELLED = 0.05;
+/** Share of unseen values from which they are probably not those of the column. */
+const MOSTLY_UNSEEN = 0.2;
+/** Rows from which distributions say something about the order of columns. */
+const ENOUGH_ROWS = 50;
+const LONGEST_SHOWN = 40;
+/** Rows from which different values in all of them suggest an identifier. */
+const FEWEST_IDENTIFIED = 10;
+
+type TryPlan = (plan: ReadingPlan) => Trial;
+
+/** The report about a file. `tryPlan` decodes the sample with a plan. */
+export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
+  const choices = [...columnChoices(found), ...swapChoices(found), ...textChoices(found), ...endChoices(found)];
+  const combinations = combined(choices, found.state);
+  const first = combinations[0]?.state ?? found.state;
+  const plan = planOf(first);
+  const lost = lostColumns(found);
+  const trial = lost.length > 0 || combinations.length === 0 ? null : tryPlan(plan);
+  const values = trial ? valueFindings(found, trial) : { problems: [], questions: [], notes: [] };
+  const problems = [...lost, ...planProblems(found, plan), ...(trial ? trialProblems(trial) : []), ...values.problems];
+  const order = trial && problems.length === 0 && choices.length === 0 ? orderQuestions(found) : [];
+  const questions = [...choices.map((choice) => asked(choice, found.state)), ...order, ...values.questions];
+  const isImpossible = problems.length > 0;
+  const isPrinted = !isImpossible && trial !== null;
+  const verdict: InspectionVerdict = isImpossible
+    ? 'impossible'
+    : questions.length > 0
+      ? 'open'
+      : trial && trial.rejected > 0
+        ? 'rejects'
+        : 'ready';
+  return {
+    ...described(found, plan),
+    verdict,
+    columns: inspectedColumns(found, trial, first),
+    rejected: { rows: trial?.rejected ?? 0, first: trial?.first ?? [] },
+    first_row: found.names === null && trial ? firstRow(found, plan) : null,
+    notes: [...notesOf(found), ...values.notes],
+    questions,
+    problems,
+    command: isPrinted && choices.length === 0 ? scoreCommand(plan) : null,
+    alternatives: isPrinted && choices.length > 0 ? combinations.map(commandOf) : [],
+  };
+}
+
+/** The parts of the report that were found before anything was asked. */
+function described(
+  { sample, rules, after, records, table, state }: Conclusions,
+  plan: ReadingPlan,
+): Omit<
+  Inspection,
+  'verdict' | 'columns' | 'rejected' | 'first_row' | 'notes' | 'questions' | 'problems' | 'command' | 'alternatives'
+> {
+  const { request, format, compression, encoding, shape, whole, end } = sample;
+  const { decimal, thousands } = rules.notation.value;
+  const isText = sample.typed === undefined;
+  return {
+    file: request.file,
+    model: request.model.ref,
+    inspected: { rows: records.count, whole_file: whole, end_of_file: whole || end !== null },
+    format,
+    compression,
+    encoding,
+    delimiter: shape?.delimiter ?? null,
+    header: shape?.headerGuess ?? null,
+    skipped_lines: shape?.skip ?? 0,
+    trailer: after
+      ? {
+          value: `${after.lines} ${after.lines === 1 ? 'line' : 'lines'}`,
+          confidence: after.confidence,
+          reason: after.reason,
+        }
+      : null,
+    numbers: isText
+      ? {
+          ...rules.notation,
+          value: `decimal ${decimal}, ${thousands === null ? 'no thousands separator' : `thousands ${thousands}`}`,
+        }
+      : null,
+    trim: rules.trim,
+    null_values: rules.missingWords,
+    ignored: ignoredOf(plan, table.names, state),
+  };
+}
+
+function ignoredOf({ ignore }: ReadingPlan, names: readonly string[] | null, { assigned }: ReadingState): string[] {
+  if (ignore !== '*') return [...ignore];
+  const used = new Set(assigned.values());
+  return [...new Set((names ?? []).filter((_, i) => !used.has(i)))].map((name) => (name === '' ? '(no name)' : name));
+}
+
+const rulesIn = ({ notation, trim, nullValues }: ReadingState): TextRules => ({ ...notation, trim, nullValues });
+const cellsAt = ({ table }: Pick<Conclusions, 'table'>, at: number): unknown[] => table.rows.map((row) => row[at]);
+const readerOf = ({ sample }: Conclusions, column: string): ColumnReader =>
+  sample.readers.find(({ name }) => name === column)!;
+
+// Columns.
+
+/** Input columns that no model column uses. */
+function spareColumns({ table, matches }: Conclusions): number[] {
+  const used = new Set(matches.flatMap(({ at }) => (at === null ? [] : [at])));
+  return Array.from({ length: table.width }, (_, i) => i).filter((i) => !used.has(i));
+}
+
+/** A question for every column that several input columns could be. */
+function columnChoices(found: Conclusions): Choice[] {
+  const { matches, names, offsets } = found;
+  if (names === null) return offsets.length > 1 ? [offsetChoice(found)] : [];
+  const spare = spareColumns(found);
+  return matches.flatMap((match): Choice[] => {
+    const candidates = candidatesFor(found, match, spare);
+    if (candidates.length === 0) return [];
+    const shown = candidates.slice(0, MOST_CANDIDATES);
+    // Columns with the same name cannot be distinguished by a flag.
+    const isDuplicate = new Set(candidates.map((at) => names[at])).size < candidates.length;
+    const why = isDuplicate
+      ? `occurs ${candidates.length} times with different values`
+      : match.match === 'missing'
+        ? 'is not in the file; columns with other names have values that could be its own'
+        : 'resembles several names of the file, or one whose values do not fit';
+    return [
+      {
+        question: `which input column is ${match.column}? It ${why}`,
+        answers: shown.map((at) => ({
+          meaning: `${match.column} is ${isDuplicate ? `field ${at + 1}` : names[at]}`,
+          change: (state) => ({ ...state, assigned: new Map([...state.assigned, [match.column, at]]) }),
+        })),
+      },
+    ];
+  });
+}
+
+/** The input columns between which the file does not decide; empty: it does. */
+function candidatesFor(found: Conclusions, match: NameMatch, spare: readonly number[]): number[] {
+  if (match.match === 'open') return [...match.candidates];
+  if (match.at === null) return hinted(found, match, spare);
+  if (match.match !== 'affix' && match.match !== 'spelling') return [];
+  // A similar name is not enough if the values of another column fit better.
+  const reader = readerOf(found, match.column);
+  const cells = cellsAt(found, match.at);
+  const { psi } = fitOfCells(found.sample.request.model.manifest, reader, cells, rulesIn(found.state));
+  if (isCompatible(reader, cells, rulesIn(found.state)) !== false && (psi === null || psi < SIMILAR)) return [];
+  const others = hinted(found, match, spare);
+  return others.length === 0 ? [] : [match.at, ...others];
+}
+
+/** Unused input columns whose values could be those of a missing column: a hint, never an assignment. */
+function hinted(found: Conclusions, { column }: NameMatch, spare: readonly number[]): number[] {
+  const reader = readerOf(found, column);
+  const rules = rulesIn(found.state);
+  const { manifest } = found.sample.request.model;
+  const fitting = spare.flatMap((at) => {
+    const cells = cellsAt(found, at);
+    if (isCompatible(reader, cells, rules) !== true || cells.every((cell) => cell === '')) return [];
+    const { psi, inside } = fitOfCells(manifest, reader, cells, rules);
+    return psi === null || psi < SIMILAR ? [{ at, distance: psi ?? 1 - (inside ?? 0) }] : [];
+  });
+  return fitting.toSorted((a, b) => a.distance - b.distance).map(({ at }) => at);
+}
+
+function offsetChoice({ offsets, sample }: Conclusions): Choice {
+  const columns = sample.readers.map(({ name }) => name);
+  return {
+    question: `the file has no header row and more fields than the model has columns: which field is ${columns[0]}?`,
+    answers: offsets.slice(0, MOST_CANDIDATES).map((offset) => ({
+      meaning: `${columns[0]} is field ${offset + 1}`,
+      change: (state) => ({ ...state, assigned: new Map(columns.map((column, i) => [column, i + offset])) }),
+    })),
+  };
+}
+
+/** Columns that the file lacks, so that no command works without more knowledge. */
+function lostColumns(found: Conclusions): string[] {
+  const { matches, names, sample, table, offsets, misfit } = found;
+  if (names === null) {
+    if (offsets.length > 0) return [];
+    const fields = `the file has no header row and ${table.width} fields, the model has ${sample.readers.length} columns`;
+    if (table.width < sample.readers.length) return [`${fields}: declare the names in their order with --columns`];
+    const other = misfit ? `, but field values do not fit ${misfit.name} in the order of the model` : '';
+    return [`${fields}${other}: declare the names in the order of the file with --columns`];
+  }
+  const spare = spareColumns(found);
+  const asked = new Set(columnChoices(found).map(({ question }) => question));
+  const missing = matches.filter(
+    ({ at, column }) => at === null && ![...asked].some((q) => q.includes(` ${column}? `)),
+  );
+  if (missing.length === 0) return [];
+  const list = missing.map(({ column }) => column).join(', ');
+  const unused = spare.map((at) => names[at]).filter((name) => name !== '');
+  const other =
+    unused.length > 0
+      ? `If they are among ${unused.slice(0, 20).join(', ')}, declare them with --rename column=name`
+      : 'Ask the sender for them';
+  return [
+    `the file has no column for ${list}. ${other}; a value that is the same in all rows can be declared with --constants`,
+  ];
+}
+
+/** Columns whose names do not identify them, with their cells. */
+const uncertainColumns = (found: Conclusions) =>
+  found.matches.flatMap(({ match, column, at }) => {
+    if (at === null || !(match === 'position' || match === 'spelling' || match === 'affix')) return [];
+    return [{ reader: readerOf(found, column), cells: cellsAt(found, at) }];
+  });
+
+/** Columns that may be swapped. Their commands differ, so none of them is printed alone. */
+function swapChoices(found: Conclusions): Choice[] {
+  const pairs = swappedPairs(found.sample.request.model.manifest, uncertainColumns(found), rulesIn(found.state));
+  return pairs.map(([a, b]) => ({
+    question: `are ${a} and ${b} swapped? Their values fit the training data better the other way round`,
+    answers: [
+      {
+        meaning: `${a} and ${b} are swapped`,
+        change: (state) => {
+          const [atA, atB] = [state.assigned.get(a)!, state.assigned.get(b)!];
+          return { ...state, assigned: new Map([...state.assigned, [a, atB], [b, atA]]) };
+        },
+      },
+      { meaning: `${a} and ${b} are in the order of the model`, change: (state) => state },
+    ],
+  }));
+}
+
+/** For a file without a header row: whether the order of the columns must be confirmed. */
+function orderQuestions(found: Conclusions): OpenQuestion[] {
+  const { names, state, table, sample } = found;
+  const { manifest } = sample.request.model;
+  const rules = rulesIn(state);
+  if (names !== null) return [];
+  const columns = uncertainColumns(found);
+  const numbers = columns.filter(({ reader }) => reader.kind === 'number');
+  const fits = numbers.map(({ reader, cells }) => fitOfCells(manifest, reader, cells, rules).psi);
+  const isConfirmed = table.rows.length >= ENOUGH_ROWS && fits.every((psi) => psi !== null && psi < SIMILAR);
+  if (isConfirmed) return [];
+  return [
+    {
+      question: 'is the order of the fields that of the model? Only their kinds agree: compare the first row above',
+      answers: [
+        { meaning: 'yes', flags: 'run the command below' },
+        { meaning: 'no', flags: 'change the order of the names in --columns' },
+      ],
+    },
+  ];
+}
+
+// Texts and lines.
+
+function textChoices({ rules }: Conclusions): Choice[] {
+  const notation: Choice[] =
+    rules.readings.length === 0
+      ? []
+      : [
+          {
+            question: `what do the numbers mean? ${rules.notation.reason}`,
+            answers: rules.readings.map((reading) => ({
+              meaning: reading.meaning,
+              change: (state) => ({ ...state, notation: reading.notation }),
+            })),
+          },
+        ];
+  return [...notation, ...[...rules.doubtfulWords, ...rules.sentinels].map(wordChoice)];
+}
+
+const wordChoice = ({ text, count, columns }: MissingWord): Choice => ({
+  question: `does ${text} mean a missing value? It occurs ${count} times in ${columns.join(', ')}`,
+  answers: [
+    {
+      meaning: `${text} means a missing value`,
+      change: (state) => ({ ...state, nullValues: [...state.nullValues, text] }),
+    },
+    { meaning: `${text} is a value`, change: (state) => state },
+  ],
+});
+
+function endChoices({ after }: Conclusions): Choice[] {
+  if (!after?.isDoubtful) return [];
+  return [
+    {
+      question: `is the last line an application? ${after.reason}`,
+      answers: [
+        { meaning: 'the last line is no application', change: (state) => ({ ...state, cut: after.lines }) },
+        { meaning: 'the last line is an application', change: (state) => state },
+      ],
+    },
+  ];
+}
+
+/** The question with the flags that each answer adds. */
+function asked({ question, answers }: Choice, state: ReadingState): OpenQuestion {
+  const flagsOf = (plan: ReadingPlan) => [...declarationFlags(plan), ...(plan.cut > 0 ? ['remove the last line'] : [])];
+  return {
+    question,
+    answers: answers.map(({ meaning, change }) => {
+      const before = new Set(flagsOf(planOf(state)));
+      const added = flagsOf(planOf(change(state))).join(' ');
+      return { meaning, flags: before.has(added) || added === [...before].join(' ') ? '' : added };
+    }),
+  };
+}
+
+interface Combination {
+  /** Empty without choices. */
+  meaning: string;
+  state: ReadingState;
+}
+
+/** All combinations of answers; none if there are too many to list. */
+function combined(choices: readonly Choice[], state: ReadingState): Combination[] {
+  let open: Combination[] = [{ meaning: '', state }];
+  for (const { answers } of choices) {
+    open = open.flatMap((before) =>
+      answers.map(({ meaning, change }) => ({
+        meaning: before.meaning === '' ? meaning : `${before.meaning}, and ${meaning}`,
+        state: change(before.state),
+      })),
+    );
+    // Two model columns cannot have the same input column.
+    open = open.filter((one) => new Set(one.state.assigned.values()).size === one.state.assigned.size);
+    if (open.length > MOST_COMMANDS) return [];
+  }
+  return open;
+}
+
+const commandOf = ({ meaning, state }: Combination): CommandForAnswer => ({
+  meaning,
+  command: scoreCommand(planOf(state)),
+});
+
+// Problems.
+
+function planProblems({ sample, rules }: Conclusions, plan: ReadingPlan): string[] {
+  const problems: string[] = [];
+  const isText = sample.shape !== null;
+  if (isPiped(plan) && /^\w+:\/\//.test(plan.file)) {
+    problems.push(`lines must be removed from ${plan.file}: copy it to a local file first`);
+  }
+  for (const { text, columns } of rules.takenWords) {
+    problems.push(
+      `${text} means a missing value in ${columns.join(', ')}, but is a category of another column: ask the sender for an empty value`,
+    );
+  }
+  const unlisted = plan.nullValues.filter((text) => text.includes(','));
+  if (isText && unlisted.length > 0)
+    problems.push('a text for missing values contains a comma: declare it in a pipeline');
+  const renamed = [...plan.rename].filter(([, name]) => name.includes(','));
+  for (const [column] of renamed) {
+    problems.push(`the name of ${column} in the file contains a comma: declare it with columns.rename in a pipeline`);
+  }
+  return problems;
+}
+
+function trialProblems({ error, rows, rejected, first }: Trial): string[] {
+  if (error) return error.details.length > 0 ? error.details.map(({ message }) => message) : [error.message];
+  if (rows === 0) return ['the file has no rows after its header'];
+  if (rejected < rows) return [];
+  const reasons = first.slice(0, 1).map(({ column, message }) => `${column === null ? '' : `${column}: `}${message}`);
+  return [`every inspected row would be rejected: ${reasons.join('')}${adviceFor(first[0]?.code)}`];
+}
+
+const ADVICE: Readonly<Record<string, string>> = {
+  bad_boolean:
+    '; list the words of the file in true_values and false_values of the package (docs/model-package.md), or ask the sender for true and false',
+  bad_number: '; no flag removes currency signs, percent signs or units: ask the sender for plain numbers',
+};
+const adviceFor = (code: string | undefined): string => ADVICE[code ?? ''] ?? '';
+
+/** Unseen categories that show a wrong reading: they would be scored without an error. */
+function valueFindings(
+  found: Conclusions,
+  trial: Trial,
+): { problems: string[]; questions: OpenQuestion[]; notes: string[] } {
+  const problems: string[] = [];
+  const questions: OpenQuestion[] = [];
+  const notes: string[] = [];
+  const { baseline } = found.sample.request.model.manifest;
+  for (const [column, { unseen, missing, unseenTexts }] of trial.columns) {
+    const isMissingToo =
+      found.sample.request.model.manifest.columns.find(({ name }) => name === column)!.unseen === 'missing';
+    const present = trial.rows - trial.rejected - missing + (isMissingToo ? unseen : 0);
+    if (unseen === 0 || present <= 0) continue;
+    const share = unseen / present;
+    const percent = `${(100 * share).toFixed(1)} %`;
+    const spelling = otherSpelling(readerOf(found, column), unseenTexts);
+    const trained = baseline?.columns[column];
+    const usual = trained?.unseen !== undefined && baseline?.rows ? trained.unseen / baseline.rows : 0;
+    if (spelling !== null && share >= MISSPELLED) {
+      problems.push(
+        `${percent} of the values of ${column} are known categories except for ${spelling}; they would be scored as unseen ones. Ask the sender for the spelling of the model`,
+      );
+    } else if (spelling !== null) {
+      questions.push(
+        confirmation(
+          `${percent} of the values of ${column} differ from known categories only in ${spelling}: is that accepted?`,
+        ),
+      );
+    } else if (share >= MOSTLY_UNSEEN && share > 5 * usual) {
+      questions.push(
+        confirmation(`${percent} of the values of ${column} are unseen categories: is it the right column?`),
+      );
+    }
+  }
+  return { problems, questions, notes };
+}
+
+const confirmation = (question: string): OpenQuestion => ({
+  question,
+  answers: [
+    { meaning: 'yes', flags: 'run the command below, which scores them as unseen categories' },
+    { meaning: 'no', flags: 'ask the sender' },
+  ],
+});
+
+// The report.
+
+function inspectedColumns(found: Conclusions, trial: Trial | null, state: ReadingState): InspectedColumn[] {
+  const { sample, matches, table } = found;
+  return sample.readers.map((reader, i) => {
+    const { match, confidence, column } = matches[i]!;
+    const at = state.assigned.get(column) ?? null;
+    const isAsked = at !== null && matches[i]!.at !== at;
+    const own = trial && !trial.error ? trial.columns.get(column) : undefined;
+    const scored = trial ? trial.rows - trial.rejected : 0;
+    const share = (n: number) => (scored === 0 ? 0 : n / scored);
+    const hasList = reader.kind === 'category';
+    return {
+      column,
+      kind: reader.kind,
+      input: at === null || isAsked ? null : (table.names?.[at] ?? `field ${at + 1}`),
+      match: isAsked ? 'open' : match,
+      confidence: isAsked ? 'low' : confidence,
+      missing: own ? share(own.missing) : null,
+      unseen: own && hasList ? share(own.unseen) : null,
+      rejected: own?.rejected ?? 0,
+    };
+  });
+}
+
+function firstRow({ sample, records }: Conclusions, plan: ReadingPlan): { column: string; value: string }[] | null {
+  const at = records.faults.indexOf(RECORD_OK);
+  if (at < 0 || plan.names === null) return null;
+  const cells = fieldsOf(recordAt(records, at), DELIMITERS[sample.delimiter])?.[0] ?? [];
+  return plan.names.map((column, i) => ({ column, value: (cells[i] ?? '').slice(0, LONGEST_SHOWN) }));
+}
+
+function notesOf(found: Conclusions): string[] {
+  const { sample, matches, rules, names } = found;
+  const notes: string[] = [];
+  const { outcome } = sample.request.model.manifest;
+  if (!sample.whole && sample.shape && sample.end === null) {
+    notes.push('the end of the file was not inspected: look for a total line there');
+  }
+  const guessed = matches.filter(({ match }) => match === 'spelling' || match === 'affix');
+  if (guessed.length > 0) {
+    notes.push(`check the names that only resemble the model: ${guessed.map(({ column }) => column).join(', ')}`);
+  }
+  const duplicates = matches.filter(({ match, confidence }) => match === 'exact' && confidence === 'medium');
+  for (const { column } of duplicates)
+    notes.push(`${column} occurs several times with the same values; the first one is read`);
+  if (sample.whole && sample.end !== null && lastIsCut(found)) {
+    notes.push('the last record has fewer fields and no line end: the file may be truncated');
+  }
+  const ids = identifierOf(found);
+  if (ids !== null) notes.push(`the values of ${ids} are unique: copy them to the output with --passthrough`);
+  if (outcome !== undefined && names?.includes(outcome))
+    notes.push(`${outcome} is the outcome that the model predicts; it is ignored`);
+  if (sample.encoding?.value === 'windows-1252' || sample.encoding?.value === 'windows-1251') {
+    notes.push('the encoding is a guess: check letters beyond ASCII in the output');
+  }
+  if (rules.notation.confidence !== 'high' && rules.readings.length === 0)
+    notes.push(`check the numbers: ${rules.notation.reason}`);
+  return notes;
+}
+
+const LF = 10;
+
+function lastIsCut({ sample, table }: Conclusions): boolean {
+  const last = table.rows.at(-1);
+  return last !== undefined && last.length < table.width && sample.end!.at(-1) !== LF;
+}
+
+/** An ignored column with a different value in every row. */
+function identifierOf({ table, names, state }: Conclusions): string | null {
+  const { rows } = table;
+  const used = new Set(state.assigned.values());
+  if (rows.length < FEWEST_IDENTIFIED) return null;
+  const at = (names ?? []).findIndex((name, i) => {
+    if (name === '' || used.has(i)) return false;
+    return new Set(rows.map((row) => row[i] ?? '')).size === rows.length && rows.every((row) => (row[i] ?? '') !== '');
+  });
+  return at < 0 ? null : names![at]!;
+}

@@ -1,0 +1,57 @@
+// Turns the matched columns of a file into declarations: renamed columns, ignored columns, or names by position.
+
+import type { NumberNotation } from '../core/input-declaration.ts';
+import { isListable, type ReadingPlan } from './score-command.ts';
+
+/** Conclusions about a file that questions can still change. */
+export interface ReadingState {
+  base: Pick<
+    ReadingPlan,
+    'file' | 'model' | 'registry' | 'output' | 'format' | 'compression' | 'delimiter' | 'encoding'
+  >;
+  /** Names of the input columns; null: the file has no header row. */
+  names: readonly string[] | null;
+  width: number;
+  /** Model column → index of its input column. */
+  assigned: ReadonlyMap<string, number>;
+  skip: number;
+  cut: number;
+  notation: NumberNotation;
+  trim: boolean;
+  nullValues: readonly string[];
+}
+
+/** More ignored columns are declared as `*`. */
+const MOST_IGNORED = 40;
+
+export function planOf(state: ReadingState): ReadingPlan {
+  const { base, skip, cut, notation, trim, nullValues } = state;
+  const rules = { notation, trim, nullValues };
+  const { names } = state;
+  if (names !== null && !needsPositions(state, names)) {
+    const rename = new Map<string, string>();
+    for (const [column, at] of state.assigned) if (names[at] !== column) rename.set(column, names[at]!);
+    return { ...base, ...rules, skip, cut, names: null, rename, ignore: ignoredNames(state, names) };
+  }
+  const fields = Array.from({ length: state.width }, (_, i) => `unused_${i + 1}`);
+  for (const [column, at] of state.assigned) fields[at] = column;
+  const ignore = state.width > state.assigned.size ? ('*' as const) : [];
+  // A header row that is not used must be removed.
+  return { ...base, ...rules, skip: names === null ? skip : skip + 1, cut, names: fields, rename: new Map(), ignore };
+}
+
+/** Names that flags cannot contain, or that occur twice, are replaced by names in order of position. */
+function needsPositions({ assigned, base }: ReadingState, names: readonly string[]): boolean {
+  if (base.format !== 'csv' && base.format !== 'tsv') return false;
+  const counts = Map.groupBy(names, (name) => name);
+  return [...assigned].some(([column, at]) => {
+    const name = names[at]!;
+    return counts.get(name)!.length > 1 || (name !== column && !isListable(name));
+  });
+}
+
+function ignoredNames({ assigned }: ReadingState, names: readonly string[]): readonly string[] | '*' {
+  const used = new Set(assigned.values());
+  const ignored = [...new Set(names.filter((_, i) => !used.has(i)))];
+  return ignored.length > MOST_IGNORED || !ignored.every(isListable) || ignored.includes('*') ? '*' : ignored;
+}

@@ -1,0 +1,118 @@
+// Builds the `sluice score` command for a file from the declarations that its inspection found.
+import type { Compression, FileFormat } from '../core/file-format.ts';
+import type { EncodingName, NumberNotation } from '../core/input-declaration.ts';
+import { shellWord } from '../core/shell-word.ts';
+import type { DelimiterName } from '../formats/delimited/header.ts';
+import { namedFormat } from '../formats/formats.ts';
+import type { DeclaringSource } from '../runs/spec.ts';
+
+/** What a command must declare so that the file is read correctly. */
+export interface ReadingPlan {
+  file: string;
+  model: string;
+  registry?: string | undefined;
+  output: string;
+  format: FileFormat;
+  compression: Compression;
+  delimiter: DelimiterName;
+  encoding: EncodingName;
+  /** Lines to remove from the start and from the end, by other programs in front of `sluice score -`. */
+  skip: number;
+  cut: number;
+  /** Names of the fields if the input has no header row that can be used; null: it has one. */
+  names: readonly string[] | null;
+  rename: ReadonlyMap<string, string>;
+  ignore: readonly string[] | '*';
+  notation: NumberNotation;
+  trim: boolean;
+  nullValues: readonly string[];
+}
+
+/** The flags that separate items by commas cannot contain such names and texts. */
+export const isListable = (text: string): boolean => text !== '' && !text.includes(',');
+
+/** Whether other programs must remove lines before the input is scored. */
+export const isPiped = ({ skip, cut }: Pick<ReadingPlan, 'skip' | 'cut'>): boolean => skip > 0 || cut > 0;
+
+const isWide = (encoding: EncodingName): boolean => encoding.startsWith('utf-16');
+
+/** The declarations as keys of a source, from which the engine reads the sample in the same way. */
+export function declaringSource(plan: ReadingPlan): DeclaringSource {
+  const { names, rename, ignore, notation, trim, nullValues } = plan;
+  const columns = {
+    ...(names === null ? {} : { names: [...names] }),
+    ...(rename.size > 0 ? { rename: Object.fromEntries(rename) } : {}),
+    ...(ignore.length > 0 ? { ignore: ignore === '*' ? ('*' as const) : [...ignore] } : {}),
+  };
+  return {
+    ...(Object.keys(columns).length > 0 ? { columns } : {}),
+    ...(notation.decimal === 'point' ? {} : { decimal: notation.decimal }),
+    ...(notation.thousands === null ? {} : { thousands: notation.thousands }),
+    ...(trim ? { trim } : {}),
+    ...(nullValues.length > 0 ? { null_values: [...nullValues] } : {}),
+  };
+}
+
+/** The command line, with the programs that remove lines in front of it. */
+export function scoreCommand(plan: ReadingPlan): string {
+  const input = isPiped(plan) ? '-' : fileWord(plan.file);
+  const flags = [...formatFlags(plan), ...declarationFlags(plan)];
+  const named = [
+    ...['--model', shellWord(plan.model)],
+    ...(plan.registry === undefined ? [] : ['--registry', shellWord(plan.registry)]),
+    ...['-o', shellWord(plan.output)],
+  ];
+  return [...lineFilters(plan), ['sluice', 'score', input, ...named, ...flags].join(' ')].join(' | ');
+}
+
+/** A file name that no program takes for a flag. */
+const fileWord = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
+
+function lineFilters(plan: ReadingPlan): string[] {
+  if (!isPiped(plan)) return [];
+  const { compression, encoding, skip, cut } = plan;
+  const filters: string[] = [];
+  const add = (command: string) => filters.push(filters.length === 0 ? `${command} ${fileWord(plan.file)}` : command);
+  if (compression !== 'none') add(compression === 'gzip' ? 'gzip -dc' : 'zstd -dc');
+  // Lines of UTF-16 do not end with a single byte.
+  if (isWide(encoding)) add(`iconv -f ${encoding.toUpperCase()} -t UTF-8`);
+  if (skip > 0) add(`tail -n +${skip + 1}`);
+  // In other locales, sed rejects bytes that are not UTF-8.
+  for (let i = 0; i < cut; i++) add("LC_ALL=C sed '$d'");
+  return filters;
+}
+
+function formatFlags(plan: ReadingPlan): string[] {
+  const { format, compression, delimiter, encoding, file } = plan;
+  const piped = isPiped(plan);
+  const named = piped ? namedFormat('-') : namedFormat(file);
+  const isDelimited = format === 'csv' || format === 'tsv';
+  const usual = format === 'tsv' ? 'tab' : 'comma';
+  return [
+    ...(named.format === format ? [] : ['--input-format', format]),
+    ...(piped || named.compression === compression ? [] : ['--input-compression', compression]),
+    ...(isDelimited && delimiter !== usual ? ['--delimiter', delimiter] : []),
+    ...(encoding === 'utf-8' || (piped && isWide(encoding)) ? [] : ['--encoding', encoding]),
+  ];
+}
+
+/** The flags of declarations about names and texts; also those of one answer to a question. */
+export function declarationFlags(
+  plan: Pick<ReadingPlan, 'names' | 'rename' | 'ignore' | 'notation' | 'trim' | 'nullValues'>,
+): string[] {
+  const { names, rename, ignore, notation, trim, nullValues } = plan;
+  const list = (flag: string, items: readonly string[]) =>
+    items.length === 0 ? [] : [flag, shellWord(items.join(','))];
+  return [
+    ...(trim ? ['--trim'] : []),
+    ...(notation.decimal === 'point' ? [] : ['--decimal', notation.decimal]),
+    ...(notation.thousands === null ? [] : ['--thousands', notation.thousands]),
+    ...list('--null-values', nullValues),
+    ...list('--columns', names ?? []),
+    ...list(
+      '--rename',
+      [...rename].map(([column, name]) => `${column}=${name}`),
+    ),
+    ...(ignore === '*' ? ['--ignore', "'*'"] : list('--ignore', ignore)),
+  ];
+}

@@ -1,0 +1,146 @@
+// Finds the delimiter, the header row and the lines in front of it in delimited text.
+import { DELIMITERS, type DelimiterName, simplified, splitHeader } from '../formats/delimited/header.ts';
+import type { Guess } from './inspection.ts';
+
+/** Lines examined, and the bytes they may have: the header is among the first of them. */
+const EXAMINED_LINES = 200;
+const EXAMINED_BYTES = 1024 * 1024;
+const MOST_PREAMBLE = 50;
+/** Share of the model's columns in a line from which it is the header. */
+const HEADER_SHARE = 0.3;
+/** Share of lines with the usual number of fields from which a delimiter is plausible. */
+const REGULAR = 0.6;
+const LF = 10;
+const CR = 13;
+
+export interface TableShape {
+  delimiter: Guess<DelimiterName>;
+  /** Lines in front of the header, or of the first row. */
+  skip: number;
+  /** Cells of the header row; null: there is none. */
+  header: string[] | null;
+  headerGuess: Guess<'row' | 'none'>;
+  /** Cells of the first row of data; null: there is none. */
+  first: string[] | null;
+}
+
+/** The first lines, without their ends. */
+function linesOf(text: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  const end = Math.min(text.length, EXAMINED_BYTES);
+  for (let start = 0; start < end && lines.length < EXAMINED_LINES; ) {
+    let at = text.indexOf(LF, start);
+    // Classic Mac files end lines with a carriage return alone.
+    if (at < 0 && text.indexOf(CR, start) >= 0) at = text.indexOf(CR, start);
+    const stop = at < 0 || at > end ? end : at;
+    lines.push(text.subarray(start, text[stop - 1] === CR && stop > start ? stop - 1 : stop));
+    start = stop + 1;
+  }
+  return lines;
+}
+
+function cellsOf(line: Buffer, delimiter: string): string[] {
+  try {
+    return splitHeader(line, delimiter);
+  } catch {
+    return [];
+  }
+}
+
+const NAMES = Object.keys(DELIMITERS) as DelimiterName[];
+
+/** null: the text has no supported delimiter. `columns`: names of the model's columns. */
+export function shapeOf(text: Buffer, columns: readonly string[]): TableShape | null {
+  const lines = linesOf(text);
+  const announced = /^sep=(.)$/i.exec(lines[0]?.toString('utf8') ?? '')?.[1];
+  return byNames(lines, columns) ?? byRegularity(lines, announced, columns.length);
+}
+
+/** Finds the line that has most of the model's columns with any delimiter. */
+function byNames(lines: readonly Buffer[], columns: readonly string[]): TableShape | null {
+  const wanted = new Set(columns.map(simplified));
+  let best: { at: number; delimiter: DelimiterName; cells: string[]; found: number } | null = null;
+  for (const [at, line] of lines.slice(0, MOST_PREAMBLE).entries()) {
+    for (const delimiter of NAMES) {
+      const cells = cellsOf(line, DELIMITERS[delimiter]);
+      const found = new Set(cells.map(simplified).filter((name) => wanted.has(name))).size;
+      if (found > (best?.found ?? 0)) best = { at, delimiter, cells, found };
+    }
+  }
+  if (!best || best.found < Math.max(1, HEADER_SHARE * columns.length)) return null;
+  const { delimiter, cells, at, found } = best;
+  const reason = `line ${at + 1} has the names of ${found} of ${columns.length} model columns`;
+  const next = lines.slice(at + 1).find((line) => line.length > 0);
+  return {
+    delimiter: { value: delimiter, confidence: 'high', reason: `it separates the names of the header` },
+    skip: skipTo(lines, at),
+    header: cells,
+    headerGuess: { value: 'row', confidence: 'high', reason },
+    first: next ? cellsOf(next, DELIMITERS[delimiter]) : null,
+  };
+}
+
+/** Empty lines do not count as records, so lines are removed only if one of them has text. */
+const skipTo = (lines: readonly Buffer[], at: number): number =>
+  lines.slice(0, at).some((line) => line.toString('utf8').trim() !== '') ? at : 0;
+
+interface Regularity {
+  delimiter: DelimiterName;
+  fields: number;
+  share: number;
+  rows: string[][];
+}
+
+/** Finds the delimiter that divides most lines into the same number of fields. */
+function byRegularity(lines: readonly Buffer[], announced: string | undefined, columns: number): TableShape | null {
+  const filled = lines.filter((line) => line.length > 0);
+  let best: (Regularity & { score: number }) | null = null;
+  for (const delimiter of NAMES) {
+    const found = regularityOf(filled, delimiter);
+    if (!found || found.share < REGULAR) continue;
+    const bonus = (DELIMITERS[delimiter] === announced ? 2 : 0) + (found.fields === columns ? 1 : 0);
+    const score = found.share - foreignShare(found) + bonus;
+    if (!best || score > best.score) best = { ...found, score };
+  }
+  if (!best) return null;
+  const { delimiter, fields, share } = best;
+  const at = lines.findIndex((line) => cellsOf(line, DELIMITERS[delimiter]).length === fields);
+  const rows = best.rows.slice(best.rows.findIndex((row) => row.length === fields));
+  const head = rows[0] ?? [];
+  const isHeader = looksLikeHeader(head, rows.slice(1));
+  const reason = `${Math.round(100 * share)} % of the first lines have ${fields} fields`;
+  return {
+    delimiter: { value: delimiter, confidence: share > 0.9 ? 'high' : 'medium', reason },
+    skip: skipTo(lines, at),
+    header: isHeader ? head : null,
+    headerGuess: isHeader
+      ? { value: 'row', confidence: 'medium', reason: 'the first line has no number, the lines after it have' }
+      : { value: 'none', confidence: 'medium', reason: 'the first line has no model column and looks like a row' },
+    first: (isHeader ? rows[1] : head) ?? null,
+  };
+}
+
+function regularityOf(lines: readonly Buffer[], delimiter: DelimiterName): Regularity | null {
+  const rows = lines.map((line) => cellsOf(line, DELIMITERS[delimiter]));
+  const counts = Map.groupBy(rows, (row) => row.length);
+  const [fields, same] = [...counts].reduce((a, b) => (b[1].length > a[1].length ? b : a), [0, [] as string[][]]);
+  return fields < 2 ? null : { delimiter, fields, share: same.length / rows.length, rows };
+}
+
+/** The share of cells that contain a rarer delimiter: they are probably several cells. */
+function foreignShare({ delimiter, rows }: Regularity): number {
+  const others = NAMES.filter((name) => name !== delimiter && name !== 'comma').map((name) => DELIMITERS[name]);
+  const cells = rows.flat();
+  const mixed = cells.filter((cell) => others.some((other) => cell.includes(other))).length;
+  return cells.length === 0 ? 0 : mixed / cells.length;
+}
+
+const startsAsNumber = (cell: string): boolean => /^\s*[+-]?\d/.test(cell);
+
+function looksLikeHeader(head: readonly string[], rows: readonly (readonly string[])[]): boolean {
+  if (head.some(startsAsNumber) || new Set(head).size < head.length) return false;
+  return head.some((_, i) => {
+    const below = rows.map((row) => row[i] ?? '').filter((cell) => cell !== '');
+    return below.length > 0 && below.filter(startsAsNumber).length >= 0.8 * below.length;
+  });
+}

@@ -1,0 +1,92 @@
+// Guesses the encoding of text from its bytes.
+import { isAscii, isUtf8 } from 'node:buffer';
+import type { EncodingName } from '../core/input-declaration.ts';
+import type { Guess } from './inspection.ts';
+
+const LF = 10;
+const HIGH = 0x80;
+/** Share of zero bytes at even or odd offsets from which text is UTF-16: Latin letters and digits have one each. */
+const ZEROS = 0.3;
+/** Bytes examined for zeros. */
+const EXAMINED = 64 * 1024;
+/** Share of letters beyond ASCII with such a neighbour from which text is Cyrillic: its words consist of them. */
+const NEIGHBOURED = 0.6;
+const FIRST_LETTER = 0xc0;
+/** The letters Ё and ё of windows-1251. */
+const YO = new Set([0xa8, 0xb8]);
+const UNDEFINED_1252 = [0x81, 0x8d, 0x8f, 0x90, 0x9d];
+const UNDEFINED_1251 = [0x98];
+
+/** `complete`: the bytes are the whole text, so that a character cut off at the end is an error. */
+export function guessEncoding(bytes: Buffer, complete: boolean): Guess<EncodingName> {
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
+    return { value: 'utf-8', confidence: 'high', reason: 'it starts with the byte order mark of UTF-8' };
+  }
+  if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff)) {
+    return { value: 'utf-16', confidence: 'high', reason: 'it starts with a byte order mark of UTF-16' };
+  }
+  const wide = wideOrder(bytes);
+  if (wide)
+    return { value: wide, confidence: 'high', reason: 'every second byte is zero, and there is no byte order mark' };
+  if (isAscii(bytes)) return { value: 'utf-8', confidence: 'high', reason: 'all characters are ASCII' };
+  if (isUtf8(complete ? bytes : wholeLines(bytes))) {
+    return { value: 'utf-8', confidence: 'high', reason: 'characters beyond ASCII are valid UTF-8' };
+  }
+  const valid = shareOfValidLines(bytes);
+  if (valid >= 0.5) {
+    const reason = `${Math.round(100 * valid)} % of the lines with characters beyond ASCII are valid UTF-8`;
+    return { value: 'utf-8', confidence: 'medium', reason };
+  }
+  return singleByte(bytes);
+}
+
+function wideOrder(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
+  const examined = bytes.subarray(0, EXAMINED);
+  const zeros: [even: number, odd: number] = [0, 0];
+  for (let i = 0; i < examined.length; i++) if (examined[i] === 0) zeros[(i & 1) as 0 | 1]++;
+  const half = examined.length / 2;
+  if (half < 2) return null;
+  if (zeros[1] > ZEROS * half && zeros[0] === 0) return 'utf-16le';
+  return zeros[0] > ZEROS * half && zeros[1] === 0 ? 'utf-16be' : null;
+}
+
+const wholeLines = (bytes: Buffer): Buffer => bytes.subarray(0, bytes.lastIndexOf(LF) + 1);
+
+function shareOfValidLines(bytes: Buffer): number {
+  let [lines, valid] = [0, 0];
+  for (let start = 0; start < bytes.length; ) {
+    const at = bytes.indexOf(LF, start);
+    const end = at < 0 ? bytes.length : at;
+    const line = bytes.subarray(start, end);
+    if (!isAscii(line)) {
+      lines++;
+      if (isUtf8(line)) valid++;
+    }
+    start = end + 1;
+  }
+  return lines === 0 ? 1 : valid / lines;
+}
+
+function singleByte(bytes: Buffer): Guess<EncodingName> {
+  const isLetter = (byte: number | undefined) => byte !== undefined && (byte >= FIRST_LETTER || YO.has(byte));
+  let [letters, neighboured] = [0, 0];
+  const seen = new Uint8Array(256);
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (byte < HIGH) continue;
+    seen[byte] = 1;
+    if (!isLetter(byte)) continue;
+    letters++;
+    if (isLetter(bytes[i - 1]) || isLetter(bytes[i + 1])) neighboured++;
+  }
+  const is = (codes: readonly number[]) => codes.some((byte) => seen[byte] === 1);
+  const share = letters === 0 ? 0 : neighboured / letters;
+  const isCyrillic = is(UNDEFINED_1251) ? false : is(UNDEFINED_1252) || share >= NEIGHBOURED;
+  const share100 = `${Math.round(100 * share)} %`;
+  if (isCyrillic) {
+    const reason = `it is not UTF-8, and ${share100} of the letters beyond ASCII are next to another one, as in Cyrillic words`;
+    return { value: 'windows-1251', confidence: share > 0.8 && letters >= 20 ? 'high' : 'medium', reason };
+  }
+  const reason = 'it is not UTF-8, and single letters beyond ASCII occur within words, as in Western European text';
+  return { value: 'windows-1252', confidence: 'medium', reason };
+}

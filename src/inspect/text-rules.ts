@@ -1,0 +1,247 @@
+// Finds how the texts of a file are to be read: spaces around values, words for missing values, and the notation of numbers.
+import { type NumberNotation, withoutBlanks } from '../core/input-declaration.ts';
+import {
+  type ColumnReader,
+  isMissingWord,
+  isPartOfNotation,
+  LOCAL_NOTATIONS,
+  numberIn,
+  PLAIN_NOTATION,
+} from '../inference/encode/column-reader.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { Guess } from './inspection.ts';
+import { trainingFit } from './training-fit.ts';
+
+/** Texts of a model column; the reader has no declarations. */
+export interface ColumnTexts {
+  reader: ColumnReader;
+  texts: readonly string[];
+}
+
+/** A reading of number texts, and an example of its meaning. */
+export interface Reading {
+  notation: NumberNotation;
+  meaning: string;
+}
+
+export interface MissingWord {
+  text: string;
+  count: number;
+  columns: string[];
+}
+
+export interface FoundTextRules {
+  trim: boolean;
+  missingWords: MissingWord[];
+  /** Words that may mean a missing value, or a value of a text column. */
+  doubtfulWords: MissingWord[];
+  /** Words for missing values that are a known category of another column, so that they cannot be declared. */
+  takenWords: MissingWord[];
+  /** Numbers far outside the training data that are repeated as if they meant a missing value. */
+  sentinels: MissingWord[];
+  notation: Guess<NumberNotation>;
+  /** Readings between which the file does not decide; empty: `notation` is decided. */
+  readings: Reading[];
+}
+
+/** Share of padded texts from which a text column is padded, not spelled with spaces. */
+const PADDED = 0.5;
+/** Share of the values of a column from which a number outside the training data is a sentinel. */
+const SENTINEL_SHARE = 0.005;
+const FEWEST_SENTINELS = 2;
+/** Numbers that systems write for missing values. */
+const SENTINELS = /^-?9{3,10}(?:\.0{1,4})?$/;
+/** Words that mean a missing value in any column. */
+const CLEAR_WORDS = new Set(['null', '(null)', '\\n', 'n/a', '#n/a', '<na>', 'nan']);
+/** Difference of the share within the training data, and of PSI, from which one reading is better. */
+const CLEARLY_INSIDE = 0.5;
+const CLEARLY_NEARER = 1;
+
+/** `names`: names of the input columns that were matched. */
+export function findTextRules(
+  columns: readonly ColumnTexts[],
+  manifest: Manifest,
+  namesNeedTrim: boolean,
+): FoundTextRules {
+  const trim = namesNeedTrim || columns.some(needsTrim);
+  const read = columns.map(({ reader, texts }) => ({ reader, texts: trim ? texts.map(withoutBlanks) : texts }));
+  const words = findMissingWords(read);
+  const silent = new Set([...words.missingWords, ...words.doubtfulWords, ...words.takenWords].map(({ text }) => text));
+  const numbers = read.flatMap(({ reader, texts }) => {
+    if (reader.kind !== 'number') return [];
+    return [{ reader, texts: texts.filter((text) => !reader.missingTexts.has(text) && !silent.has(text)) }];
+  });
+  return { trim, ...words, sentinels: findSentinels(numbers, manifest), ...findNotation(numbers, manifest) };
+}
+
+function needsTrim({ reader, texts }: ColumnTexts): boolean {
+  const padded = texts.filter((text) => withoutBlanks(text) !== text);
+  if (reader.kind === 'text') {
+    const plain = new Set(texts);
+    return (
+      padded.length > 0 &&
+      (padded.length >= PADDED * texts.length || padded.some((text) => plain.has(withoutBlanks(text))))
+    );
+  }
+  return padded.some((text) => !reader.codes.has(text));
+}
+
+/** Whether the column accepts the text as a value. */
+function isValue({ kind, codes }: ColumnReader, text: string): boolean {
+  if (kind === 'number') return !Number.isNaN(numberIn(text, PLAIN_NOTATION));
+  return kind !== 'text' && codes.has(text);
+}
+
+type FoundWords = Pick<FoundTextRules, 'missingWords' | 'doubtfulWords' | 'takenWords'>;
+
+function findMissingWords(columns: readonly ColumnTexts[]): FoundWords {
+  const found = new Map<string, MissingWord & { clear: boolean }>();
+  for (const { reader, texts } of columns) {
+    for (const text of texts) {
+      if (!isMissingWord(text) || reader.missingTexts.has(text) || isValue(reader, text)) continue;
+      const word = found.get(text) ?? { text, count: 0, columns: [], clear: CLEAR_WORDS.has(text.toLowerCase()) };
+      word.count++;
+      if (!word.columns.includes(reader.name)) word.columns.push(reader.name);
+      if (reader.kind !== 'text') word.clear = true;
+      found.set(text, word);
+    }
+  }
+  const isTaken = (text: string) =>
+    columns.some(({ reader }) => reader.codes.has(text) && !reader.missingTexts.has(text));
+  const all = [...found.values()].map(({ clear, ...word }) => ({ word, clear, taken: isTaken(word.text) }));
+  const of = (test: (entry: (typeof all)[number]) => boolean) => all.filter(test).map(({ word }) => word);
+  return {
+    missingWords: of(({ clear, taken }) => clear && !taken),
+    doubtfulWords: of(({ clear, taken }) => !clear && !taken),
+    takenWords: of(({ taken }) => taken),
+  };
+}
+
+function findSentinels(columns: readonly ColumnTexts[], manifest: Manifest): MissingWord[] {
+  const found = new Map<string, MissingWord>();
+  for (const { reader, texts } of columns) {
+    const counts = Map.groupBy(
+      texts.filter((text) => SENTINELS.test(text)),
+      (text) => text,
+    );
+    for (const [text, { length: count }] of counts) {
+      if (count < Math.max(FEWEST_SENTINELS, SENTINEL_SHARE * texts.length)) continue;
+      const value = numberIn(text, PLAIN_NOTATION);
+      const { min, max } = manifest.baseline?.columns[reader.name] ?? {};
+      // Without training data, only a negative number is suspicious.
+      const isOutside = min !== undefined && max !== undefined ? value < min || value > max : value < 0;
+      if (!isOutside) continue;
+      const word = found.get(text) ?? { text, count: 0, columns: [] };
+      word.count += count;
+      word.columns.push(reader.name);
+      found.set(text, word);
+    }
+  }
+  return [...found.values()];
+}
+
+const isReadable = (text: string, notation: NumberNotation): boolean => !Number.isNaN(numberIn(text, notation));
+/** A number that starts with zero has no thousands: 0.123 is a fraction. */
+const startsWithZero = (text: string): boolean => /^[+-]?0\d{0,2}[.,'\u2019 \u00a0\u202f]\d/.test(text);
+
+type FoundNotation = Pick<FoundTextRules, 'notation' | 'readings'>;
+
+function findNotation(columns: readonly ColumnTexts[], manifest: Manifest): FoundNotation {
+  const distinct = [...new Set(columns.flatMap(({ texts }) => texts))];
+  const counts = [PLAIN_NOTATION, ...LOCAL_NOTATIONS].map((notation) => ({
+    notation,
+    read: distinct.filter((text) => isReadable(text, notation)),
+  }));
+  const most = Math.max(...counts.map(({ read }) => read.length));
+  const best = counts.filter(({ read }) => read.length === most);
+  const candidates = best.filter(({ notation, read }) => !best.some((other) => isSimpler(other, { notation, read })));
+  const plausible = candidates.filter(
+    ({ notation, read }) =>
+      notation.thousands === null || !read.some((text) => isGrouped(text, notation) && startsWithZero(text)),
+  );
+  const left = plausible.length > 0 ? plausible : candidates;
+  const share = distinct.length === 0 ? 1 : most / distinct.length;
+  const [first] = left;
+  if (left.length === 1 || distinct.length === 0) return { notation: decided(first!.notation, share), readings: [] };
+  return judged(
+    left.map(({ notation }) => notation),
+    columns,
+    distinct,
+    manifest,
+  );
+}
+
+function decided(notation: NumberNotation, share: number): Guess<NumberNotation> {
+  const reason =
+    share === 1
+      ? 'it reads all numbers'
+      : `it reads ${(100 * share).toFixed(1)} % of the different texts in number columns`;
+  return { value: notation, confidence: share === 1 ? 'high' : share > 0.9 ? 'medium' : 'low', reason };
+}
+
+interface Candidate {
+  notation: NumberNotation;
+  read: readonly string[];
+}
+
+/** Whether `a` gives the same numbers with fewer declarations, or with the same number of them and comes first. */
+const isSimpler = (a: Candidate, b: Candidate): boolean =>
+  isPartOfNotation(a.notation, b.notation) &&
+  b.read.every((text) => numberIn(text, a.notation) === numberIn(text, b.notation));
+
+const isGrouped = (text: string, { decimal }: NumberNotation): boolean =>
+  Number.isNaN(numberIn(text, { decimal, thousands: null }));
+
+/** Decides between readings with the training data, if one of them fits it clearly better. */
+function judged(
+  notations: readonly NumberNotation[],
+  columns: readonly ColumnTexts[],
+  distinct: readonly string[],
+  manifest: Manifest,
+): FoundNotation {
+  const differs = (text: string) => new Set(notations.map((notation) => numberIn(text, notation))).size > 1;
+  const example = distinct.find(differs)!;
+  const affected = columns.flatMap(({ reader, texts }) => {
+    const different = texts.filter(differs);
+    return different.length === 0 ? [] : [{ reader, texts, different }];
+  });
+  const scored = notations
+    .map((notation) => ({ notation, ...fitOf(notation, affected, manifest) }))
+    .toSorted((a, b) => (b.inside ?? 0) - (a.inside ?? 0) || (a.psi ?? 0) - (b.psi ?? 0));
+  const [best, second] = [scored[0]!, scored[1]!];
+  const isInside = best.inside !== null && second.inside !== null && best.inside - second.inside >= CLEARLY_INSIDE;
+  const isNearer =
+    best.psi !== null && second.psi !== null && second.psi - best.psi >= CLEARLY_NEARER && best.psi < CLEARLY_NEARER;
+  const meaningOf = (notation: NumberNotation) => `${example} means ${numberIn(example, notation)}`;
+  if (isInside || isNearer) {
+    const reason = `${meaningOf(best.notation)}: only then do the numbers fit the training data`;
+    return { notation: { value: best.notation, confidence: 'medium', reason }, readings: [] };
+  }
+  const reason = `${scored.map(({ notation }) => meaningOf(notation)).join(', or ')}: neither the file nor the training data decides`;
+  return {
+    notation: { value: best.notation, confidence: 'low', reason },
+    readings: scored.map(({ notation }) => ({ notation, meaning: meaningOf(notation) })),
+  };
+}
+
+function fitOf(
+  notation: NumberNotation,
+  columns: readonly { reader: ColumnReader; texts: readonly string[]; different: readonly string[] }[],
+  manifest: Manifest,
+): { inside: number | null; psi: number | null } {
+  const numbers = (texts: readonly string[]) =>
+    texts.map((text) => numberIn(text, notation)).filter((n) => !Number.isNaN(n));
+  const insides: number[] = [];
+  const distances: number[] = [];
+  for (const { reader, texts, different } of columns) {
+    // Whether values are inside is asked of the ambiguous ones only; a distribution needs all of them.
+    const { inside } = trainingFit(manifest, reader, numbers(different));
+    const { psi } = trainingFit(manifest, reader, numbers(texts));
+    if (inside !== null) insides.push(inside);
+    if (psi !== null) distances.push(psi);
+  }
+  return { inside: mean(insides), psi: mean(distances) };
+}
+
+const mean = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

@@ -1,0 +1,133 @@
+// Recognises lines after the last application: totals, trailers and messages of the exporting program.
+import type { Confidence } from './inspection.ts';
+import { fieldsOf } from './sample-records.ts';
+
+export interface LinesAfterTable {
+  /** Physical lines to remove from the end, including empty ones. */
+  lines: number;
+  /** Records among them. */
+  records: number;
+  confidence: Confidence;
+  reason: string;
+  /** Whether the line may also be an application, so that the reader must decide. */
+  isDoubtful: boolean;
+}
+
+interface TableEnd {
+  /** The last bytes of the text, as UTF-8. */
+  end: Buffer;
+  delimiter: string;
+  width: number;
+  /** Rows of the start of the table, without the examined line if `complete`. */
+  rows: readonly (readonly unknown[])[];
+  /** Whether `rows` are all rows. */
+  complete: boolean;
+  /** The number in a cell of a number column; NaN: none. `column`: index in the file. */
+  numberIn: (column: number, text: string) => number;
+}
+
+const MOST_LINES = 5;
+const LF = 10;
+/** First words of total lines in the languages of common exports. */
+const TOTAL =
+  /^[\s*#=-]*(?:grand |sub)?(?:totals?|sum|summe|summen|gesamt|gesamtsumme|insgesamt|anzahl|count|records?|rows?|итого|всего|somma|totale|suma|razem|ogółem|trailer|trl|footer|eof)(?![\p{L}\d])/u;
+const ROWS_REPORTED = /^\(?\d{1,12} (?:rows?|records?|zeilen|datensätze)\b/i;
+/** Share of empty cells in a total line, and in ordinary rows, from which the line is suspicious. */
+const MOSTLY_EMPTY = 0.5;
+const SELDOM_EMPTY = 0.25;
+const FEWEST_ROWS = 5;
+const SMALL_DIFFERENCE = 1e-6;
+
+/** null: the table ends with an application. */
+export function findLinesAfter(table: TableEnd): LinesAfterTable | null {
+  const lines = lastLines(table.end);
+  let found: LinesAfterTable | null = null;
+  let removed = 0;
+  let records = 0;
+  for (let i = lines.length - 1; i >= 0 && removed < MOST_LINES; i--) {
+    removed++;
+    const line = lines[i]!;
+    if (line.trim() === '') continue;
+    const verdict = judge(line, table);
+    if (!verdict || (found && verdict.isDoubtful)) break;
+    found = { ...verdict, lines: removed, records: ++records };
+    if (verdict.isDoubtful) break;
+  }
+  return found;
+}
+
+/** The last lines in order. The first one may be cut off, so it is omitted. */
+function lastLines(end: Buffer): string[] {
+  const lines: string[] = [];
+  let stop = end.at(-1) === LF ? end.length - 1 : end.length;
+  while (stop >= 0 && lines.length <= MOST_LINES) {
+    const at = stop === 0 ? -1 : end.lastIndexOf(LF, stop - 1);
+    lines.unshift(end.toString('utf8', at + 1, stop).replace(/\r$/, ''));
+    stop = at;
+  }
+  return lines.slice(1);
+}
+
+type Judged = Pick<LinesAfterTable, 'confidence' | 'reason' | 'isDoubtful'>;
+
+function judge(line: string, table: TableEnd): Judged | null {
+  const { width, rows, complete } = table;
+  const cells = fieldsOf(Buffer.from(line), table.delimiter)?.[0];
+  if (!cells || cells.length === 0) return null;
+  const word = cells.findIndex((cell) => TOTAL.test(cell.toLowerCase()) || ROWS_REPORTED.test(cell));
+  const isShort = cells.length !== width;
+  const sum = complete && !isShort ? sumColumn(cells, table) : null;
+  const emptyHere = cells.filter((cell) => cell === '').length / cells.length;
+  const isEmptier = emptyHere >= MOSTLY_EMPTY && emptyShare(rows) <= SELDOM_EMPTY;
+  const isNewWord = word >= 0 && !rows.some((row) => row[word] === cells[word]);
+  if (isNewWord && (isShort || isEmptier || sum !== null)) {
+    return { confidence: 'high', reason: 'the last line begins with a word for a total', isDoubtful: false };
+  }
+  if (sum !== null) {
+    return {
+      confidence: 'high',
+      reason: `field ${sum + 1} of the last line is the sum of its column`,
+      isDoubtful: false,
+    };
+  }
+  if (isNewWord && word === 0) {
+    return { confidence: 'low', reason: 'the first field of the last line is a word for a total', isDoubtful: true };
+  }
+  if (!isShort && isEmptier && rows.length >= FEWEST_ROWS) {
+    return {
+      confidence: 'low',
+      reason: 'most fields of the last line are empty, unlike in other rows',
+      isDoubtful: true,
+    };
+  }
+  return null;
+}
+
+/** The index of a field that is the sum of its column in all other rows; null: none. */
+function sumColumn(cells: readonly string[], { rows, numberIn }: TableEnd): number | null {
+  if (rows.length < FEWEST_ROWS) return null;
+  for (const [i, cell] of cells.entries()) {
+    const total = numberIn(i, cell);
+    if (Number.isNaN(total) || total === 0) continue;
+    let [sum, largest] = [0, 0];
+    for (const row of rows) {
+      const text = row[i];
+      const value = typeof text === 'string' ? numberIn(i, text) : Number.NaN;
+      if (Number.isNaN(value)) continue;
+      sum += value;
+      largest = Math.max(largest, Math.abs(value));
+    }
+    const isSum = Math.abs(sum - total) <= SMALL_DIFFERENCE * Math.abs(total);
+    if (isSum && Math.abs(total) > largest) return i;
+  }
+  return null;
+}
+
+function emptyShare(rows: readonly (readonly unknown[])[]): number {
+  let [cells, empty] = [0, 0];
+  for (const row of rows.slice(0, 1000)) {
+    cells += row.length;
+    empty += row.filter((cell) => cell === '').length;
+  }
+  return cells === 0 ? 0 : empty / cells;
+}
