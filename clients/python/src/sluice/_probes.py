@@ -39,7 +39,10 @@ def with_value(frame: pd.DataFrame, row: int, column: Column, value: Any) -> pd.
 
 
 def missing_value(column: Column) -> Any:
-    return nothing(column) if column.kind == "text" else np.nan
+    """What the frame has where a file has an empty cell: an empty text if the column has no other missing value."""
+    if column.kind != "text":
+        return np.nan
+    return nothing(column) if column.values.isna().any() or "" not in column.distinct() else ""
 
 
 def unseen_value(column: Column) -> Any:
