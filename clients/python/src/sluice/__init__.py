@@ -26,6 +26,7 @@ def register(
     alias: str | None = None,
     outcome: str | None = None,
     positive_class: Any = None,
+    booleans: Sequence[str] = (),
     command: str | Sequence[str] | None = None,
     dry_run: bool = False,
     folder: str | PathLike[str] | None = None,
@@ -48,6 +49,7 @@ def register(
     - `alias`: alias to point to the new version, such as `"champion"`.
     - `outcome`: name of the outcome column. Default: the name of `y`, else `"ok"`.
     - `positive_class`: the class whose probability is the score. Default: 1, or a class named like a good outcome.
+    - `booleans`: columns of `X` with 1 and 0 that files of applications write as true and false.
     - `command`: the sluice command, as text or as a list of arguments. Default: `SLUICE_COMMAND`, else `sluice` on the
       path, else `npx sluice`.
     - `dry_run`: check everything, and register nothing.
@@ -74,6 +76,7 @@ def register(
         alias=alias,
         outcome=outcome,
         positive_class=positive_class,
+        booleans=booleans,
         command=command,
         dry_run=dry_run,
         folder=folder,

@@ -23,7 +23,7 @@ from ._estimator import (
     session_of,
     thresholds_of,
 )
-from ._frame import Column, cells_of, read_column
+from ._frame import Column, as_files, cells_of, read_column
 from ._graph import GraphBuilder, Source, Tensor, width_of
 from ._probes import (
     boundary_frame,
@@ -49,6 +49,7 @@ class Export:
     columns: list[str]
     encoding: dict[str, Any]
     classes: list[Any] | None
+    flags: frozenset[str] = frozenset()
     cells: list[list[str]] = field(default_factory=list)
     scores: np.ndarray = field(default_factory=lambda: np.empty((0, 1)))
 
@@ -75,13 +76,13 @@ def frame_for(model: Any, X: pd.DataFrame) -> pd.DataFrame:
     return X
 
 
-def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float) -> Export:
+def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozenset[str] = frozenset()) -> Export:
     """Exports a fitted estimator or pipeline. Raises CannotRegister with every problem."""
     frame = frame_for(model, X)
     steps = list(model.steps) if class_of(model) == "Pipeline" else [("", model)]
     (last_name, estimator), before = steps[-1], steps[:-1]
     label = f"{last_name} ({class_of(estimator)})" if last_name else class_of(estimator)
-    columns = {name: read_column(frame, name) for name in frame.columns}
+    columns = {name: read_column(frame, name, flags) for name in frame.columns}
     problems = [] if isinstance(estimator, str) else estimator_problems(estimator, label)
 
     def walk(builder: GraphBuilder, earlier: Carrier | None) -> tuple[Carrier, list[Source | Tensor]]:
@@ -104,7 +105,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float) -> Export:
         raise CannotRegister([Problem("the model", f"it fails on its own frame: {error}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
 
     second, block = walk(GraphBuilder(), first)
-    folded = export_folded(model, estimator, frame, block, second, sample, expected, used, tolerance)
+    folded = export_folded(model, estimator, frame, block, second, sample, expected, used, tolerance, flags)
     if folded is not None:
         return folded
     probes = boundary_frames(sample, used, second.rules, block, estimator)
@@ -122,7 +123,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float) -> Export:
     if isinstance(conversion, Problem):
         raise CannotRegister([conversion])
 
-    return finish(model, frame, sample, expected, probes, walk, first, conversion, label, used, tolerance)
+    return finish(model, frame, sample, expected, probes, walk, first, conversion, label, used, tolerance, flags)
 
 
 def export_folded(
@@ -135,6 +136,7 @@ def export_folded(
     expected: np.ndarray,
     used: dict[str, Column],
     tolerance: float,
+    flags: frozenset[str],
 ) -> Export | None:
     """The own file of LightGBM, XGBoost or CatBoost at the end of a pipeline, if an encoding expresses the other steps.
 
@@ -155,9 +157,9 @@ def export_folded(
         raise CannotRegister(native)
     rules = [carrier.rules[n] for n in names]
     special = settle(model, frame, [used[n] for n in names], rules)
-    cells = lambda f: cells_of(f[names])
+    cells = lambda f: cells_of(as_files(f[names], flags))
     compared = [Compared(cells(sample), expected), *(Compared(cells(f), s) for f, s in special)]
-    return checked(native, names, rules, compared, class_of(estimator), tolerance)
+    return checked(native, names, rules, compared, class_of(estimator), tolerance, flags)
 
 
 def named(estimator: Any, features: np.ndarray) -> Any:
@@ -216,6 +218,7 @@ def finish(
     label: str,
     used: dict[str, Column],
     tolerance: float,
+    flags: frozenset[str],
 ) -> Export:
     """Builds the graph, settles the rules for missing and unknown values, and compares every probe."""
     trial, block = walk(GraphBuilder(), first)
@@ -227,7 +230,7 @@ def finish(
     names = [n for n in frame.columns if n in carrier.builder.columns]
     rules = [carrier.rules[n] for n in names]
     special = settle(model, frame, [used[n] for n in names], rules)
-    texts = lambda f: cells_of(f[names])
+    texts = lambda f: cells_of(as_files(f[names], flags))
     compared = [Compared(texts(sample), expected)]
     compared += [Compared(texts(p), scores_of(model, p)) for p in probes]
     compared += [Compared(texts(f), s) for f, s in special]
@@ -236,7 +239,7 @@ def finish(
     if problem is not None:
         raise CannotRegister([problem])
     content = encoding_file(rules, {inputs[n]: [n] for n in names})
-    result = Export("model.onnx", graph.SerializeToString(), names, content, class_labels(model))
+    result = Export("model.onnx", graph.SerializeToString(), names, content, class_labels(model), flags)
     expectations(result, compared)
     return result
 

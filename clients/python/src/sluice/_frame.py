@@ -6,7 +6,7 @@ import csv
 import datetime
 import io
 import numbers
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,17 @@ def csv_of(frame: pd.DataFrame) -> str:
     return text
 
 
+def as_files(frame: pd.DataFrame, flags: Collection[str]) -> pd.DataFrame:
+    """The frame with true and false in the columns `flags`, which have 1 and 0."""
+    out = frame.copy()
+    for name in out.columns:
+        if name in flags and not pd.api.types.is_bool_dtype(out[name].dtype):
+            out[name] = pd.Series(
+                [None if is_missing(v) else bool(v) for v in out[name]], index=out.index, dtype=object
+            )
+    return out
+
+
 def cells_of(frame: pd.DataFrame) -> list[list[str]]:
     """The cells of the frame, row by row, as a reader of its CSV file gets them."""
     rows = list(csv.reader(io.StringIO(csv_of(frame), newline="")))
@@ -53,11 +64,21 @@ def cells_of(frame: pd.DataFrame) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the frame. `kind`: number, boolean or text."""
+    """A column of the frame. `kind`: number, boolean or text. `flag`: files have true and false for its 1 and 0."""
 
     name: str
     kind: str
     values: pd.Series
+    flag: bool = False
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether files have true and false."""
+        return self.flag or self.kind == "boolean"
+
+    def texts(self, value: Any) -> list[str]:
+        """The notations of a value in files."""
+        return texts_of(bool(value)) if self.flag else texts_of(value)
 
     def distinct(self) -> list[Any]:
         """The values that occur, without missing ones, in the order of first appearance."""
@@ -85,8 +106,8 @@ class Column:
         return pd.Series([np.nan if a else v for v, a in zip(listed, absent)])
 
 
-def read_column(frame: pd.DataFrame, name: str) -> Column | Problem:
-    """The column, or why its values cannot be carried over."""
+def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> Column | Problem:
+    """The column, or why its values cannot be carried over. `flags`: columns for whose 1 and 0 files have true and false."""
     values = frame[name]
     dtype = values.dtype
     base = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
@@ -99,7 +120,9 @@ def read_column(frame: pd.DataFrame, name: str) -> Column | Problem:
     if base.kind == "b" or str(base) == "boolean":
         return Column(name, "boolean", values)
     if base.kind in "iuf":
-        return Column(name, "number", values)
+        if name in flags and not set(present.unique().tolist()) <= {0, 1}:
+            return Problem(what, "booleans= names it, and it has other numbers than 0 and 1", "Omit it from booleans=.")
+        return Column(name, "number", values, flag=name in flags)
     kinds = {kind_of(v) for v in present.tolist()}
     if kinds - {"number", "boolean", "text"}:
         odd = sorted(kinds - {"number", "boolean", "text"})

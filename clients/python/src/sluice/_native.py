@@ -17,7 +17,7 @@ import pandas as pd
 from ._encoding import MISSING_KEYS, Rule, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem
 from ._export import Compared, Export, expectations
-from ._frame import Column, cells_of, read_column, texts_of
+from ._frame import Column, as_files, cells_of, read_column
 from ._probes import fullest_row, missing_value, sample_of, unseen_value, with_value
 
 LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
@@ -214,14 +214,16 @@ def sorted_labels(classes: Any) -> list[Any] | None:
 
 def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rule | Problem:
     """Codes of a pandas category: the positions of its categories. A missing value is NaN."""
-    codes = {text: float(i) for i, value in enumerate(categories) for text in texts_of(value)}
+    codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
     hidden = sorted(t for t in codes if t in MISSING_KEYS)
     if hidden:
         return Problem(f"column {column.name}", f"a file cannot tell its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
     return Rule(column.name, "category", math.nan, codes, math.nan if unseen == "missing" else "error")
 
 
-def export_native(model: Any, library: str, X: pd.DataFrame, tolerance: float) -> Export:
+def export_native(
+    model: Any, library: str, X: pd.DataFrame, tolerance: float, flags: frozenset[str] = frozenset()
+) -> Export:
     """Exports a model that was fitted on the frame itself. Raises CannotRegister with every problem."""
     native = native_of(model, library, X)
     if isinstance(native, list):
@@ -235,7 +237,7 @@ def export_native(model: Any, library: str, X: pd.DataFrame, tolerance: float) -
     rules: list[Rule] = []
     columns: list[Column] = []
     for i, name in enumerate(X.columns):
-        column = read_column(X, name)
+        column = read_column(X, name, flags)
         if isinstance(column, Problem):
             problems.append(column)
             continue
@@ -249,13 +251,13 @@ def export_native(model: Any, library: str, X: pd.DataFrame, tolerance: float) -
         elif column.kind == "text":
             problems.append(Problem(f"column {name}", "the model takes its texts without a known code", 'Convert it to a category before fitting: X["…"].astype("category").'))  # fmt: skip
         else:
-            rules.append(Rule(name, "boolean" if column.kind == "boolean" else "number"))
+            rules.append(Rule(name, "boolean" if column.is_boolean else "number"))
     if problems:
         raise CannotRegister(problems)
     sample = sample_of(X)
-    special = settle_native(native, X, columns, rules)
-    compared = [Compared(cells_of(sample), native.scores(sample)), *special]
-    return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance)
+    special = settle_native(native, X, columns, rules, flags)
+    compared = [Compared(cells_of(as_files(sample, flags)), native.scores(sample)), *special]
+    return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance, flags)
 
 
 def simplified(name: Any) -> str:
@@ -264,7 +266,7 @@ def simplified(name: Any) -> str:
 
 
 def settle_native(
-    native: NativeModel, frame: pd.DataFrame, columns: Sequence[Column], rules: Sequence[Rule]
+    native: NativeModel, frame: pd.DataFrame, columns: Sequence[Column], rules: Sequence[Rule], flags: frozenset[str]
 ) -> list[Compared]:
     """Predicts a row with a missing or unknown value in each column; a rule becomes an error where the model fails."""
     row = fullest_row(frame)
@@ -275,7 +277,7 @@ def settle_native(
             tried.append(("unseen", unseen_value(column)))
         for what, value in tried:
             one = with_value(frame, row, column, value)
-            cells = cells_of(one)
+            cells = cells_of(as_files(one, flags))
             if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
                 known = frame[column.name].cat.categories
                 extra = [] if what == "missing" else [value]
@@ -299,6 +301,7 @@ def checked(
     compared: Sequence[Compared],
     label: str,
     tolerance: float,
+    flags: frozenset[str],
 ) -> Export:
     """Compares the file, on encoded cells, with the predictions of the model."""
     from ._estimator import deviation
@@ -317,6 +320,6 @@ def checked(
             worst = max(worst, float(deviation(scores, part.scores[rows], native.classes is not None).max()))
     if worst > tolerance:
         raise CannotRegister([Problem(f"the model ({label})", f"its file with the encoding is off by {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values and categories.")])  # fmt: skip
-    result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes)
+    result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes, flags)
     expectations(result, compared)
     return result

@@ -31,6 +31,7 @@ def register(
     alias: str | None = None,
     outcome: str | None = None,
     positive_class: Any = None,
+    booleans: Sequence[str] = (),
     command: str | Sequence[str] | None = None,
     dry_run: bool = False,
     folder: str | PathLike[str] | None = None,
@@ -43,7 +44,7 @@ def register(
 ) -> ReportCard:
     """See `sluice.register`."""
     frame, truth, column = inputs_of(X, y, outcome)
-    export = export_of(model, frame, truth, tolerance)
+    export = export_of(model, frame, tolerance, frozenset(booleans))
     chosen = class_named(export.classes, positive_class)
     check_outcome(export, truth, column)
     kept = folder is not None
@@ -112,13 +113,13 @@ def inputs_of(X: Any, y: Any, outcome: str | None) -> tuple[Any, Any, str]:
     return X, truth, name
 
 
-def export_of(model: Any, frame: Any, truth: Any, tolerance: float) -> Any:
+def export_of(model: Any, frame: Any, tolerance: float, flags: frozenset[str]) -> Any:
     """Exports the model with the code for its library. Raises CannotRegister."""
     from ._native import export_native, library_of
 
     library = library_of(model)
     if library is not None:
-        return export_native(model, library, frame, tolerance)
+        return export_native(model, library, frame, tolerance, flags)
     if not hasattr(model, "predict") and not hasattr(model, "best_estimator_"):
         raise CannotRegister([Problem("the model", f"a {type(model).__name__} does not predict", "Pass a fitted estimator of scikit-learn, LightGBM, XGBoost or CatBoost.")])  # fmt: skip
     lacking = [name for name in ("sklearn", "skl2onnx", "onnxruntime") if not installed(name)]
@@ -139,8 +140,8 @@ def export_of(model: Any, frame: Any, truth: Any, tolerance: float) -> Any:
         raise CannotRegister([Problem("the model", "it is not fitted", "Call fit first.")]) from error
     library = library_of(inner)
     if library is not None:
-        return export_native(inner, library, frame, tolerance)
-    return export_sklearn(inner, frame, tolerance)
+        return export_native(inner, library, frame, tolerance, flags)
+    return export_sklearn(inner, frame, tolerance, flags)
 
 
 def installed(module: str) -> bool:
@@ -184,12 +185,13 @@ def text_of_class(value: Any) -> str:
 
 def write_files(folder: Path, export: Any, frame: Any, truth: Any, outcome: str, background: Any) -> list[str]:
     """Writes the files of the registration. Returns the arguments that name them."""
+    from ._frame import as_files
     from ._probes import sample_of
 
     model = folder / export.file
     model.write_bytes(export.content)
     training = folder / "training.csv"
-    table = frame[export.columns].copy()
+    table = as_files(frame[export.columns], export.flags)
     table[outcome] = truth.to_numpy()
     table.to_csv(training, index=False)
     encoding = folder / "encoding.json"
@@ -200,9 +202,8 @@ def write_files(folder: Path, export: Any, frame: Any, truth: Any, outcome: str,
     header = ["value"] if export.classes is None else [f"probability.{c}" for c in export.classes]
     write_csv(expected, header, [[repr(float(v)) for v in row] for row in export.scores])
     against = folder / "background.csv"
-    (sample_of(frame, BACKGROUND_ROWS) if background is None else background)[export.columns].to_csv(
-        against, index=False
-    )
+    sample = sample_of(frame, BACKGROUND_ROWS) if background is None else background
+    as_files(sample[export.columns], export.flags).to_csv(against, index=False)
     return [
         str(model),
         "--training-data", str(training),

@@ -105,7 +105,7 @@ class Carrier:
             self._used_twice(name)
             return
         if rule is None:
-            self.rules[name] = Rule(name, "boolean" if column.kind == "boolean" else "number", missing)
+            self.rules[name] = Rule(name, "boolean" if column.is_boolean else "number", missing)
 
     def _used_twice(self, name: str) -> None:
         self.problem(

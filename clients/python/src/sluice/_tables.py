@@ -11,7 +11,7 @@ import pandas as pd
 
 from ._encoding import MISSING_KEYS
 from ._errors import Problem
-from ._frame import Column, is_missing, texts_of
+from ._frame import Column, is_missing
 
 #: Encodes a frame with the columns of a branch. Returns float64 [rows, features].
 Encode = Callable[[pd.DataFrame], np.ndarray]
@@ -34,7 +34,7 @@ class Table:
 
 def unknown_value(column: Column, known: Sequence[Any]) -> Any:
     """A value of the column's type that is not known; None for booleans."""
-    if column.kind == "boolean":
+    if column.is_boolean:
         return None
     if column.kind == "number":
         numbers = [float(v) for v in known if not is_missing(v)]
@@ -81,7 +81,7 @@ def tabulate(
         for value, output in zip(own.tolist(), outputs):
             if output is None:
                 continue
-            for text in texts_of(value):
+            for text in column.texts(value):
                 if text in MISSING_KEYS:
                     if text == "" and not column.values.isna().any() and missing != output:
                         missing = output
@@ -93,7 +93,7 @@ def tabulate(
                         'Replace the category by another text, such as "no value", and fit again.',
                     )
                 table[text] = output
-        tables.append(Table(column.name, column.kind == "boolean", table, missing, unseen, part.stop - part.start))
+        tables.append(Table(column.name, column.is_boolean, table, missing, unseen, part.stop - part.start))
     return tables
 
 
