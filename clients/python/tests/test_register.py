@@ -100,6 +100,8 @@ class Problems(unittest.TestCase):
         self.assertIn("is the outcome and a column", problems_of(model, frame, outcome="age"))
         self.assertIn("not a class of the model", problems_of(model, frame, positive_class="good"))
         self.assertIn("values are not classes", problems_of(model, frame, OK + 5))
+        self.assertIn("infinite numbers", problems_of(model, frame.assign(age=np.inf)))
+        self.assertIn("means all columns", problems_of(model, frame.rename(columns={"branch": "*"})))
 
     def test_models(self) -> None:
         numbers = TRAINING[["debt", "term"]]
@@ -166,6 +168,33 @@ class Encodings(unittest.TestCase):
         encoding, _ = files_of(model, frame)
         self.assertEqual((encoding["codes"]["answer"], encoding["missing"]["answer"]), ({"yes": 1}, 0))
 
+    def test_words_for_booleans_stay_texts(self) -> None:
+        frame = pd.DataFrame({"phone": np.where(TRAINING["owns_home"], "Y", "N"), "debt": TRAINING["debt"]})
+        model = make_pipeline(branches((one_hot(), ["phone"]), (StandardScaler(), ["debt"])), LogisticRegression())
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model.fit(frame, OK), frame, OK, registry=folder)
+        [phone, _] = card.manifest["columns"]
+        self.assertEqual((phone["kind"], phone["unseen"], phone["unseen_value"]), ("category", "value", -1))
+        self.assertEqual(card.data["selfTest"]["rejected"], 0)
+
+    def test_booleans_that_were_numbers(self) -> None:
+        frame = pd.DataFrame({"home": TRAINING["owns_home"].astype("float32"), "debt": TRAINING["debt"]})
+        frame.loc[:30, "home"] = np.nan
+        model = make_pipeline(median(), GradientBoostingClassifier(n_estimators=5)).fit(frame, OK)
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model, frame, OK, registry=folder, booleans=["home"])
+        self.assertEqual([c["kind"] for c in card.manifest["columns"]], ["boolean", "number"])
+        self.assertIn("other numbers than 0 and 1", problems_of(model, frame, booleans=["debt"]))
+
+    def test_float32_categories_and_weights(self) -> None:
+        frame = pd.DataFrame({"rate": TRAINING["term"].astype("float32") / 10, "debt": TRAINING["debt"]})
+        prep = ColumnTransformer(
+            [("c", one_hot(), ["rate"]), ("d", StandardScaler(), ["debt"])], transformer_weights={"d": 3.0, "c": 0.5}
+        )
+        model = make_pipeline(prep, LogisticRegression()).fit(frame, OK)
+        encoding, _ = files_of(model, frame)
+        self.assertIn("1.2", encoding["codes"]["rate"])
+
     def test_weight_of_evidence(self) -> None:
         from optbinning import BinningProcess
 
@@ -189,7 +218,7 @@ class Encodings(unittest.TestCase):
         self.assertIn("", set(rows["debt"].astype(str)))
         self.assertGreater(len(rows), len(TRAINING))
         expected = pd.read_csv(folder / "expected.csv")
-        self.assertEqual(list(expected.columns), ["probability.0", "probability.1"])
+        self.assertEqual(list(expected.columns), ["probability"])
         self.assertEqual(len(expected), len(rows))
 
 

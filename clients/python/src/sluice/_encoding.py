@@ -13,6 +13,10 @@ import numpy as np
 MISSING_KEYS = frozenset(["", "nan", "NaN", "None", "null", "<NA>"])
 TRUE_TEXTS = frozenset(["true", "True", "TRUE", "1"])
 FALSE_TEXTS = frozenset(["false", "False", "FALSE", "0"])
+#: Words that `sluice model add` reads as booleans if a column has exactly two of them as categories.
+BOOLEAN_WORDS = frozenset("true True TRUE yes Yes YES y Y t T false False FALSE no No NO n N f F".split())
+#: A category that no file has, from the private use area of Unicode.
+SPARE_CATEGORY = "\ue000"
 
 
 @dataclass
@@ -51,10 +55,18 @@ def encoding_file(rules: Sequence[Rule], inputs: Any = None, order: Sequence[str
         content["inputs"] = inputs
     if order is not None:
         content["order"] = list(order)
-    content["codes"] = {rule.name: rule.codes for rule in rules if rule.codes}
+    content["codes"] = {rule.name: codes_of(rule) for rule in rules if rule.codes}
     content["missing"] = {rule.name: plain(rule.missing) for rule in rules}
     content["unseen"] = {rule.name: plain(rule.unseen) for rule in rules if rule.kind == "category"}
     return content
+
+
+def codes_of(rule: Rule) -> dict[str, float]:
+    """The codes for the file. Two texts such as `yes` and `no` get a spare category, so that they stay texts."""
+    if rule.kind != "category" or len(rule.codes) != 2 or not BOOLEAN_WORDS.issuperset(rule.codes):
+        return rule.codes
+    spare = next(iter(rule.codes.values())) if isinstance(rule.unseen, str) or math.isnan(rule.unseen) else rule.unseen
+    return {**rule.codes, SPARE_CATEGORY: spare}
 
 
 def plain(value: float | str) -> float | int | str:

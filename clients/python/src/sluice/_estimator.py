@@ -77,6 +77,8 @@ def estimator_problems(estimator: Any, label: str) -> list[Problem]:
         found.append(Problem(what, "it does not predict", "End the pipeline with a classifier or a regressor."))
     if getattr(estimator, "n_outputs_", 1) not in (1, None) or (classifier and isinstance(estimator.classes_, list)):
         found.append(Problem(what, "it predicts several outcomes", "Fit and register one model per outcome."))
+    if classifier and len(estimator.classes_) < 2:
+        found.append(Problem(what, "it knows one class only", "Fit on an outcome with at least two classes."))
     for inner in estimators_within(estimator):
         name = class_of(inner)
         if name == "CalibratedClassifierCV" and inner.method == "isotonic":

@@ -78,7 +78,11 @@ class Column:
 
     def texts(self, value: Any) -> list[str]:
         """The notations of a value in files."""
-        return texts_of(bool(value)) if self.flag else texts_of(value)
+        if self.flag:
+            return texts_of(bool(value))
+        # A float32 is written with fewer digits than the same number as float64.
+        narrow = [str(np.float32(value))] if str(self.values.dtype) == "float32" else []
+        return list(dict.fromkeys([*texts_of(value), *narrow]))
 
     def distinct(self) -> list[Any]:
         """The values that occur, without missing ones, in the order of first appearance."""
@@ -119,6 +123,8 @@ def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> 
     present = values[~values.isna()]
     if base.kind == "b" or str(base) == "boolean":
         return Column(name, "boolean", values)
+    if base.kind == "f" and np.isinf(present.to_numpy(dtype=np.float64)).any():
+        return Problem(what, "it has infinite numbers", "Replace them by a number, or by NaN.")
     if base.kind in "iuf":
         if name in flags and not set(present.unique().tolist()) <= {0, 1}:
             return Problem(what, "booleans= names it, and it has other numbers than 0 and 1", "Omit it from booleans=.")

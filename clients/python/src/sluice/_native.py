@@ -183,9 +183,8 @@ def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     if classes is not None and len(classes) == 0:
         classes = None
     texts = sorted_labels(classes)
-    kind = "RawFormulaVal" if texts is None else "Probability"
-    if texts is None and loss in ("Poisson", "Tweedie", "LogCosh"):
-        kind = "Exponent" if loss == "Poisson" else kind
+    exponents = str(loss).split(":")[0] in ("Poisson", "Tweedie")
+    kind = "Probability" if texts is not None else "Exponent" if exponents else "RawFormulaVal"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")

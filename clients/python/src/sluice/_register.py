@@ -15,7 +15,7 @@ import numpy as np
 
 from ._card import ReportCard
 from ._command import add_model, find_command
-from ._errors import CannotRegister, Problem
+from ._errors import CannotRegister, Problem, RegistrationError
 
 #: Rows of the background sample.
 BACKGROUND_ROWS = 100
@@ -51,7 +51,7 @@ def register(
     target = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="sluice-register-"))
     try:
         target.mkdir(parents=True, exist_ok=True)
-        arguments = write_files(target, export, frame, truth, column, background)
+        arguments = write_files(target, export, frame, truth, column, background, chosen)
         arguments += ["--id", id, "--outcome", column, "--tolerance", repr(tolerance)]
         arguments += [
             "--task",
@@ -71,11 +71,23 @@ def register(
         if dry_run:
             arguments.append("--dry-run")
         answer, text = add_model(find_command(command), arguments, timeout)
+        check_accepted(answer)
     finally:
         if not kept:
             shutil.rmtree(target, ignore_errors=True)
     unused = [str(c) for c in frame.columns if c not in export.columns]
     return ReportCard(answer, text, unused)
+
+
+def check_accepted(answer: dict[str, Any]) -> None:
+    """Raises RegistrationError if the command rejects applications that the model and the encoding accept."""
+    rejected = (answer["report"]["selfTest"] or {}).get("rejected", 0)
+    if rejected > 0:
+        raise RegistrationError(
+            "self_test_rejected",
+            f"do not use {answer['model']}: it rejects {rejected} applications that the model accepts. "
+            "Compare the columns of its model.yaml with the frame",
+        )
 
 
 def inputs_of(X: Any, y: Any, outcome: str | None) -> tuple[Any, Any, str]:
@@ -92,6 +104,8 @@ def inputs_of(X: Any, y: Any, outcome: str | None) -> tuple[Any, Any, str]:
         problems.append(
             Problem("the frame", f"{len(odd)} column names are not texts", "Name the columns before fitting.")
         )
+    if "*" in X.columns:
+        problems.append(Problem("column *", "its name means all columns in an encoding", "Rename it before fitting."))
     twice = X.columns[X.columns.duplicated()].unique().tolist()
     if twice:
         problems.append(Problem("the frame", f"it has columns of the same name: {', '.join(map(str, twice))}", "Rename them before fitting."))  # fmt: skip
@@ -183,7 +197,9 @@ def text_of_class(value: Any) -> str:
     return str(value)
 
 
-def write_files(folder: Path, export: Any, frame: Any, truth: Any, outcome: str, background: Any) -> list[str]:
+def write_files(
+    folder: Path, export: Any, frame: Any, truth: Any, outcome: str, background: Any, positive: str | None
+) -> list[str]:
     """Writes the files of the registration. Returns the arguments that name them."""
     from ._frame import as_files
     from ._probes import sample_of
@@ -199,8 +215,8 @@ def write_files(folder: Path, export: Any, frame: Any, truth: Any, outcome: str,
     rows = folder / "expected-rows.csv"
     write_csv(rows, export.columns, export.cells)
     expected = folder / "expected.csv"
-    header = ["value"] if export.classes is None else [f"probability.{c}" for c in export.classes]
-    write_csv(expected, header, [[repr(float(v)) for v in row] for row in export.scores])
+    header, scores = expected_columns(export, positive)
+    write_csv(expected, header, [[repr(float(v)) for v in row] for row in scores])
     against = folder / "background.csv"
     sample = sample_of(frame, BACKGROUND_ROWS) if background is None else background
     as_files(sample[export.columns], export.flags).to_csv(against, index=False)
@@ -213,6 +229,18 @@ def write_files(folder: Path, export: Any, frame: Any, truth: Any, outcome: str,
         "--background", str(against),
         "--delimiter", "comma",
     ]  # fmt: skip
+
+
+def expected_columns(export: Any, positive: str | None) -> tuple[list[str], Any]:
+    """The columns of the expected predictions: of the positive class if it is known, else of every class."""
+    if export.classes is None:
+        return ["value"], export.scores
+    names = [str(c) for c in export.classes]
+    known = positive or ("1" if names in (["0", "1"], ["-1", "1"]) else None)
+    if len(names) == 2 and known is not None:
+        at = names.index(known)
+        return ["probability"], export.scores[:, at : at + 1]
+    return [f"probability.{name}" for name in names], export.scores
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

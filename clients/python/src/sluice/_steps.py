@@ -169,8 +169,8 @@ class Carrier:
             return [
                 part
                 for name, inner in step.transformer_list
-                if inner != "drop"
-                for part in self.step(inner, list(block), f"{label}/{name}")
+                if not (isinstance(inner, str) and inner == "drop")
+                for part in self.weighted(step, name, self.step(inner, list(block), f"{label}/{name}"), title)
             ]
         try:
             return self.leaf(step, block, title)
@@ -193,8 +193,19 @@ class Carrier:
             chosen = columns_of(selected, names)
             if not chosen or (isinstance(inner, str) and inner == "drop"):
                 continue
-            out += self.step(inner, [Source(c) for c in chosen], f"{label}/{name}")
+            part = self.step(inner, [Source(c) for c in chosen], f"{label}/{name}")
+            out += self.weighted(step, name, part, f"{label} (ColumnTransformer)")
         return out
+
+    def weighted(self, step: Any, name: str, block: Block, title: str) -> Block:
+        """Multiplies a branch by its weight."""
+        weight = (step.transformer_weights or {}).get(name)
+        if weight is None or not block:
+            return block
+        self.numeric(block, title)
+        if self.problems:
+            return block
+        return [self.builder.elementwise("Mul", self.builder.tensor(block, "float64"), float(weight))]
 
     def encode(self, chain: Sequence[Any], block: Block, label: str) -> Block:
         """Replaces imputers and encoders by one table per column."""
