@@ -1,7 +1,7 @@
 // Runs the commands of a page that trains a model with a Python program.
 import { symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { onTestFinished, test } from 'vitest';
+import { onTestFinished, type TestContext, test } from 'vitest';
 import { Session } from '../../tools/readme/session.ts';
 import { pythonWith } from '../support/python-environment.ts';
 import { IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
@@ -20,7 +20,7 @@ interface PageProgram {
 export async function testProgram(
   name: string,
   { page, requirements, tools = [] }: PageProgram,
-  run: (session: Session) => Promise<void>,
+  run: (session: Session, context: TestContext) => Promise<void>,
 ): Promise<void> {
   if (TIER === 'quick') {
     test.skip(`${name}${SKIPPED}${IN_CHECK}`);
@@ -32,12 +32,12 @@ export async function testProgram(
     test.skip(`${name}${SKIPPED}needs ${trained.missing}`);
     return;
   }
-  test(name, async () => {
+  test(name, async (context) => {
     const session = new Session();
     onTestFinished(() => session.close());
     symlinkSync(path.resolve(trained.python, '../..'), path.join(session.folder, '.venv'));
     const [, program] = /```python\n([\s\S]*?)^```$/m.exec(page)!;
     writeFileSync(path.join(session.folder, 'train.py'), program!);
-    await run(session);
+    await run(session, context);
   });
 }

@@ -1,0 +1,162 @@
+"""Reads the columns of a training frame: their kinds, the texts of their values in a CSV file, and their problems."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import numbers
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._errors import Problem
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a scalar is None, NaN, NaT or pandas.NA."""
+    return value is None or bool(pd.isna(value))
+
+
+def texts_of(value: Any) -> list[str]:
+    """The notations of a category in CSV files of pandas: `36` is `36.0` in a column with missing values."""
+    if isinstance(value, (bool, np.bool_)):
+        return ["True" if value else "False"]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, numbers.Number):
+        number = float(value)  # type: ignore[arg-type]
+        own = repr(value.item() if isinstance(value, np.generic) else value)
+        if number.is_integer() and abs(number) < 1e15:
+            return list(dict.fromkeys([own, str(int(number)), f"{int(number)}.0"]))
+        return [own]
+    raise TypeError(f"a category of type {type(value).__name__}")
+
+
+def csv_of(frame: pd.DataFrame) -> str:
+    """The frame as CSV, as `to_csv(index=False)` writes it."""
+    text: str = frame.to_csv(index=False)
+    return text
+
+
+def as_files(frame: pd.DataFrame, flags: Collection[str]) -> pd.DataFrame:
+    """The frame with true and false in the columns `flags`, which have 1 and 0."""
+    out = frame.copy()
+    for name in out.columns:
+        if name in flags and not pd.api.types.is_bool_dtype(out[name].dtype):
+            out[name] = pd.Series(
+                [None if is_missing(v) else bool(v) for v in out[name]], index=out.index, dtype=object
+            )
+    return out
+
+
+def cells_of(frame: pd.DataFrame) -> list[list[str]]:
+    """The cells of the frame, row by row, as a reader of its CSV file gets them."""
+    rows = list(csv.reader(io.StringIO(csv_of(frame), newline="")))
+    # A row of one empty cell is an empty line.
+    return [row or [""] for row in rows[1:]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the frame. `kind`: number, boolean or text. `flag`: files have true and false for its 1 and 0."""
+
+    name: str
+    kind: str
+    values: pd.Series
+    flag: bool = False
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether files have true and false."""
+        return self.flag or self.kind == "boolean"
+
+    def texts(self, value: Any) -> list[str]:
+        """The notations of a value in files."""
+        if self.flag:
+            return texts_of(bool(value))
+        # A float32 is written with fewer digits than the same number as float64.
+        narrow = [str(np.float32(value))] if str(self.values.dtype) == "float32" else []
+        return list(dict.fromkeys([*texts_of(value), *narrow]))
+
+    def distinct(self) -> list[Any]:
+        """The values that occur, without missing ones, in the order of first appearance."""
+        present = self.values[~self.values.isna()]
+        return list(dict.fromkeys(present.tolist()))
+
+    def series(self, values: Iterable[Any]) -> pd.Series:
+        """A column with these values, of the type that pandas gives the training column with them."""
+        listed = list(values)
+        if self.kind == "text":
+            if isinstance(self.values.dtype, pd.CategoricalDtype):
+                return pd.Series(listed, dtype=object)
+            return pd.Series(listed, dtype=self.values.dtype)
+        absent = [is_missing(v) for v in listed]
+        if pd.api.types.is_extension_array_dtype(self.values.dtype) and not isinstance(
+            self.values.dtype, pd.CategoricalDtype
+        ):
+            return pd.Series([pd.NA if a else v for v, a in zip(listed, absent)], dtype=self.values.dtype)
+        if self.kind == "boolean":
+            if any(absent):
+                return pd.Series([np.nan if a else bool(v) for v, a in zip(listed, absent)], dtype=object)
+            return pd.Series([bool(v) for v in listed], dtype=bool)
+        if self.values.dtype.kind == "f":
+            return pd.Series([np.nan if a else v for v, a in zip(listed, absent)], dtype=self.values.dtype)
+        return pd.Series([np.nan if a else v for v, a in zip(listed, absent)])
+
+
+def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> Column | Problem:
+    """The column, or why its values cannot be carried over. `flags`: columns for whose 1 and 0 files have true and false."""
+    values = frame[name]
+    dtype = values.dtype
+    base = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    what = f"column {name}"
+    if base.kind in "mM" or isinstance(dtype, (pd.DatetimeTZDtype, pd.PeriodDtype, pd.IntervalDtype)):
+        return Problem(what, f"its type is {dtype}", "Convert it to a number, such as days before the application.")
+    if base.kind == "c":
+        return Problem(what, "its numbers are complex", "Use its real and imaginary parts as two columns.")
+    present = values[~values.isna()]
+    if base.kind == "b" or str(base) == "boolean":
+        return Column(name, "boolean", values)
+    if base.kind == "f" and np.isinf(present.to_numpy(dtype=np.float64)).any():
+        return Problem(what, "it has infinite numbers", "Replace them by a number, or by NaN.")
+    if base.kind in "iuf":
+        if name in flags and not set(present.unique().tolist()) <= {0, 1}:
+            return Problem(what, "booleans= names it, and it has other numbers than 0 and 1", "Omit it from booleans=.")
+        return Column(name, "number", values, flag=name in flags)
+    kinds = {kind_of(v) for v in present.tolist()}
+    if kinds - {"number", "boolean", "text"}:
+        odd = sorted(kinds - {"number", "boolean", "text"})
+        if "time" in odd:
+            return Problem(
+                what, "it has dates or times", "Convert it to a number, such as days before the application."
+            )
+        return Problem(what, f"it has values of type {', '.join(odd)}", "Use numbers, booleans or texts.")
+    if len(kinds) > 1:
+        return Problem(
+            what,
+            f"it mixes {' and '.join(sorted(kinds))} values",
+            'Convert it to one type before fitting, such as X["…"].astype(str).',
+        )
+    kind = kinds.pop() if kinds else "text"
+    if kind == "text" and any("\0" in v for v in present.unique().tolist()):
+        return Problem(what, "a text contains a NUL character", "Remove the character before fitting.")
+    return Column(name, kind, values)
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a scalar: number, boolean, text, time, or the name of its type."""
+    if isinstance(value, (bool, np.bool_)):
+        return "boolean"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)):
+        return "time"
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return "number"
+    return type(value).__name__

@@ -1,0 +1,324 @@
+"""Models of LightGBM, XGBoost and CatBoost: their own files, with the encoding of their columns."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._encoding import MISSING_KEYS, Rule, encode_cells, encoding_file
+from ._errors import CannotRegister, Problem
+from ._export import Compared, Export, expectations
+from ._frame import Column, as_files, cells_of, read_column
+from ._probes import fullest_row, missing_value, sample_of, unseen_value, with_value
+
+LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
+
+
+def library_of(model: Any) -> str | None:
+    """`lightgbm`, `xgboost` or `catboost`; None: a model of another library."""
+    for base in type(model).__mro__:
+        package = base.__module__.split(".")[0]
+        if package in LIBRARIES:
+            return package
+    return None
+
+
+@dataclass
+class NativeModel:
+    """A model of a library, as its own file.
+
+    `features`: names of the features, None if it has none. `categories`: feature position → values in code order.
+    `unseen`: the rule for unknown categories. `predict`: float64 matrix [rows, features] with codes → scores
+    [rows, classes or 1] of the model that was read back from the file.
+    """
+
+    file: str
+    content: bytes
+    width: int
+    features: list[str] | None
+    categories: dict[int, list[Any]]
+    unseen: str
+    classes: list[Any] | None
+    predict: Callable[[np.ndarray], np.ndarray]
+    scores: Callable[[pd.DataFrame], np.ndarray]
+
+
+def native_of(model: Any, library: str, frame: pd.DataFrame | None) -> NativeModel | list[Problem]:
+    """Writes the model in the format of its library. `frame`: the training frame, for its categories."""
+    write = {"lightgbm": write_lightgbm, "xgboost": write_xgboost, "catboost": write_catboost}[library]
+    label = type(model).__name__
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return write(model, label, frame)
+        except Exception as error:
+            if "fit" in str(error).lower() or type(error).__name__ == "NotFittedError":
+                return [Problem("the model", "it is not fitted", "Call fit first.")]
+            raise
+
+
+def two_columns(scores: Any, classes: Sequence[Any] | None) -> np.ndarray:
+    """Scores as [rows, classes], or [rows, 1] of a regression."""
+    values = np.asarray(scores, dtype=np.float64)
+    if classes is not None and len(classes) == 2 and (values.ndim == 1 or values.shape[1] == 1):
+        values = np.column_stack([1 - values.ravel(), values.ravel()])
+    return values.reshape(len(values), -1)
+
+
+# One function per library
+
+
+def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> NativeModel | list[Problem]:
+    import lightgbm
+
+    booster = model if isinstance(model, lightgbm.Booster) else model.booster_
+    text = booster.model_to_string()
+    objective = next((line[10:].split(" ") for line in text.splitlines() if line.startswith("objective=")), [])
+    if (
+        not objective
+        or objective[0] == "custom"
+        or (not isinstance(model, lightgbm.Booster) and callable(model.objective))
+    ):
+        return [Problem(f"the model ({label})", "its objective is Python code", "Fit with an objective of LightGBM.")]
+    classes = getattr(model, "classes_", None)
+    if classes is None and objective[0] in ("binary", "cross_entropy"):
+        classes = np.asarray([0, 1])
+    if classes is None and objective[0].startswith("multiclass"):
+        classes = np.arange(booster.num_model_per_iteration())
+    texts = sorted_labels(classes)
+    back = lightgbm.Booster(model_str=text)
+    lists = booster.pandas_categorical or []
+    names = [] if frame is None else [c for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)]
+    if frame is not None and len(lists) != len(names):
+        return [Problem("the frame", f"it has {len(names)} category columns, and the model was fitted on {len(lists)}", "Pass the frame that was passed to fit.")]  # fmt: skip
+    positions = {} if frame is None else {list(frame.columns).index(n): list(c) for n, c in zip(names, lists)}
+    return NativeModel(
+        "model.txt", text.encode(), booster.num_feature(), booster.feature_name(), positions, "missing", texts,
+        lambda matrix: two_columns(back.predict(matrix), texts),
+        lambda data: two_columns(booster.predict(data), texts),
+    )  # fmt: skip
+
+
+def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeModel | list[Problem]:
+    import xgboost
+
+    booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
+    missing = getattr(model, "missing", math.nan)
+    if missing is not None and not math.isnan(missing):
+        return [Problem(f"the model ({label})", f"missing={missing} stands for a missing value", "Put NaN in place of this number, and fit with missing=numpy.nan.")]  # fmt: skip
+    config = json.loads(booster.save_config())["learner"]
+    objective = config["objective"]["name"]
+    if callable(getattr(model, "objective", None)):
+        return [Problem(f"the model ({label})", "its objective is Python code", "Fit with an objective of XGBoost.")]
+    best = booster.attributes().get("best_iteration")
+    if best is not None:
+        booster = booster[: int(best) + 1]
+    classes = getattr(model, "classes_", None)
+    if classes is None and objective == "binary:logistic":
+        classes = np.asarray([0, 1])
+    if classes is None and objective == "multi:softprob":
+        classes = np.arange(int(config["learner_model_param"]["num_class"]))
+    texts = sorted_labels(classes)
+    content = bytes(booster.save_raw("json"))
+    back = xgboost.Booster()
+    back.load_model(bytearray(content))
+    kinds = booster.feature_types or []
+    positions = {
+        i: list(frame.iloc[:, i].cat.categories)
+        for i, kind in enumerate(kinds)
+        if frame is not None and kind == "c" and isinstance(frame.iloc[:, i].dtype, pd.CategoricalDtype)
+    }
+
+    def predict(matrix: np.ndarray) -> np.ndarray:
+        data = xgboost.DMatrix(
+            matrix, feature_names=back.feature_names, feature_types=back.feature_types, enable_categorical=True
+        )
+        return two_columns(back.predict(data), texts)
+
+    def scores(data: pd.DataFrame) -> np.ndarray:
+        if isinstance(model, xgboost.Booster):
+            return two_columns(booster.predict(xgboost.DMatrix(data, enable_categorical=True)), texts)
+        return two_columns(model.predict_proba(data) if hasattr(model, "classes_") else model.predict(data), texts)
+
+    return NativeModel(
+        "model.json",
+        content,
+        booster.num_features(),
+        list(booster.feature_names or []),
+        positions,
+        "error",
+        texts,
+        predict,
+        scores,
+    )
+
+
+def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeModel | list[Problem]:
+    import catboost
+
+    problems = []
+    for kind, positions in {
+        "categorical": model.get_cat_feature_indices(),
+        "text": model.get_text_feature_indices(),
+        "embedding": model.get_embedding_feature_indices(),
+    }.items():
+        if positions:
+            names = ", ".join(str(model.feature_names_[i]) for i in positions)
+            problems.append(Problem(f"columns {names}", f"CatBoost hashes {kind} features, and an encoding has one number per category", "Encode categories with OrdinalEncoder or TargetEncoder in a pipeline."))  # fmt: skip
+    loss = model.get_all_params().get("loss_function", "")
+    if "PythonUserDefined" in str(loss):
+        problems.append(Problem(f"the model ({label})", "its loss is Python code", "Fit with a loss of CatBoost."))
+    if problems:
+        return problems
+    classes = getattr(model, "classes_", None)
+    if classes is not None and len(classes) == 0:
+        classes = None
+    texts = sorted_labels(classes)
+    exponents = str(loss).split(":")[0] in ("Poisson", "Tweedie")
+    kind = "Probability" if texts is not None else "Exponent" if exponents else "RawFormulaVal"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save_model(str(path), format="json")
+        content = path.read_bytes()
+        back = catboost.CatBoost()
+        back.load_model(str(path), format="json")
+    return NativeModel(
+        "model.json", content, len(model.feature_names_), list(model.feature_names_), {}, "error", texts,
+        lambda matrix: two_columns(back.predict(matrix, prediction_type=kind), texts),
+        lambda data: two_columns(model.predict(data, prediction_type=kind), texts),
+    )  # fmt: skip
+
+
+def sorted_labels(classes: Any) -> list[Any] | None:
+    """The classes as they are written to files; native files name none, so their order must be the sorted one."""
+    if classes is None:
+        return None
+    labels = [int(c) if isinstance(c, (bool, np.bool_, int, np.integer)) or (isinstance(c, (float, np.floating)) and float(c).is_integer()) else str(c) for c in list(classes)]  # fmt: skip
+    if labels != sorted(labels):
+        raise CannotRegister([Problem("the classes", "they are not in sorted order", "Fit on labels in sorted order.")])
+    return labels
+
+
+# Encodings
+
+
+def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rule | Problem:
+    """Codes of a pandas category: the positions of its categories. A missing value is NaN."""
+    codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
+    hidden = sorted(t for t in codes if t in MISSING_KEYS)
+    if hidden:
+        return Problem(f"column {column.name}", f"a file cannot tell its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
+    return Rule(column.name, "category", math.nan, codes, math.nan if unseen == "missing" else "error")
+
+
+def export_native(
+    model: Any, library: str, X: pd.DataFrame, tolerance: float, flags: frozenset[str] = frozenset()
+) -> Export:
+    """Exports a model that was fitted on the frame itself. Raises CannotRegister with every problem."""
+    native = native_of(model, library, X)
+    if isinstance(native, list):
+        raise CannotRegister(native)
+    problems: list[Problem] = []
+    if native.width != len(X.columns):
+        raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, and the model was fitted on {native.width}", "Pass the frame that was passed to fit.")])  # fmt: skip
+    for own, name in zip(native.features or [], X.columns):
+        if simplified(own) != simplified(name) and not own.startswith(("Column_", "f")) and not own.isdigit():
+            problems.append(Problem(f"column {name}", f"the model was fitted on {own} at this position", "Pass the frame that was passed to fit."))  # fmt: skip
+    rules: list[Rule] = []
+    columns: list[Column] = []
+    for i, name in enumerate(X.columns):
+        column = read_column(X, name, flags)
+        if isinstance(column, Problem):
+            problems.append(column)
+            continue
+        columns.append(column)
+        if i in native.categories:
+            rule = category_rule(column, native.categories[i], native.unseen)
+            if isinstance(rule, Problem):
+                problems.append(rule)
+            else:
+                rules.append(rule)
+        elif column.kind == "text":
+            problems.append(Problem(f"column {name}", "the model takes its texts without a known code", 'Convert it to a category before fitting: X["…"].astype("category").'))  # fmt: skip
+        else:
+            rules.append(Rule(name, "boolean" if column.is_boolean else "number"))
+    if problems:
+        raise CannotRegister(problems)
+    sample = sample_of(X)
+    special = settle_native(native, X, columns, rules, flags)
+    compared = [Compared(cells_of(as_files(sample, flags)), native.scores(sample)), *special]
+    return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance, flags)
+
+
+def simplified(name: Any) -> str:
+    """A name without the characters that LightGBM replaces."""
+    return "".join(c if c.isalnum() else "_" for c in str(name))
+
+
+def settle_native(
+    native: NativeModel, frame: pd.DataFrame, columns: Sequence[Column], rules: Sequence[Rule], flags: frozenset[str]
+) -> list[Compared]:
+    """Predicts a row with a missing or unknown value in each column; a rule becomes an error where the model fails."""
+    row = fullest_row(frame)
+    out = []
+    for column, rule in zip(columns, rules):
+        tried = [("missing", missing_value(column))]
+        if rule.kind == "category":
+            tried.append(("unseen", unseen_value(column)))
+        for what, value in tried:
+            one = with_value(frame, row, column, value)
+            cells = cells_of(as_files(one, flags))
+            if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
+                known = frame[column.name].cat.categories
+                extra = [] if what == "missing" else [value]
+                one[column.name] = pd.Categorical([value if extra else None], categories=[*known, *extra])
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    scores = native.scores(one)
+            except Exception:
+                setattr(rule, what, "error")
+                continue
+            if getattr(rule, what) != "error":
+                out.append(Compared(cells, scores))
+    return out
+
+
+def checked(
+    native: NativeModel,
+    names: list[str],
+    rules: Sequence[Rule],
+    compared: Sequence[Compared],
+    label: str,
+    tolerance: float,
+    flags: frozenset[str],
+) -> Export:
+    """Compares the file, on encoded cells, with the predictions of the model."""
+    from ._estimator import deviation
+
+    worst = 0.0
+    for part in compared:
+        matrix, accepted = encode_cells(rules, part.texts)
+        finite = np.isfinite(part.scores).all(axis=1)
+        if (finite & ~accepted).any():
+            refused = part.texts[int(np.flatnonzero(finite & ~accepted)[0])]
+            name = next(rule.name for rule, cell in zip(rules, refused) if rule.encode(cell) is None)
+            raise CannotRegister([Problem(f"column {name}", "the encoding rejects a value that the model accepts", "Use numbers, booleans or texts of one spelling.")])  # fmt: skip
+        rows = np.flatnonzero(finite)
+        if len(rows) > 0:
+            scores = native.predict(matrix[rows])
+            worst = max(worst, float(deviation(scores, part.scores[rows], native.classes is not None).max()))
+    if worst > tolerance:
+        raise CannotRegister([Problem(f"the model ({label})", f"its file with the encoding is off by {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values and categories.")])  # fmt: skip
+    result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes, flags)
+    expectations(result, compared)
+    return result

@@ -1,0 +1,105 @@
+"""Tabulates fitted encoders: the output for every category, for a missing value and for an unknown category."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._encoding import MISSING_KEYS
+from ._errors import Problem
+from ._frame import Column, is_missing
+
+#: Encodes a frame with the columns of a branch. Returns float64 [rows, features].
+Encode = Callable[[pd.DataFrame], np.ndarray]
+
+
+@dataclass
+class Table:
+    """Output of an encoder for one column. `rows`: text of a category → features.
+
+    `missing`, `unseen`: features, or None if the encoder fails on such a value.
+    """
+
+    column: str
+    boolean: bool
+    rows: dict[str, tuple[float, ...]]
+    missing: tuple[float, ...] | None
+    unseen: tuple[float, ...] | None
+    width: int
+
+
+def unknown_value(column: Column, known: Sequence[Any]) -> Any:
+    """A value of the column's type that is not known; None for booleans."""
+    if column.is_boolean:
+        return None
+    if column.kind == "number":
+        numbers = [float(v) for v in known if not is_missing(v)]
+        return max(numbers, default=0.0) + 1017.0
+    return "unknown to the encoder"
+
+
+def tabulate(
+    columns: Sequence[Column], categories: Sequence[Sequence[Any]], slices: Sequence[slice], encode: Encode
+) -> list[Table] | Problem:
+    """Tabulates each column of a branch whose features depend on one column each.
+
+    `categories`: known values of each column. `slices`: the features of each column.
+    """
+    tables: list[Table] = []
+    base = {c.name: next((v for v in known if not is_missing(v)), None) for c, known in zip(columns, categories)}
+    lost = [c.name for c in columns if base[c.name] is None]
+    if lost:
+        return Problem(f"column {lost[0]}", "it has no value at all", "Remove it and fit again.")
+
+    def run(column: Column, values: list[Any]) -> np.ndarray:
+        frame = pd.DataFrame(
+            {c.name: c.series(values if c is column else [base[c.name]] * len(values)) for c in columns}
+        )
+        return encode(frame)
+
+    def one(column: Column, value: Any, part: slice) -> tuple[float, ...] | None:
+        try:
+            return tuple(run(column, [value])[0, part].tolist())
+        except Exception:
+            return None
+
+    for column, known, part in zip(columns, categories, slices):
+        values = list(dict.fromkeys([v for v in known if not is_missing(v)] + column.distinct()))
+        table: dict[str, tuple[float, ...]] = {}
+        own = column.series(values)
+        try:
+            outputs = [tuple(row) for row in run(column, values)[:, part].tolist()]
+        except Exception:
+            outputs = [one(column, v, part) for v in values]  # type: ignore[misc]
+        missing = one(column, np.nan if column.kind != "text" else nothing(column), part)
+        unknown = unknown_value(column, values)
+        unseen = None if unknown is None else one(column, unknown, part)
+        for value, output in zip(own.tolist(), outputs):
+            if output is None:
+                continue
+            for text in column.texts(value):
+                if text in MISSING_KEYS:
+                    if text == "" and not column.values.isna().any() and missing != output:
+                        missing = output
+                    if missing == output:
+                        continue
+                    return Problem(
+                        f"column {column.name}",
+                        f"a file cannot tell its category {text!r} from a missing value, and the encoder treats them differently",
+                        'Replace the category by another text, such as "no value", and fit again.',
+                    )
+                table[text] = output
+        tables.append(Table(column.name, column.is_boolean, table, missing, unseen, part.stop - part.start))
+    return tables
+
+
+def nothing(column: Column) -> Any:
+    """The missing value of a text column."""
+    if isinstance(column.values.dtype, pd.StringDtype):
+        return column.values.dtype.na_value
+    absent = column.values[column.values.isna()]
+    return absent.iloc[0] if len(absent) > 0 else np.nan

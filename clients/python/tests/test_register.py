@@ -1,0 +1,429 @@
+"""Tests of `sluice.register`. SLUICE_COMMAND names the command.
+
+python -m unittest discover -s clients/python/tests
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from thirty_pipelines import branches, median, one_hot, ordinal
+from ugly_portfolio import portfolio
+
+import sluice
+
+warnings.simplefilter("ignore")
+NO_COMMAND = ["this command does not exist"]
+TRAINING, OK = portfolio(800, 3)
+
+
+def files_of(model: Any, X: pd.DataFrame, y: Any = OK, **options: Any) -> tuple[dict[str, Any], Path]:
+    """The encoding and the folder of a registration that stops at the command."""
+    folder = Path(tempfile.mkdtemp(prefix="sluice-test-"))
+    try:
+        sluice.register(model, X, y, command=NO_COMMAND, folder=folder, **options)
+    except sluice.RegistrationError as error:
+        assert error.code == "command_not_found", error
+    return json.loads((folder / "encoding.json").read_text(encoding="utf-8")), folder
+
+
+def problems_of(model: Any, X: pd.DataFrame, y: Any = OK, **options: Any) -> str:
+    """The problems of a model that cannot be registered."""
+    try:
+        sluice.register(model, X, y, command=NO_COMMAND, **options)
+    except sluice.CannotRegister as error:
+        for what, why, remedy in error.problems:
+            assert what and why and remedy.endswith((".", "]'", "pandas")), error
+        return str(error)
+    raise AssertionError("no problem was found")
+
+
+def categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as LightGBM and XGBoost take it."""
+    out = frame.drop(columns=["applied", "note"])
+    for name in ("zip code", "branch"):
+        out[name] = out[name].astype("category")
+    out["had arrears"] = out["had arrears"].astype(bool)
+    out["credits"] = out["credits"].astype(float)
+    return out
+
+
+class Problems(unittest.TestCase):
+    """What cannot be carried over is named, all at once, before any command runs."""
+
+    def test_every_problem_is_listed(self) -> None:
+        frame = TRAINING.copy()
+        frame["term"] = frame["term"].astype(object)
+        frame.loc[::2, "term"] = frame.loc[::2, "term"].astype(str)
+        prep = branches(
+            (median(), ["term", "age"]),
+            (FunctionTransformer(lambda f: f.apply(lambda c: c.dt.year)), ["applied"]),
+            (make_pipeline(median(), FunctionTransformer(np.log1p)), ["debt"]),
+        )
+        model = make_pipeline(prep, CalibratedClassifierCV(RandomForestClassifier(5), method="isotonic"))
+        text = problems_of(model.fit(frame, OK), frame)
+        self.assertIn("column term: it mixes number and text values", text)
+        self.assertIn("its function log1p is Python code", text)
+        self.assertIn("its function <lambda> is Python code", text)
+        self.assertIn("isotonic calibration", text)
+        self.assertEqual(text.count("\n- "), 4)
+
+    def test_columns(self) -> None:
+        frame = TRAINING[["applied", "branch", "age"]]
+        model = make_pipeline(ColumnTransformer([("a", median(), ["age"])], remainder="drop"), LogisticRegression())
+        model.fit(frame, OK)
+        # Columns that the pipeline drops have no problem.
+        encoding, _ = files_of(model, frame)
+        self.assertEqual(list(encoding["inputs"].values()), [["age"]])
+        self.assertIn("lacks: applied", problems_of(model, frame.drop(columns="applied")))
+        self.assertIn("it is a ndarray", problems_of(model, frame.to_numpy()))
+        self.assertIn("800 rows", problems_of(model, frame, OK[:10]))
+        self.assertIn("is the outcome and a column", problems_of(model, frame, outcome="age"))
+        self.assertIn("not a class of the model", problems_of(model, frame, positive_class="good"))
+        self.assertIn("values are not classes", problems_of(model, frame, OK + 5))
+        self.assertIn("infinite numbers", problems_of(model, frame.assign(age=np.inf)))
+        self.assertIn("means all columns", problems_of(model, frame.rename(columns={"branch": "*"})))
+
+    def test_models(self) -> None:
+        numbers = TRAINING[["debt", "term"]]
+        self.assertIn("it has no predict_proba", problems_of(RidgeClassifier().fit(numbers, OK), numbers))
+        self.assertIn("it is not fitted", problems_of(LogisticRegression(), numbers))
+        self.assertIn("does not predict", problems_of("a text", numbers))
+        graded = TRAINING[["debt", "grade"]]
+        boosting = HistGradientBoostingClassifier(max_iter=5).fit(graded, OK)
+        self.assertIn("categorical features wrongly", problems_of(boosting, graded))
+        inside = CalibratedClassifierCV(make_pipeline(branches((one_hot(), ["grade"])), LogisticRegression()), cv=2)
+        self.assertIn("preprocessing is inside it", problems_of(inside.fit(graded, OK), graded))
+
+    def test_category_that_looks_missing(self) -> None:
+        frame = pd.DataFrame({"answer": np.where(TRAINING["owns_home"], "None", "yes"), "debt": TRAINING["debt"]})
+        frame.loc[:50, "answer"] = np.nan
+        model = make_pipeline(branches((one_hot(), ["answer"]), (StandardScaler(), ["debt"])), LogisticRegression())
+        self.assertIn("cannot tell its category 'None' from a missing value", problems_of(model.fit(frame, OK), frame))
+
+    def test_a_number_and_a_category(self) -> None:
+        frame = TRAINING[["term"]]
+        model = make_pipeline(branches((one_hot(), ["term"]), (StandardScaler(), ["term"])), LogisticRegression())
+        self.assertIn("both as a number and as a category", problems_of(model.fit(frame, OK), frame))
+
+
+class Encodings(unittest.TestCase):
+    """Codes and the rules for missing and unknown values come from the fitted objects."""
+
+    def test_imputer_and_ordinal_codes(self) -> None:
+        prep = branches(
+            (SimpleImputer(strategy="mean"), ["age"]), (ordinal(encoded_missing_value=-2), ["zip code", "grade"])
+        )
+        model = make_pipeline(prep, RandomForestClassifier(5, random_state=1)).fit(TRAINING, OK)
+        encoding, _ = files_of(model, TRAINING)
+        self.assertEqual(encoding["codes"]["zip code"]["02134"], 2)
+        self.assertEqual(encoding["codes"]["zip code"]["007"], 1)
+        self.assertEqual(encoding["missing"]["zip code"], -2)
+        self.assertEqual(encoding["unseen"], {"zip code": -1, "grade": -1})
+        self.assertEqual(encoding["missing"]["age"], TRAINING["age"].mean())
+
+    def test_one_hot(self) -> None:
+        prep = branches(
+            (OneHotEncoder(drop="first", handle_unknown="ignore"), ["branch"]), (OneHotEncoder(), ["term", "owns_home"])
+        )
+        model = make_pipeline(prep, LogisticRegression()).fit(TRAINING, OK)
+        encoding, _ = files_of(model, TRAINING)
+        codes = encoding["codes"]["branch"]
+        self.assertEqual(sorted(codes.values()), [-1, 0, 1, 2, 3, 4])
+        # A missing value is a category of its own, and an unknown one is all zeros.
+        self.assertEqual((encoding["missing"]["branch"], encoding["unseen"]["branch"]), (5, -1))
+        self.assertEqual((encoding["missing"]["term"], encoding["unseen"]["term"]), ("error", "error"))
+        self.assertEqual(encoding["codes"]["term"]["12"], encoding["codes"]["term"]["12.0"])
+        self.assertEqual(set(encoding["codes"]["owns_home"]), {"False", "True"})
+
+    def test_two_encoders_of_one_column(self) -> None:
+        prep = branches((one_hot(), ["branch"]), (TargetEncoder(random_state=0), ["branch"]))
+        model = make_pipeline(prep, LogisticRegression()).fit(TRAINING, OK)
+        encoding, folder = files_of(model, TRAINING)
+        self.assertEqual(sorted(encoding["codes"]["branch"].values()), list(range(6)))
+        self.assertTrue((folder / "model.onnx").stat().st_size > 0)
+
+    def test_empty_text(self) -> None:
+        frame = pd.DataFrame({"answer": np.where(TRAINING["owns_home"], "", "yes")})
+        model = make_pipeline(branches((one_hot(), ["answer"])), LogisticRegression()).fit(frame, OK)
+        encoding, _ = files_of(model, frame)
+        self.assertEqual((encoding["codes"]["answer"], encoding["missing"]["answer"]), ({"yes": 1}, 0))
+
+    def test_words_for_booleans_stay_texts(self) -> None:
+        frame = pd.DataFrame({"phone": np.where(TRAINING["owns_home"], "Y", "N"), "debt": TRAINING["debt"]})
+        model = make_pipeline(branches((one_hot(), ["phone"]), (StandardScaler(), ["debt"])), LogisticRegression())
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model.fit(frame, OK), frame, OK, registry=folder)
+        [phone, _] = card.manifest["columns"]
+        self.assertEqual((phone["kind"], phone["unseen"], phone["unseen_value"]), ("category", "value", -1))
+        self.assertEqual(card.data["selfTest"]["rejected"], 0)
+
+    def test_booleans_that_were_numbers(self) -> None:
+        frame = pd.DataFrame({"home": TRAINING["owns_home"].astype("float32"), "debt": TRAINING["debt"]})
+        frame.loc[:30, "home"] = np.nan
+        model = make_pipeline(median(), GradientBoostingClassifier(n_estimators=5)).fit(frame, OK)
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model, frame, OK, registry=folder, booleans=["home"])
+        self.assertEqual([c["kind"] for c in card.manifest["columns"]], ["boolean", "number"])
+        self.assertIn("other numbers than 0 and 1", problems_of(model, frame, booleans=["debt"]))
+
+    def test_float32_categories_and_weights(self) -> None:
+        frame = pd.DataFrame({"rate": TRAINING["term"].astype("float32") / 10, "debt": TRAINING["debt"]})
+        prep = ColumnTransformer(
+            [("c", one_hot(), ["rate"]), ("d", StandardScaler(), ["debt"])], transformer_weights={"d": 3.0, "c": 0.5}
+        )
+        model = make_pipeline(prep, LogisticRegression()).fit(frame, OK)
+        encoding, _ = files_of(model, frame)
+        self.assertIn("1.2", encoding["codes"]["rate"])
+
+    def test_weight_of_evidence(self) -> None:
+        from optbinning import BinningProcess
+
+        columns = ["branch", "grade"]
+        frame = TRAINING[columns].astype({"grade": str})
+        process = BinningProcess(columns, categorical_variables=columns)
+        model = make_pipeline(process, LogisticRegression()).fit(frame, OK)
+        encoding, _ = files_of(model, frame)
+        woe = dict(zip(frame["branch"], process.transform(frame)["branch"]))
+        for branch, code in encoding["codes"]["branch"].items():
+            self.assertAlmostEqual(code, woe[branch], places=12)
+
+    def test_the_expected_rows_have_boundary_missing_and_unknown_values(self) -> None:
+        model = make_pipeline(
+            branches((median(), ["debt"]), (one_hot(), ["branch"])), GradientBoostingClassifier(n_estimators=5)
+        )
+        model.fit(TRAINING, OK)
+        _, folder = files_of(model, TRAINING)
+        rows = pd.read_csv(folder / "expected-rows.csv", dtype={"branch": str}, keep_default_na=False)
+        self.assertIn("unknown to the encoder", set(rows["branch"]))
+        self.assertIn("", set(rows["debt"].astype(str)))
+        self.assertGreater(len(rows), len(TRAINING))
+        expected = pd.read_csv(folder / "expected.csv")
+        self.assertEqual(list(expected.columns), ["probability"])
+        self.assertEqual(len(expected), len(rows))
+
+
+class Commands(unittest.TestCase):
+    """Registrations with the real command."""
+
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.registry = str(Path(self.folder.name) / "models")
+        self.frame = TRAINING[["debt", "term"]]
+        self.model = make_pipeline(StandardScaler(), LogisticRegression()).fit(self.frame, OK)
+
+    def test_report_card_and_alias(self) -> None:
+        card = sluice.register(self.model, TRAINING, OK, registry=self.registry, alias="champion")
+        self.assertEqual((card.ref, card.registered), ("credit:1", True))
+        self.assertTrue(card.data["selfTest"]["passed"])
+        self.assertIn("## Against the training library", card.text)
+        self.assertIn("credit:1: registered", repr(card))
+        self.assertTrue(card._repr_html_().startswith("<pre>"))
+        self.assertIn("branch", card.unused)
+        stored = json.loads((Path(self.registry) / "credit" / "1" / "report.json").read_text(encoding="utf-8"))
+        self.assertEqual(stored["selfTest"], card.data["selfTest"])
+        self.assertTrue((Path(self.registry) / "credit" / "aliases.yaml").exists())
+
+    def test_dry_run(self) -> None:
+        card = sluice.register(self.model, self.frame, OK, registry=self.registry, dry_run=True)
+        self.assertFalse(card.registered)
+        self.assertFalse((Path(self.registry) / "credit" / "1").exists())
+
+    def test_rejected_by_the_command(self) -> None:
+        with self.assertRaises(sluice.RegistrationError) as caught:
+            sluice.register(self.model, self.frame, OK, registry=self.registry, outcome="default")
+        self.assertEqual(caught.exception.code, "registration_refused")
+        self.assertIn("--positive-class", str(caught.exception))
+        card = sluice.register(
+            self.model, self.frame, OK, registry=self.registry, outcome="default", positive_class=False
+        )
+        self.assertEqual(card.manifest["positive_class"], 0)
+
+    def test_search_and_regression(self) -> None:
+        search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1, 2]})
+        card = sluice.register(search.fit(self.frame, OK), self.frame, OK, "search", registry=self.registry)
+        self.assertEqual(card.manifest["task"], "binary")
+        loss = (self.frame["debt"] * 0.01 + self.frame["term"]).rename("loss")
+        card = sluice.register(
+            LinearRegression().fit(self.frame, loss), self.frame, loss, "loss", registry=self.registry
+        )
+        self.assertEqual((card.manifest["task"], card.manifest["outcome"]), ("regression", "loss"))
+
+    def test_commands_that_fail(self) -> None:
+        for command, code in ((NO_COMMAND, "command_not_found"), ([sys.executable, "-c", "exit(7)"], "command_failed")):
+            with self.assertRaises(sluice.RegistrationError) as caught:
+                sluice.register(self.model, self.frame, OK, command=command)
+            self.assertEqual(caught.exception.code, code)
+        with self.assertRaises(sluice.RegistrationError) as caught:
+            waiting = [sys.executable, "-c", "import time; time.sleep(60)"]
+            sluice.register(self.model, self.frame, OK, command=waiting, timeout=0.2)
+        self.assertEqual(caught.exception.code, "command_timeout")
+
+    def test_import_loads_no_library(self) -> None:
+        program = "import sys, sluice; print(sorted({'numpy', 'pandas', 'sklearn', 'onnx'} & set(sys.modules)))"
+        self.assertEqual(subprocess.check_output([sys.executable, "-c", program], text=True).strip(), "[]")
+
+
+class Boosting(unittest.TestCase):
+    """Models of LightGBM, XGBoost and CatBoost."""
+
+    def test_lightgbm_file_and_encoding(self) -> None:
+        import lightgbm
+
+        X = categories(TRAINING)
+        model = lightgbm.LGBMClassifier(n_estimators=10, verbose=-1).fit(X, OK)
+        encoding, folder = files_of(model, X)
+        self.assertEqual(encoding["order"], list(X.columns))
+        self.assertEqual(encoding["codes"]["zip code"]["007"], 1)
+        self.assertEqual(encoding["codes"]["product"]["205"], 2)
+        self.assertEqual((encoding["unseen"]["branch"], encoding["missing"]["branch"]), ("nan", "nan"))
+        # Another object type than in training is an error of LightGBM.
+        self.assertEqual(encoding["missing"]["owns_home"], "error")
+        text = (folder / "model.txt").read_text(encoding="utf-8")
+        self.assertTrue(text.startswith("tree\n"))
+        back = lightgbm.Booster(model_str=text)
+        self.assertEqual(back.num_trees(), 10)
+
+    def test_xgboost_file_and_encoding(self) -> None:
+        import xgboost
+
+        X = categories(TRAINING)
+        model = xgboost.XGBClassifier(n_estimators=10, enable_categorical=True).fit(X, OK)
+        encoding, folder = files_of(model, X)
+        self.assertEqual(encoding["codes"]["branch"]["東京"], 5)
+        self.assertEqual(encoding["unseen"]["branch"], "error")
+        back = xgboost.Booster()
+        back.load_model(folder / "model.json")
+        self.assertEqual(back.num_boosted_rounds(), 10)
+        marked = xgboost.XGBClassifier(n_estimators=2, missing=-999.0).fit(X[["debt"]], OK)
+        self.assertIn("missing=-999.0 stands for", problems_of(marked, X[["debt"]]))
+
+    def test_xgboost_after_early_stopping(self) -> None:
+        import xgboost
+
+        X = TRAINING[["debt", "balance"]]
+        model = xgboost.XGBClassifier(n_estimators=60, early_stopping_rounds=3, learning_rate=0.9)
+        model.fit(X[:500], OK[:500], eval_set=[(X[500:], OK[500:])], verbose=False)
+        _, folder = files_of(model, X)
+        back = xgboost.Booster()
+        back.load_model(folder / "model.json")
+        self.assertEqual(back.num_boosted_rounds(), model.best_iteration + 1)
+
+    def test_catboost_file_and_encoding(self) -> None:
+        import catboost
+
+        X = TRAINING[["debt", "age", "owns_home"]]
+        options = {"iterations": 10, "verbose": False, "allow_writing_files": False}
+        model = catboost.CatBoostClassifier(**options).fit(X, OK)
+        encoding, folder = files_of(model, X)
+        self.assertEqual(encoding["order"], list(X.columns))
+        self.assertEqual(encoding["missing"]["age"], "nan")
+        self.assertIn("oblivious_trees", json.loads((folder / "model.json").read_text(encoding="utf-8")))
+        hashed = catboost.CatBoostClassifier(**options, cat_features=["grade"]).fit(TRAINING[["debt", "grade"]], OK)
+        self.assertIn("hashes categorical features", problems_of(hashed, TRAINING[["debt", "grade"]]))
+
+    def test_preprocessing_becomes_the_encoding(self) -> None:
+        import lightgbm
+
+        prep = branches((median(), ["age"]), ("passthrough", ["debt"]), (ordinal(), ["branch"]))
+        model = make_pipeline(prep, lightgbm.LGBMClassifier(n_estimators=5, verbose=-1)).fit(TRAINING, OK)
+        encoding, folder = files_of(model, TRAINING)
+        self.assertTrue((folder / "model.txt").exists())
+        self.assertEqual(encoding["order"], ["age", "debt", "branch"])
+        self.assertEqual(encoding["missing"], {"age": TRAINING["age"].median(), "debt": "nan", "branch": "nan"})
+        self.assertEqual(encoding["unseen"], {"branch": -1})
+
+    def test_preprocessing_in_a_graph(self) -> None:
+        import catboost
+        import lightgbm
+        import xgboost
+
+        prep = branches((make_pipeline(median(), StandardScaler()), ["age", "debt"]), (one_hot(), ["branch"]))
+        with tempfile.TemporaryDirectory() as folder:
+            for name, estimator in (
+                ("lightgbm", lightgbm.LGBMClassifier(n_estimators=20, verbose=-1)),
+                ("xgboost", xgboost.XGBClassifier(n_estimators=20)),
+            ):
+                model = make_pipeline(prep, estimator).fit(TRAINING, OK)
+                card = sluice.register(model, TRAINING, OK, name, registry=folder)
+                self.assertTrue(card.data["selfTest"]["passed"], name)
+        cat = catboost.CatBoostClassifier(iterations=5, verbose=False, allow_writing_files=False)
+        text = problems_of(make_pipeline(prep, cat).fit(TRAINING, OK), TRAINING)
+        self.assertIn("steps that an encoding cannot express", text)
+
+    def test_native_files_are_registered(self) -> None:
+        import catboost
+        import lightgbm
+        import xgboost
+
+        X = categories(TRAINING)
+        numbers = X[["debt", "age", "balance", "owns_home"]]
+        quiet = {"iterations": 20, "verbose": False, "allow_writing_files": False}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, model, frame in (
+                ("lightgbm", lightgbm.LGBMClassifier(n_estimators=20, verbose=-1), X),
+                ("xgboost", xgboost.XGBClassifier(n_estimators=20, enable_categorical=True), X),
+                ("catboost", catboost.CatBoostClassifier(**quiet), numbers),
+            ):
+                with self.subTest(name):
+                    try:
+                        card = sluice.register(model.fit(frame, OK), frame, OK, name, registry=folder)
+                    except sluice.RegistrationError as error:
+                        if error.code == "model_invalid" and "not an ONNX file" in str(error):
+                            self.skipTest("this version of the command accepts ONNX files only")
+                        raise
+                    self.assertTrue(card.data["selfTest"]["passed"])
+
+
+class Exactness(unittest.TestCase):
+    """Conversions that are off near thresholds are found before registering."""
+
+    def test_histogram_boosting_near_its_thresholds(self) -> None:
+        # Cents of amounts above 131,072 have no float32 of their own.
+        X = pd.DataFrame({"debt": np.round(np.random.default_rng(5).uniform(1e6, 1e6 + 40, 800), 2)})
+        y = (np.floor(X["debt"] * 50) % 2).astype(int).rename("ok")
+        model = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=63, min_samples_leaf=2).fit(X, y)
+        _, folder = files_of(model, X, y)
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+        [*_, scores] = session.run(None, {session.get_inputs()[0].name: X[["debt"]].to_numpy()})
+        self.assertLess(np.abs(scores - model.predict_proba(X)).max(), 1e-6)
+        self.assertGreater(np.abs(model.predict_proba(X.astype("float32")) - model.predict_proba(X)).max(), 0.01)
+
+    def test_ordinal_codes_of_numbers(self) -> None:
+        X = pd.DataFrame(
+            {"term": TRAINING["term"].astype(float).where(TRAINING["owns_home"]), "debt": TRAINING["debt"]}
+        )
+        prep = branches((OrdinalEncoder(encoded_missing_value=math.nan), ["term"]), ("passthrough", ["debt"]))
+        model = make_pipeline(prep, HistGradientBoostingClassifier(max_iter=10, categorical_features=None)).fit(X, OK)
+        encoding, _ = files_of(model, X)
+        self.assertEqual(encoding["codes"]["term"]["12.0"], 0)
+        self.assertEqual(encoding["missing"]["term"], "nan")
+        self.assertEqual(encoding["unseen"]["term"], "error")
+
+
+if __name__ == "__main__":
+    if "SLUICE_COMMAND" not in os.environ:
+        sys.exit("set SLUICE_COMMAND")
+    unittest.main()

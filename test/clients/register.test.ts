@@ -1,0 +1,107 @@
+// The Python package of clients/python: thirty pipelines are registered and scored, its own tests pass, and its wheel installs.
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { VERSION } from '../../src/core/version.ts';
+import { packWheel } from '../../tools/pack/python.ts';
+import { MAIN, scratch } from '../support/cli.ts';
+import { pythonWith } from '../support/python-environment.ts';
+import { IN_CHECK, SEED, SKIPPED, TIER, times } from '../support/tiers.ts';
+
+const run = promisify(execFile);
+const CLIENT = path.resolve('clients/python');
+const COMMAND = `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}'`;
+
+interface Verdict {
+  name: string;
+  /** Problems as [what, why, remedy]; null: the pipeline was registered. */
+  rejected: [string, string, string][] | null;
+  /** Largest difference on the hold-out. */
+  largest: number | null;
+  /** Rows that only one side rejected. */
+  disagreed?: number;
+  silent: boolean;
+  wrong: boolean;
+}
+
+/** A test with the packages of the Python tests; skipped with the reason if they are missing. */
+async function pythonTest(name: string, body: (python: string) => Promise<void>): Promise<void> {
+  if (TIER === 'quick') {
+    test.skip(`${name}${SKIPPED}${IN_CHECK}`);
+    return;
+  }
+  const environment = await pythonWith(path.join('clients', 'python', 'tests', 'requirements.txt'));
+  if ('missing' in environment) test.skip(`${name}${SKIPPED}needs ${environment.missing}`);
+  else test(name, () => body(environment.python));
+}
+
+const environmentWith = (folder: string): NodeJS.ProcessEnv => ({
+  ...process.env,
+  PYTHONPATH: [path.join(CLIENT, 'src'), path.join(CLIENT, 'tests')].join(path.delimiter),
+  PYTHONDONTWRITEBYTECODE: '1',
+  PYTHONWARNINGS: 'ignore',
+  SLUICE_COMMAND: COMMAND,
+  // CatBoost and joblib write to the working directory and to temporary folders.
+  TMPDIR: folder,
+});
+
+test('the package has the version of the program', () => {
+  const project = readFileSync(path.join(CLIENT, 'pyproject.toml'), 'utf8');
+  expect(project).toContain(`\nversion = "${VERSION}"\n`);
+  expect(readFileSync(path.join(CLIENT, 'src/sluice/__init__.py'), 'utf8')).toContain(`__version__ = "${VERSION}"\n`);
+});
+
+test('every Python file states its purpose in its first line', () => {
+  const files = readdirSync(CLIENT, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.py'));
+  expect(files.length).toBeGreaterThan(12);
+  expect(files.filter((file) => !readFileSync(path.join(CLIENT, file), 'utf8').startsWith('"""'))).toEqual([]);
+});
+
+await pythonTest('thirty pipelines score as in Python, or are rejected by name', async (python) => {
+  const seeds = times('seeds of thirty pipelines', { quick: 0, check: 1, campaigns: 20 });
+  for (let seed = SEED; seed < SEED + seeds; seed++) {
+    const folder = scratch();
+    const script = path.join(CLIENT, 'tests', 'thirty_pipelines.py');
+    const args = [script, '--command', COMMAND, '--folder', folder, '--seed', String(seed)];
+    const { stdout } = await run(python, args, { cwd: folder, env: environmentWith(folder) }).catch((error) => error);
+    process.stdout.write(`seed ${seed}\n${stdout}\n`);
+    const verdicts = JSON.parse(readFileSync(path.join(folder, 'verdicts.json'), 'utf8')) as Verdict[];
+    expect(verdicts).toHaveLength(30);
+    expect(verdicts.filter((v) => v.silent || v.wrong)).toEqual([]);
+    const registered = verdicts.filter((v) => v.rejected === null);
+    expect(registered.length).toBeGreaterThanOrEqual(25);
+    for (const { name, largest, disagreed } of registered) {
+      expect(largest, name).toBeLessThanOrEqual(1e-6);
+      expect(disagreed, name).toBe(0);
+    }
+  }
+});
+
+await pythonTest('problems, encodings, commands and files of boosting libraries', async (python) => {
+  const folder = scratch();
+  const args = ['-m', 'unittest', 'discover', '-s', path.join(CLIENT, 'tests')];
+  const result = await run(python, args, { cwd: folder, env: environmentWith(folder) });
+  expect(result.stderr).toMatch(/\nRan \d+ tests in [\d.]+s\n\nOK/);
+});
+
+await pythonTest('the wheel has the package, its types and nothing else', async (python) => {
+  const folder = scratch();
+  const root = path.join(folder, 'checkout');
+  mkdirSync(path.join(root, 'clients'), { recursive: true });
+  cpSync(CLIENT, path.join(root, 'clients', 'python'), { recursive: true });
+  const wheel = packWheel(root, python, folder);
+  expect(path.basename(wheel)).toBe(`sluice_client-${VERSION}-py3-none-any.whl`);
+  const site = path.join(folder, 'site');
+  await run(python, ['-m', 'pip', 'install', '-q', '--no-deps', '--no-index', '--target', site, wheel]);
+  expect(readdirSync(path.join(site, 'sluice'))).toEqual(expect.arrayContaining(['__init__.py', 'py.typed']));
+  const installed = readdirSync(site).filter((name) => name !== '__pycache__' && name !== 'bin');
+  expect(installed.sort()).toEqual(['sluice', `sluice_client-${VERSION}.dist-info`]);
+  const { stdout } = await run(python, ['-c', 'import sluice; print(sluice.__version__, sluice.__file__)'], {
+    cwd: tmpdir(),
+    env: { ...process.env, PYTHONPATH: site },
+  });
+  expect(stdout.trim()).toBe(`${VERSION} ${path.join(site, 'sluice', '__init__.py')}`);
+});
