@@ -1,6 +1,16 @@
 // `npm install -g` of what is packed: what is in it, and that it scores and serves where there is neither a checkout nor a network.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -39,6 +49,27 @@ function packagesBelow(folder: string): string[] {
     .map((f) => f.parentPath);
 }
 
+/** Compiles a program that imports the unpacked package, and checks the declarations of the package as well. */
+async function compileConsumer(into: string): Promise<void> {
+  const consumer = path.join(into, 'consumer');
+  const modules = path.join(consumer, 'node_modules');
+  mkdirSync(modules, { recursive: true });
+  symlinkSync(path.join(into, 'package'), path.join(modules, 'sluice'));
+  for (const name of ['@types', 'undici-types', 'typebox'])
+    for (const place of [modules, path.join(into, 'node_modules')]) {
+      mkdirSync(place, { recursive: true });
+      symlinkSync(path.resolve('node_modules', name), path.join(place, name));
+    }
+  writeFileSync(path.join(consumer, 'package.json'), '{"type": "module"}');
+  writeFileSync(
+    path.join(consumer, 'use.ts'),
+    "import { openModel } from 'sluice';\nawait using model = await openModel('credit');\nconsole.log(model.ref);\n",
+  );
+  const compilerOptions = { module: 'nodenext', target: 'es2024', strict: true, noEmit: true, skipLibCheck: false, types: ['node'] }; // biome-ignore format: a list
+  writeFileSync(path.join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['use.ts'] }));
+  await run(path.resolve('node_modules/.bin/tsc'), ['-p', consumer]);
+}
+
 describe('the tarball for those who have a registry', () => {
   campaignTest('holds the program, its types and its licence, in less than 2 MB', async () => {
     const into = scratch();
@@ -60,6 +91,7 @@ describe('the tarball for those who have a registry', () => {
     const expected =
       /^(?:package\.json|README\.md|LICENSE|bin\/(?:sluice\.js|start\.js|package\.json)|dist\/.*\.(?:js|d\.ts)|dist\/(?:bundled|project\/templates)\/.*)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
+    await compileConsumer(into);
   });
 
   campaignTest('installs from a registry without install scripts, and then from the cache of npm alone', async () => {
