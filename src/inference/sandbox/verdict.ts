@@ -99,9 +99,15 @@ async function judged(
 
 /** Moves the tables to memory that threads share, so that each does not need a copy. */
 function shared(plan: NativePlan): NativePlan {
-  if (plan.head.kind !== 'trees') return plan;
-  const { image } = plan.head;
+  const { head } = plan;
+  if (head.kind === 'composition') return { ...plan, head: { ...head, parts: head.parts.map(inSharedMemory) } };
+  return { ...plan, head: inSharedMemory(head) };
+}
+
+function inSharedMemory<P extends NativePlan['head']>(head: P): P {
+  if (head.kind !== 'trees') return head;
+  const { image } = head;
   const memory = new Uint8Array(new SharedArrayBuffer(image.memory.length));
   memory.set(image.memory);
-  return { ...plan, head: { ...plan.head, image: { ...image, memory } } };
+  return { ...head, image: { ...image, memory } };
 }

@@ -13,6 +13,7 @@ import {
 } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 import type { Evaluator, Scores } from '../evaluator.ts';
+import { compositionHead } from './composition-head.ts';
 import { CAPACITY, type Fill, type Head, type InputShape, numberFill, stateFill } from './feature-source.ts';
 import type { ForestPlan, NativePlan } from './native-plan.ts';
 import { outputOf, sigmoid, softmax } from './output.ts';
@@ -210,21 +211,23 @@ export interface NativeEvaluator extends Evaluator {
 
 /** @throws Unsupported */
 export function openNative({ shapes, head: plan, output }: NativePlan): NativeEvaluator {
-  const head = plan.kind === 'trees' ? forestHead(plan, shapes) : linearHead(plan.trace, shapes, CAPACITY);
+  const part = (p: ForestPlan | { readonly trace: Trace }): Head =>
+    'trace' in p ? linearHead(p.trace, shapes, CAPACITY) : forestHead(p, shapes);
+  const head = plan.kind === 'composition' ? compositionHead(plan.parts.map(part), plan) : part(plan);
   const end = outputOf(output, head.width, head.double);
   const make = (n: number): Float32Array | Float64Array => (head.double ? new Float64Array(n) : new Float32Array(n));
-  const part = make(head.capacity * head.width);
+  const block = make(head.capacity * head.width);
   let values = make(0);
 
   const scoreNow = (inputs: readonly EncodedInput[], rows: number): Scores => {
     if (values.length < rows * end.width) values = make(rows * end.width);
     for (let from = 0; from < rows; from += head.capacity) {
       const n = Math.min(head.capacity, rows - from);
-      head.score(inputs, from, from + n, part);
-      for (const apply of end.applies) apply(part, n);
+      head.score(inputs, from, from + n, block);
+      for (const apply of end.applies) apply(block, n);
       const at = from * end.width;
-      if (end.column !== null) for (let r = 0; r < n; r++) values[at + r] = part[r * head.width + end.column]!;
-      else values.set(part.subarray(0, n * head.width), at);
+      if (end.column !== null) for (let r = 0; r < n; r++) values[at + r] = block[r * head.width + end.column]!;
+      else values.set(block.subarray(0, n * head.width), at);
     }
     return { values: values.subarray(0, rows * end.width), width: end.width };
   };

@@ -1,6 +1,9 @@
 // Plans native evaluation: traces and compiles a model to plain data. Threads that open a plan load no code of this file.
+
+import { traceComposition } from '../../onnx/composition.ts';
 import type { OnnxModel } from '../../onnx/graph.ts';
 import { traceModel } from '../../onnx/trace.ts';
+import { Untraceable } from '../../onnx/trace-columns.ts';
 import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
 import { readEnsemble } from '../../trees/ensemble.ts';
 import { type Finishing, finishing } from '../../trees/finish.ts';
@@ -8,6 +11,7 @@ import { growTrees, type Tree } from '../../trees/grow.ts';
 import { compileMachine, type Kernel, type MachineImage, type NumberPlace } from '../../trees/machine.ts';
 import { numberState, planSlots, type Slot } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
+import type { CombinationPlan } from './composition-head.ts';
 import { CAPACITY, type InputShape, inputOf, plain } from './feature-source.ts';
 
 // Plans tree ensembles: positions of inputs, the compiled machine, and the conversion of sums to scores.
@@ -73,13 +77,49 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
   };
 }
 
+type PartPlan = ForestPlan | { readonly kind: 'linear'; readonly trace: Trace };
+
+/** Several models and the steps that combine their scores. */
+interface CompositionPlan extends CombinationPlan {
+  readonly kind: 'composition';
+  readonly parts: readonly PartPlan[];
+}
+
+/** Maximum models of a composition. */
+const MAX_PARTS = 2_000;
+
+/** Plans a graph that combines several models. `reason`: why it is not a single one. @throws Unsupported */
+function planComposition(
+  model: OnnxModel,
+  output: string,
+  shapes: readonly InputShape[],
+  reason: string,
+): CompositionPlan {
+  try {
+    const widths = new Map(shapes.map((s) => [s.name, s.width]));
+    const { parts, ...combination } = traceComposition(model, output, widths, scoresOf);
+    if (parts.length > MAX_PARTS) throw new Unsupported(`${parts.length} models are combined`);
+    return { kind: 'composition', ...combination, parts: parts.map((p) => planPart(p, shapes)) };
+  } catch (e) {
+    if (e instanceof Untraceable) throw new Unsupported(e.message === reason ? reason : `${reason}; ${e.message}`);
+    throw e;
+  }
+}
+
+/** Scores per row of a traced model. */
+const scoresOf = ({ head }: Trace): number =>
+  head.kind === 'trees' ? readEnsemble(head.node).targets : head.secondClass ? 2 : head.targets;
+
+const planPart = (trace: Trace, shapes: readonly InputShape[], kernel?: Kernel): PartPlan =>
+  trace.head.kind === 'trees' ? planForest(trace, shapes, CAPACITY, kernel) : { kind: 'linear', trace };
+
 /**
  * A model compiled for native evaluation. Plain data, so that one process compiles it and threads of others open it.
  * Valid only for the release that compiled it.
  */
 export interface NativePlan {
   readonly shapes: readonly InputShape[];
-  readonly head: ForestPlan | { readonly kind: 'linear'; readonly trace: Trace };
+  readonly head: PartPlan | CompositionPlan;
   readonly output: readonly OutputStep[];
 }
 
@@ -95,8 +135,6 @@ export function planNative(
   kernel?: Kernel,
 ): NativePlan {
   const { trace, reason } = traceModel(model, output, new Map(shapes.map((s) => [s.name, s.width])));
-  if (!trace) throw new Unsupported(reason);
-  const head =
-    trace.head.kind === 'trees' ? planForest(trace, shapes, CAPACITY, kernel) : ({ kind: 'linear', trace } as const);
-  return { shapes, head, output: trace.output };
+  if (!trace) return { shapes, head: planComposition(model, output, shapes, reason), output: [] };
+  return { shapes, head: planPart(trace, shapes, kernel), output: trace.output };
 }

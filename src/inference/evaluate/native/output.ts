@@ -19,7 +19,7 @@ const [B10, B8, B6, B4, B2, B0] = [
  * 1 / (1 + e^-x) as MlasComputeLogistic computes it on processors with fused multiply-add: a rational function with an
  * error below 2e-7. Source: onnxruntime/core/mlas/lib/logistic.cpp.
  */
-function mlasLogistic(x: number): number {
+export function mlasLogistic(x: number): number {
   const v = x < -18 ? -18 : x > 18 ? 18 : x;
   const s = f(v * v);
   let p = fma(s, A9, A7);
@@ -101,7 +101,7 @@ export const softmax =
   };
 
 /** x / Σ|x|; a row of zeros stays unchanged. */
-const l1 =
+export const l1 =
   (width: number): Apply =>
   (values, rows) => {
     for (let r = 0; r < rows; r++) {
