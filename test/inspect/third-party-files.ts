@@ -1,6 +1,6 @@
 // Files as other systems export them, all made from the same applications.
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import { parquetWriteBuffer } from 'hyparquet-writer';
 import { encoded } from '../support/encodings.ts';
 import type { Applications, Kind } from './applications.ts';
 
@@ -130,20 +130,10 @@ export const THIRD_PARTY_FILES: readonly ThirdPartyFile[] = [
       ),
   },
   {
-    what: 'Parquet as pandas writes it: doubles, nullable booleans, an index column',
+    what: 'Parquet that pandas wrote: doubles, nullable booleans, an index column',
     name: 'frame.parquet',
-    bytes: (of) => {
-      const columnData = of.columns.map(({ name, kind }, i) => {
-        const values = of.rows.map((row) => jsonValue(row[i]!, kind));
-        return {
-          name,
-          data: values,
-          type: kind === 'number' ? 'DOUBLE' : kind === 'boolean' ? 'BOOLEAN' : 'STRING',
-        } as const;
-      });
-      const index = { name: '__index_level_0__', data: of.rows.map((_, i) => BigInt(i)), type: 'INT64' as const };
-      return Buffer.from(parquetWriteBuffer({ columnData: [...columnData, index] as never }));
-    },
+    // Made by export_frames.py of the same applications.
+    bytes: () => readFileSync('test/inspect/pandas.parquet'),
   },
   {
     what: 'every field quoted, a prefix on every name, thousands separated by commas, compressed without an ending',

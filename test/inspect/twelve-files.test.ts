@@ -1,12 +1,14 @@
 // The command that `sluice inspect` prints scores files of other systems exactly like the clean file, at the first try.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
+import { pythonWith } from '../support/python-environment.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../support/score.ts';
+import { campaignTest } from '../support/tiers.ts';
 import { type Applications, applicationsFor } from './applications.ts';
 import { THIRD_PARTY_FILES } from './third-party-files.ts';
 
@@ -46,6 +48,11 @@ function predictionsIn(file: string): string[][] {
   return parse(text, { delimiter }) as string[][];
 }
 
+const cleanText = ({ columns, rows }: Applications): string =>
+  [columns.map(({ name }) => name), ...rows].map((row) => `${row.join(',')}\n`).join('');
+
+const outputOf = (file: string): string => `${file.replace(/\.gz$/, '').replace(/\.[^.]*$/, '')}.scored.csv`;
+
 describe.each(MODELS)('$name', ({ folder, flags, name }) => {
   let applications: Applications;
   let clean: string[][];
@@ -53,8 +60,7 @@ describe.each(MODELS)('$name', ({ folder, flags, name }) => {
     applications = await applicationsFor(folder, ROWS);
     const cwd = mkdtempSync(path.join(tmpdir(), 'sluice-test-'));
     try {
-      const text = [applications.columns.map((c) => c.name), ...applications.rows].map((row) => `${row.join(',')}\n`);
-      writeFileSync(path.join(cwd, 'clean.csv'), text.join(''));
+      writeFileSync(path.join(cwd, 'clean.csv'), cleanText(applications));
       const run = await sluiceHere(['score', 'clean.csv', ...flags, '-o', 'clean.scored.csv', '--quiet'], { cwd });
       expect(run.stderr).toBe('');
       clean = predictionsIn(path.join(cwd, 'clean.scored.csv'));
@@ -73,8 +79,25 @@ describe.each(MODELS)('$name', ({ folder, flags, name }) => {
     const isUnconfirmed = file === 'headless.dat' && name === 'credit-columns';
     expect(run.code, run.stdout).toBe(isUnconfirmed ? 3 : 0);
     const command = run.stdout.trimEnd().split('\n').at(-1)!;
-    const stem = file.replace(/\.gz$/, '').replace(/\.[^.]*$/, '');
     runPrinted(command, cwd);
-    expect(predictionsIn(path.join(cwd, `${stem}.scored.csv`)), command).toEqual(clean);
+    expect(predictionsIn(path.join(cwd, outputOf(file))), command).toEqual(clean);
+  });
+
+  campaignTest('files that pandas writes', async () => {
+    const found = await pythonWith('test/formats/columns/fixtures/requirements.txt');
+    if ('missing' in found) throw new Error(`this needs ${found.missing}`);
+    const cwd = scratch();
+    const files = path.join(cwd, 'frames');
+    mkdirSync(files);
+    writeFileSync(path.join(cwd, 'clean.csv'), cleanText(applications));
+    execFileSync(found.python, [path.resolve('test/inspect/export_frames.py'), path.join(cwd, 'clean.csv'), files]);
+    const names = readdirSync(files);
+    expect(names.length).toBeGreaterThan(8);
+    for (const file of names) {
+      const run = await sluiceHere(['inspect', path.join('frames', file), ...flags], { cwd });
+      expect([file, run.code]).toEqual([file, 0]);
+      runPrinted(run.stdout.trimEnd().split('\n').at(-1)!, cwd);
+      expect(predictionsIn(path.join(cwd, outputOf(file))), file).toEqual(clean);
+    }
   });
 });
