@@ -320,6 +320,14 @@ describe('without a header row', () => {
     expect(found.questions[0]!.question).toMatch(/^is the order of the fields that of the model\?/);
   });
 
+  test('a line with other names that is no header for the rows: a question', async () => {
+    const head = draft().head.map((_, i) => `SPALTE${i}`);
+    const rows = applications.rows.map((row) => [...row, '']);
+    const found = await inspected(new Draft(head, rows).text());
+    expect([found.verdict, found.skipped_lines]).toEqual(['open', 1]);
+    expect(found.questions[0]!.question).toMatch(/^is the order of the fields that of the model\?/);
+  });
+
   test('an identifier in front of the columns is recognised by the values after it', async () => {
     const rows = applications.rows.map((row, r) => [String(r), ...row]);
     const found = await inspected(new Draft([], rows).text(';', false));
@@ -364,6 +372,29 @@ describe('values that would be scored wrongly without an error', () => {
     );
     expect(found.questions.map(({ question }) => question)).toEqual([
       '50.5 % of the values of source_type are unseen categories: is it the right column?',
+    ]);
+  });
+
+  test('another unit is a question', async () => {
+    const found = await inspected(
+      draft()
+        .change(['amount'], (text) => `${text}00`)
+        .text(','),
+    );
+    expect([found.verdict, found.questions.length]).toEqual(['open', 1]);
+    expect(found.questions[0]!.question).toMatch(
+      /of the values of amount are outside the training data \(1000 to 500000\): is it the right column, in the same unit\?$/,
+    );
+  });
+
+  test('a column without values is a question, if it had some in training', async () => {
+    const found = await inspected(
+      draft()
+        .change(['amount', 'pt_income'], () => '')
+        .text(','),
+    );
+    expect(found.questions.map(({ question }) => question)).toEqual([
+      '100.0 % of the values of amount are missing, unlike in the training data: is it the right column?',
     ]);
   });
 
@@ -442,6 +473,15 @@ describe('the extent of the inspection', () => {
     ['damaged Parquet', 'a.parquet', 'PAR1aaaaaaaaaaaaaaaa', 'truncated_input'],
   ])('%s in %s is an error', async (_, name, content, code) => {
     await expect(inspected(content, { name })).rejects.toMatchObject({ code });
+  });
+
+  test('a header that ends unlike the other lines is an error', async () => {
+    const { head } = draft();
+    const text = `${head.join(';')}\r${new Draft([], applications.rows).text(';', false)}`;
+    await expect(inspected(text)).rejects.toMatchObject({
+      code: 'header_mismatch',
+      message: expect.stringContaining('in line 1 ends unlike'),
+    });
   });
 
   test('no rows: no command', async () => {

@@ -156,6 +156,45 @@ export const THIRD_PARTY_FILES: readonly ThirdPartyFile[] = [
   },
 ];
 
+/** More files, whose headers do not have the fields of their rows. */
+export const UNFIT_HEADERS: readonly ThirdPartyFile[] = [
+  {
+    what: 'rows that end with a delimiter, unlike the header',
+    name: 'ends.csv',
+    bytes: (of) => Buffer.from(lines([names(of), ...of.rows.map((row) => [...row, ''])], ';')),
+  },
+  {
+    what: 'a header that ends with a delimiter, unlike the rows',
+    name: 'header.csv',
+    bytes: (of) => Buffer.from(`Export\n\n${lines([[...names(of), ''], ...of.rows], ';')}`),
+  },
+  {
+    what: 'row names without a name for their column, as R writes them',
+    name: 'table.txt',
+    bytes: (of) => Buffer.from(lines([names(of), ...of.rows.map((row, i) => [String(i + 1), ...row])], '\t')),
+  },
+  {
+    what: 'a line below the header, spaces around values, a number of rows, as psql prints them',
+    name: 'psql.txt',
+    bytes: (of) => {
+      const wide = (row: readonly string[]) => row.map((cell) => ` ${cell.padEnd(20)} `);
+      const ruler = of.columns.map(() => '-'.repeat(22)).join('+');
+      const [head = '', ...rows] = lines([names(of), ...of.rows].map(wide), '|')
+        .trimEnd()
+        .split('\n');
+      return Buffer.from(`${[head, ruler, ...rows].join('\n')}\n(${rows.length} rows)\n\n`);
+    },
+  },
+  {
+    what: 'a duplicate column after empty lines, and a header of several lines',
+    name: 'wrapped.csv',
+    bytes: (of) => {
+      const head = [...names(of), 'Remarks\nof the branch', names(of)[0]!];
+      return Buffer.from(`\n\n${lines([head, ...of.rows.map((row) => [...row, 'x', row[0]!])], ',')}`);
+    },
+  },
+];
+
 function jsonValue(cell: string, kind: Kind): unknown {
   if (cell === '') return null;
   if (kind === 'number') return Number(cell);

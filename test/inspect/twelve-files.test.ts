@@ -10,7 +10,7 @@ import { pythonWith } from '../support/python-environment.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../support/score.ts';
 import { campaignTest } from '../support/tiers.ts';
 import { type Applications, applicationsFor } from './applications.ts';
-import { THIRD_PARTY_FILES } from './third-party-files.ts';
+import { THIRD_PARTY_FILES, UNFIT_HEADERS } from './third-party-files.ts';
 
 const ROWS = 400;
 
@@ -70,7 +70,7 @@ describe.each(MODELS)('$name', ({ folder, flags, name }) => {
     }
   });
 
-  test.each(THIRD_PARTY_FILES)('$what', async ({ name: file, bytes }) => {
+  test.each([...THIRD_PARTY_FILES, ...UNFIT_HEADERS])('$what', async ({ name: file, bytes }) => {
     const cwd = scratch();
     writeFileSync(path.join(cwd, file), bytes(applications));
     const run = await sluiceHere(['inspect', file, ...flags], { cwd });
