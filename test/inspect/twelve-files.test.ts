@@ -1,15 +1,15 @@
 // The command that `sluice inspect` prints scores files of other systems exactly like the clean file, at the first try.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parse } from 'csv-parse/sync';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../support/score.ts';
 import { campaignTest } from '../support/tiers.ts';
 import { type Applications, applicationsFor } from './applications.ts';
+import { cleanText, outputOf, predictionsIn, runPrinted } from './printed-command.ts';
 import { THIRD_PARTY_FILES, UNFIT_HEADERS } from './third-party-files.ts';
 
 const ROWS = 400;
@@ -28,30 +28,6 @@ const MODELS: readonly TestedModel[] = [
     flags: ['--model', 'credit-columns', '--registry', path.dirname(path.dirname(CREDIT_COLUMNS))],
   },
 ];
-
-/** Runs a printed command in a shell, in which `sluice` is the program of this checkout. */
-function runPrinted(command: string, cwd: string): void {
-  const program = path.join(cwd, 'sluice');
-  writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`);
-  chmodSync(program, 0o755);
-  execFileSync('sh', ['-c', command], {
-    cwd,
-    env: { ...process.env, PATH: `${cwd}:${process.env.PATH}` },
-    stdio: 'pipe',
-  });
-}
-
-/** The predictions of an output without the row numbers and delimiters, which depend on the input. */
-function predictionsIn(file: string): string[][] {
-  const text = readFileSync(file, 'utf8');
-  const delimiter = [';', '|', ','].find((one) => text.split('\n', 1)[0]!.includes(one))!;
-  return parse(text, { delimiter }) as string[][];
-}
-
-const cleanText = ({ columns, rows }: Applications): string =>
-  [columns.map(({ name }) => name), ...rows].map((row) => `${row.join(',')}\n`).join('');
-
-const outputOf = (file: string): string => `${file.replace(/\.gz$/, '').replace(/\.[^.]*$/, '')}.scored.csv`;
 
 describe.each(MODELS)('$name', ({ folder, flags, name }) => {
   let applications: Applications;
