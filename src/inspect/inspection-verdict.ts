@@ -1,4 +1,5 @@
 // Judges the conclusions about a file: derives open questions, problems without a solution, and the command.
+import { isAscii } from 'node:buffer';
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
@@ -50,7 +51,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   const lost = lostColumns(found);
   const trial = lost.length > 0 || combinations.length === 0 ? null : tryPlan(plan);
   const values = trial ? valueFindings(found, trial) : { problems: [], questions: [] };
-  const plausible = trial ? plausibilityQuestions(found, first, trial) : [];
+  const plausible = trial ? [...plausibilityQuestions(found, first, trial), ...encodingQuestions(found, first)] : [];
   const problems = [...lost, ...planProblems(found, plan), ...(trial ? trialProblems(trial) : []), ...values.problems];
   const order = trial && problems.length === 0 && choices.length === 0 ? orderQuestions(found) : [];
   const questions = [
@@ -480,6 +481,23 @@ function plausibilityQuestions(found: Conclusions, state: ReadingState, trial: T
     );
   }
   return questions;
+}
+
+/** Text that the model reads differs with the encoding, without an error. Listed categories would be unseen. */
+function encodingQuestions(found: Conclusions, { assigned }: ReadingState): OpenQuestion[] {
+  const { encoding, readers } = found.sample;
+  if (encoding === null || encoding.confidence === 'high' || encoding.value === 'utf-8') return [];
+  for (const { kind, name } of readers) {
+    const at = assigned.get(name);
+    if (kind !== 'text' || at === undefined) continue;
+    const word = cellsAt(found, at).find((cell) => typeof cell === 'string' && !isAscii(Buffer.from(cell)));
+    if (typeof word !== 'string') continue;
+    const shown = word.slice(0, LONGEST_SHOWN);
+    return [
+      confirmation(`is ${encoding.value} the encoding? The model reads ${name}, which contains ${shown}`, READS_THEM),
+    ];
+  }
+  return [];
 }
 
 const READS_THEM = 'run the command below';

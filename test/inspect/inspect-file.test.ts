@@ -375,6 +375,20 @@ describe('values that would be scored wrongly without an error', () => {
     ]);
   });
 
+  test('text of the model in an encoding that is a guess is a question', async () => {
+    const text = draft()
+      .change(['occupation_type'], (word) => word && `${word}Ä`)
+      .text(',');
+    const found = await inspected(encoded(text, 'windows-1252'), { model: 'columns' });
+    expect([found.verdict, found.questions[0]!.question]).toEqual([
+      'open',
+      'is windows-1252 the encoding? The model reads occupation_type, which contains CIVIL_SERVANTÄ',
+    ]);
+    expect(found.command).toMatch(/ --encoding windows-1252$/);
+    const known = await inspected(text, { model: 'columns' });
+    expect([known.verdict, known.questions]).toEqual(['ready', []]);
+  });
+
   test('another unit is a question', async () => {
     const found = await inspected(
       draft()
