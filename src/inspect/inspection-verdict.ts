@@ -11,7 +11,7 @@ import type { CommandForAnswer, InspectedColumn, Inspection, InspectionVerdict, 
 import type { NameMatch } from './match-names.ts';
 import { planOf, type ReadingState } from './reading-plan.ts';
 import { fieldsOf, recordAt } from './sample-records.ts';
-import { declarationFlags, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
+import { declarationFlags, isListable, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
 import type { MissingWord } from './text-rules.ts';
 import type { Trial } from './trial-decode.ts';
 
@@ -385,9 +385,11 @@ function planProblems({ sample, rules }: Conclusions, plan: ReadingPlan): string
   const unlisted = plan.nullValues.filter((text) => text.includes(','));
   if (isText && unlisted.length > 0)
     problems.push('a text for missing values contains a comma: declare it in a pipeline');
-  const renamed = [...plan.rename].filter(([, name]) => name.includes(','));
+  const renamed = [...plan.rename].filter(([, name]) => !isListable(name));
   for (const [column] of renamed) {
-    problems.push(`the name of ${column} in the file contains a comma: declare it with columns.rename in a pipeline`);
+    problems.push(
+      `the name of ${column} in the file has a comma or a control character: declare it with columns.rename in a pipeline`,
+    );
   }
   return problems;
 }

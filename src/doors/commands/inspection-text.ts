@@ -27,6 +27,9 @@ function aligned(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** Names and values come from the file: a control character could change what the terminal shows. */
+const harmless = (line: string): string => line.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
+
 /** The report; its last line is the command if there is one. */
 export function inspectionText(found: Inspection): string {
   const sections = [
@@ -42,7 +45,7 @@ export function inspectionText(found: Inspection): string {
   ];
   return sections
     .filter((lines) => lines.length > 0)
-    .map((lines) => `${lines.join('\n')}\n`)
+    .map((lines) => `${lines.map(harmless).join('\n')}\n`)
     .join('\n');
 }
 
