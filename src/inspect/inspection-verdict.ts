@@ -75,7 +75,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
     columns: inspectedColumns(found, trial, first),
     rejected: { rows: trial?.rejected ?? 0, first: trial?.first ?? [] },
     first_row: found.names === null && trial ? firstRow(found, plan) : null,
-    notes: notesOf(found),
+    notes: notesOf(found, plan),
     questions,
     problems,
     command: isPrinted && choices.length === 0 ? scoreCommand(plan) : null,
@@ -545,7 +545,7 @@ function firstRow({ sample, records }: Conclusions, plan: ReadingPlan): { column
   return plan.names.map((column, i) => ({ column, value: (cells[i] ?? '').slice(0, LONGEST_SHOWN) }));
 }
 
-function notesOf(found: Conclusions): string[] {
+function notesOf(found: Conclusions, plan: ReadingPlan): string[] {
   const { sample, matches, rules, names } = found;
   const notes: string[] = [];
   const { outcome } = sample.request.model.manifest;
@@ -562,8 +562,12 @@ function notesOf(found: Conclusions): string[] {
   if (sample.whole && sample.end !== null && lastIsCut(found)) {
     notes.push('the last record has fewer fields and no line end: the file may be truncated');
   }
-  const ids = identifierOf(found);
-  if (ids !== null) notes.push(`the values of ${ids} are unique: copy them to the output with --passthrough`);
+  const ids = plan.names === null ? identifierOf(found) : null;
+  if (ids !== null) {
+    notes.push(
+      `the values of ${ids} are unique: to copy them to the output, name ${ids} in --passthrough instead of --ignore`,
+    );
+  }
   if (outcome !== undefined && names?.includes(outcome))
     notes.push(`${outcome} is the outcome that the model predicts; it is ignored`);
   if (sample.encoding?.value === 'windows-1252' || sample.encoding?.value === 'windows-1251') {

@@ -278,7 +278,7 @@ describe('columns', () => {
     );
     expect(flagsOf(found)).toEqual(['--ignore ok,id']);
     expect(found.notes).toEqual([
-      'the values of id are unique: copy them to the output with --passthrough',
+      'the values of id are unique: to copy them to the output, name id in --passthrough instead of --ignore',
       'ok is the outcome that the model predicts; it is ignored',
     ]);
   });
