@@ -4,7 +4,7 @@ import { SluiceError, tooMany } from '../core/errors.ts';
 import { type FileFormat, refuseForeignContent } from '../core/file-format.ts';
 import type { EncodingName } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
-import { DELIMITERS, type DelimiterName } from '../formats/delimited/header.ts';
+import { DELIMITERS, type DelimiterName, splitHeader } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -17,9 +17,11 @@ import {
   INSPECTED_ROWS,
   jsonCells,
   MOST_COLUMNS,
+  recordAt,
   type SampledRecords,
   type SampleTable,
   sampleRecords,
+  withoutFirst,
 } from './sample-records.ts';
 import { shapeOf, type TableShape } from './table-shape.ts';
 import { guessEncoding } from './text-encoding.ts';
@@ -42,6 +44,10 @@ export interface FileSample {
   compression: UnknownInput['compression'];
   encoding: Guess<EncodingName> | null;
   shape: TableShape | null;
+  /** Physical lines to the end of the header row, for a command that removes them. */
+  headerLines: number;
+  /** Whether rows have other fields than the header, so that columns must be named by position. */
+  isHeaderUnfit: boolean;
   /** Delimiter of delimited text, else a comma. */
   delimiter: DelimiterName;
   records: SampledRecords;
@@ -93,6 +99,7 @@ async function sampleColumns(
       compression,
       encoding: null,
       shape: null,
+      ...NO_HEADER,
       delimiter: 'comma',
       records,
       table: { names, width: names.length, rows },
@@ -122,7 +129,7 @@ async function sampleText(
     const records = await sampleRecords(oneChunk(text), { format: json.value }, limits);
     const whole = complete && records.complete;
     const table = jsonCells(records);
-    return { ...common, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
+    return { ...common, ...NO_HEADER, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
   }
   const shape = shapeOf(
     text,
@@ -140,8 +147,13 @@ async function sampleText(
       ? { declared: { columns: { names, rename: {}, ignore: [], constants: {} }, texts: null, encoding: null } }
       : {}),
   };
-  const records = await sampleRecords(oneChunk(withoutLines(text, shape.skip)), input, limits);
-  const table = delimitedCells(records, DELIMITERS[delimiter], shape.header, width);
+  const sampled = await sampleRecords(oneChunk(withoutLines(text, shape.skip)), input, limits);
+  refuseOtherHeader(sampled, shape);
+  const hasRuler = shape.header !== null && sampled.count > 0 && isRuler(recordAt(sampled, 0));
+  const records = hasRuler ? withoutFirst(sampled) : sampled;
+  const cells = delimitedCells(records, DELIMITERS[delimiter], shape.header, width);
+  const table = fittedNames(cells);
+  const headerRow = shape.header === null ? 0 : 1 + linesWithin(sampled.header?.bytes) + (hasRuler ? 1 : 0);
   const isTab = delimiter === 'tab' || namedFormat(request.file).format === 'tsv';
   const format = {
     value: isTab ? ('tsv' as const) : ('csv' as const),
@@ -152,12 +164,50 @@ async function sampleText(
     ...common,
     format,
     shape,
+    headerLines: shape.at + headerRow,
+    isHeaderUnfit: hasRuler || table.names?.length !== cells.names?.length,
     delimiter,
     records,
     table,
     whole: complete && records.complete,
     end: await endOfText(unknown, text, encoding.value),
   };
+}
+
+const NO_HEADER = { headerLines: 0, isHeaderUnfit: false };
+
+/** @throws SluiceError header_mismatch: line ends or quotes make the scanner find another record */
+function refuseOtherHeader({ header }: SampledRecords, { header: cells, delimiter, at }: TableShape): void {
+  if (cells === null || header === null) return;
+  const found = splitHeader(header.bytes, DELIMITERS[delimiter.value]);
+  if (found.length === cells.length && found.every((cell, i) => cell === cells[i])) return;
+  throw new SluiceError(
+    'header_mismatch',
+    `the header row in line ${at + 1} ends unlike the other lines, or its quotes are not closed`,
+  );
+}
+
+/** Line ends within a record. */
+const linesWithin = (record: Buffer | undefined): number => record?.filter((byte) => byte === LF).length ?? 0;
+
+/** Whether a line only separates the header from the rows, as query tools print it. */
+const isRuler = (record: Buffer): boolean => /^[-=+|;,\t ]+$/.test(record.toString('latin1')) && record.includes('--');
+
+/**
+ * The table with a name for every field of its rows. Some programs end only rows or only the header with a delimiter,
+ * and some write row names without a name for their column.
+ */
+function fittedNames(table: SampleTable): SampleTable {
+  const { names, rows, width } = table;
+  const [usual = width] =
+    [...Map.groupBy(rows, (row) => row.length)].toSorted((a, b) => b[1].length - a[1].length)[0] ?? [];
+  if (names === null || usual === width) return table;
+  const whole = rows.filter((row) => row.length === usual);
+  if (usual === width - 1 && names.at(-1) === '') return { ...table, names: names.slice(0, -1), width: usual };
+  if (usual !== width + 1) return table;
+  if (whole.every((row) => row.at(-1) === '')) return { ...table, names: [...names, ''], width: usual };
+  const areRowNames = whole.length > 1 && new Set(whole.map((row) => row[0])).size === whole.length;
+  return areRowNames ? { ...table, names: ['', ...names], width: usual } : table;
 }
 
 const NO_DELIMITER =

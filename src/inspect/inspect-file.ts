@@ -111,10 +111,8 @@ function withoutLastRows({ records, table }: FileSample, count: number): Pick<Co
   return { records: kept, table: { ...table, rows: table.rows.slice(0, table.rows.length - lost) } };
 }
 
-function stateOf(
-  { request, format, compression, delimiter, encoding, shape, table }: FileSample,
-  found: Pick<Conclusions, 'names' | 'matches' | 'rules' | 'after'>,
-): ReadingState {
+function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches' | 'rules' | 'after'>): ReadingState {
+  const { request, format, compression, delimiter, encoding, shape, table } = sample;
   const { file, modelName, registry, output } = request;
   const { rules, after } = found;
   return {
@@ -132,6 +130,8 @@ function stateOf(
     width: table.width,
     assigned: new Map(found.matches.flatMap(({ column, at }) => (at === null ? [] : [[column, at] as const]))),
     skip: shape?.skip ?? 0,
+    headerLines: sample.headerLines,
+    isHeaderUnfit: sample.isHeaderUnfit,
     cut: after && !after.isDoubtful ? after.lines : 0,
     notation: rules.notation.value,
     trim: rules.trim,

@@ -1,4 +1,5 @@
 // Judges the conclusions about a file: derives open questions, problems without a solution, and the command.
+import { isAscii } from 'node:buffer';
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
@@ -10,7 +11,7 @@ import type { CommandForAnswer, InspectedColumn, Inspection, InspectionVerdict, 
 import type { NameMatch } from './match-names.ts';
 import { planOf, type ReadingState } from './reading-plan.ts';
 import { fieldsOf, recordAt } from './sample-records.ts';
-import { declarationFlags, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
+import { declarationFlags, isListable, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
 import type { MissingWord } from './text-rules.ts';
 import type { Trial } from './trial-decode.ts';
 
@@ -27,6 +28,12 @@ const MOST_COMMANDS = 8;
 const MISSPELLED = 0.05;
 /** Share of unseen values from which they are probably not those of the column. */
 const MOSTLY_UNSEEN = 0.2;
+/** Share of missing values that is unusual for a column with few of them in training. */
+const MOSTLY_MISSING = 0.9;
+const SELDOM_MISSING = 0.1;
+/** Share of values within the training data below which they have probably another unit. */
+const MOSTLY_INSIDE = 0.5;
+const FEWEST_COMPARED = 10;
 /** Rows from which distributions say something about the order of columns. */
 const ENOUGH_ROWS = 50;
 const LONGEST_SHOWN = 40;
@@ -43,10 +50,16 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   const plan = planOf(first);
   const lost = lostColumns(found);
   const trial = lost.length > 0 || combinations.length === 0 ? null : tryPlan(plan);
-  const values = trial ? valueFindings(found, trial) : { problems: [], questions: [], notes: [] };
+  const values = trial ? valueFindings(found, trial) : { problems: [], questions: [] };
+  const plausible = trial ? [...plausibilityQuestions(found, first, trial), ...encodingQuestions(found, first)] : [];
   const problems = [...lost, ...planProblems(found, plan), ...(trial ? trialProblems(trial) : []), ...values.problems];
   const order = trial && problems.length === 0 && choices.length === 0 ? orderQuestions(found) : [];
-  const questions = [...choices.map((choice) => asked(choice, found.state)), ...order, ...values.questions];
+  const questions = [
+    ...choices.map((choice) => asked(choice, found.state)),
+    ...order,
+    ...values.questions,
+    ...plausible,
+  ];
   const isImpossible = problems.length > 0;
   const isPrinted = !isImpossible && trial !== null;
   const verdict: InspectionVerdict = isImpossible
@@ -62,7 +75,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
     columns: inspectedColumns(found, trial, first),
     rejected: { rows: trial?.rejected ?? 0, first: trial?.first ?? [] },
     first_row: found.names === null && trial ? firstRow(found, plan) : null,
-    notes: [...notesOf(found), ...values.notes],
+    notes: notesOf(found, plan),
     questions,
     problems,
     command: isPrinted && choices.length === 0 ? scoreCommand(plan) : null,
@@ -257,7 +270,10 @@ function orderQuestions(found: Conclusions): OpenQuestion[] {
   const columns = uncertainColumns(found);
   const numbers = columns.filter(({ reader }) => reader.kind === 'number');
   const fits = numbers.map(({ reader, cells }) => fitOfCells(manifest, reader, cells, rules).psi);
-  const isConfirmed = table.rows.length >= ENOUGH_ROWS && fits.every((psi) => psi !== null && psi < SIMILAR);
+  // A line with as many cells may be a header with other names in another order.
+  const hasOtherNames = (sample.shape?.cellsBefore ?? 0) > table.width / 2;
+  const isConfirmed =
+    !hasOtherNames && table.rows.length >= ENOUGH_ROWS && fits.every((psi) => psi !== null && psi < SIMILAR);
   if (isConfirmed) return [];
   return [
     {
@@ -369,9 +385,11 @@ function planProblems({ sample, rules }: Conclusions, plan: ReadingPlan): string
   const unlisted = plan.nullValues.filter((text) => text.includes(','));
   if (isText && unlisted.length > 0)
     problems.push('a text for missing values contains a comma: declare it in a pipeline');
-  const renamed = [...plan.rename].filter(([, name]) => name.includes(','));
+  const renamed = [...plan.rename].filter(([, name]) => !isListable(name));
   for (const [column] of renamed) {
-    problems.push(`the name of ${column} in the file contains a comma: declare it with columns.rename in a pipeline`);
+    problems.push(
+      `the name of ${column} in the file has a comma or a control character: declare it with columns.rename in a pipeline`,
+    );
   }
   return problems;
 }
@@ -392,13 +410,9 @@ const ADVICE: Readonly<Record<string, string>> = {
 const adviceFor = (code: string | undefined): string => ADVICE[code ?? ''] ?? '';
 
 /** Unseen categories that show a wrong reading: they would be scored without an error. */
-function valueFindings(
-  found: Conclusions,
-  trial: Trial,
-): { problems: string[]; questions: OpenQuestion[]; notes: string[] } {
+function valueFindings(found: Conclusions, trial: Trial): { problems: string[]; questions: OpenQuestion[] } {
   const problems: string[] = [];
   const questions: OpenQuestion[] = [];
-  const notes: string[] = [];
   const { baseline } = found.sample.request.model.manifest;
   for (const [column, { unseen, missing, unseenTexts }] of trial.columns) {
     const isMissingToo =
@@ -418,21 +432,83 @@ function valueFindings(
       questions.push(
         confirmation(
           `${percent} of the values of ${column} differ from known categories only in ${spelling}: is that accepted?`,
+          UNSEEN_THEM,
         ),
       );
     } else if (share >= MOSTLY_UNSEEN && share > 5 * usual) {
       questions.push(
-        confirmation(`${percent} of the values of ${column} are unseen categories: is it the right column?`),
+        confirmation(
+          `${percent} of the values of ${column} are unseen categories: is it the right column?`,
+          UNSEEN_THEM,
+        ),
       );
     }
   }
-  return { problems, questions, notes };
+  return { problems, questions };
 }
 
-const confirmation = (question: string): OpenQuestion => ({
+/** Columns whose values can be read, but hardly are those of the model: another unit, or another column. */
+function plausibilityQuestions(found: Conclusions, state: ReadingState, trial: Trial): OpenQuestion[] {
+  const { manifest } = found.sample.request.model;
+  const { baseline } = manifest;
+  const scored = trial.rows - trial.rejected;
+  if (!baseline || trial.error || scored < FEWEST_COMPARED) return [];
+  const questions: OpenQuestion[] = [];
+  for (const [column, { missing }] of trial.columns) {
+    const trained = baseline.columns[column];
+    const at = state.assigned.get(column);
+    if (trained === undefined || at === undefined) continue;
+    const usual = baseline.rows === undefined ? 1 : (trained.missing ?? 0) / baseline.rows;
+    if (missing >= MOSTLY_MISSING * scored && usual < SELDOM_MISSING) {
+      const share = `${((100 * missing) / scored).toFixed(1)} %`;
+      questions.push(
+        confirmation(
+          `${share} of the values of ${column} are missing, unlike in the training data: is it the right column?`,
+          READS_THEM,
+        ),
+      );
+      continue;
+    }
+    const reader = readerOf(found, column);
+    const cells = cellsAt(found, at);
+    const { inside } = fitOfCells(manifest, reader, cells, rulesIn(state));
+    if (reader.kind !== 'number' || inside === null || inside >= MOSTLY_INSIDE) continue;
+    const share = `${(100 * (1 - inside)).toFixed(1)} %`;
+    const range = `${trained.min ?? '…'} to ${trained.max ?? '…'}`;
+    questions.push(
+      confirmation(
+        `${share} of the values of ${column} are outside the training data (${range}): is it the right column, in the same unit?`,
+        READS_THEM,
+      ),
+    );
+  }
+  return questions;
+}
+
+/** Text that the model reads differs with the encoding, without an error. Listed categories would be unseen. */
+function encodingQuestions(found: Conclusions, { assigned }: ReadingState): OpenQuestion[] {
+  const { encoding, readers } = found.sample;
+  if (encoding === null || encoding.confidence === 'high' || encoding.value === 'utf-8') return [];
+  for (const { kind, name } of readers) {
+    const at = assigned.get(name);
+    if (kind !== 'text' || at === undefined) continue;
+    const word = cellsAt(found, at).find((cell) => typeof cell === 'string' && !isAscii(Buffer.from(cell)));
+    if (typeof word !== 'string') continue;
+    const shown = word.slice(0, LONGEST_SHOWN);
+    return [
+      confirmation(`is ${encoding.value} the encoding? The model reads ${name}, which contains ${shown}`, READS_THEM),
+    ];
+  }
+  return [];
+}
+
+const READS_THEM = 'run the command below';
+const UNSEEN_THEM = 'run the command below, which scores them as unseen categories';
+
+const confirmation = (question: string, yes: string): OpenQuestion => ({
   question,
   answers: [
-    { meaning: 'yes', flags: 'run the command below, which scores them as unseen categories' },
+    { meaning: 'yes', flags: yes },
     { meaning: 'no', flags: 'ask the sender' },
   ],
 });
@@ -469,7 +545,7 @@ function firstRow({ sample, records }: Conclusions, plan: ReadingPlan): { column
   return plan.names.map((column, i) => ({ column, value: (cells[i] ?? '').slice(0, LONGEST_SHOWN) }));
 }
 
-function notesOf(found: Conclusions): string[] {
+function notesOf(found: Conclusions, plan: ReadingPlan): string[] {
   const { sample, matches, rules, names } = found;
   const notes: string[] = [];
   const { outcome } = sample.request.model.manifest;
@@ -486,8 +562,12 @@ function notesOf(found: Conclusions): string[] {
   if (sample.whole && sample.end !== null && lastIsCut(found)) {
     notes.push('the last record has fewer fields and no line end: the file may be truncated');
   }
-  const ids = identifierOf(found);
-  if (ids !== null) notes.push(`the values of ${ids} are unique: copy them to the output with --passthrough`);
+  const ids = plan.names === null ? identifierOf(found) : null;
+  if (ids !== null) {
+    notes.push(
+      `the values of ${ids} are unique: to copy them to the output, name ${ids} in --passthrough instead of --ignore`,
+    );
+  }
   if (outcome !== undefined && names?.includes(outcome))
     notes.push(`${outcome} is the outcome that the model predicts; it is ignored`);
   if (sample.encoding?.value === 'windows-1252' || sample.encoding?.value === 'windows-1251') {

@@ -15,6 +15,9 @@ export interface ReadingState {
   /** Model column → index of its input column. */
   assigned: ReadonlyMap<string, number>;
   skip: number;
+  /** As in the sample. */
+  headerLines: number;
+  isHeaderUnfit: boolean;
   cut: number;
   notation: NumberNotation;
   trim: boolean;
@@ -37,11 +40,20 @@ export function planOf(state: ReadingState): ReadingPlan {
   for (const [column, at] of state.assigned) fields[at] = column;
   const ignore = state.width > state.assigned.size ? ('*' as const) : [];
   // A header row that is not used must be removed.
-  return { ...base, ...rules, skip: names === null ? skip : skip + 1, cut, names: fields, rename: new Map(), ignore };
+  return {
+    ...base,
+    ...rules,
+    skip: names === null ? skip : state.headerLines,
+    cut,
+    names: fields,
+    rename: new Map(),
+    ignore,
+  };
 }
 
 /** Names that flags cannot contain, or that occur twice, are replaced by names in order of position. */
-function needsPositions({ assigned, base }: ReadingState, names: readonly string[]): boolean {
+function needsPositions({ assigned, base, isHeaderUnfit }: ReadingState, names: readonly string[]): boolean {
+  if (isHeaderUnfit) return true;
   if (base.format !== 'csv' && base.format !== 'tsv') return false;
   const counts = Map.groupBy(names, (name) => name);
   return [...assigned].some(([column, at]) => {

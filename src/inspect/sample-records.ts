@@ -87,6 +87,14 @@ export const withoutLast = (sample: SampledRecords): SampledRecords => ({
   count: sample.count - 1,
 });
 
+/** The sample without its first record. */
+export const withoutFirst = (sample: SampledRecords): SampledRecords => ({
+  ...sample,
+  spans: sample.spans.subarray(2),
+  faults: sample.faults.subarray(1),
+  count: sample.count - 1,
+});
+
 export const recordAt = ({ slab, spans }: RecordSlice, i: number): Buffer =>
   Buffer.from(slab as ArrayBuffer, spans[i * 2]!, spans[i * 2 + 1]! - spans[i * 2]!);
 

@@ -28,8 +28,11 @@ export interface ReadingPlan {
   nullValues: readonly string[];
 }
 
-/** The flags that separate items by commas cannot contain such names and texts. */
-export const isListable = (text: string): boolean => text !== '' && !text.includes(',');
+/** Control characters, which could change what a terminal shows. */
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+
+/** Whether a name can be part of a flag that separates names by commas, on one line. */
+export const isListable = (text: string): boolean => text !== '' && !text.includes(',') && !CONTROL.test(text);
 
 /** Whether other programs must remove lines before the input is scored. */
 export const isPiped = ({ skip, cut }: Pick<ReadingPlan, 'skip' | 'cut'>): boolean => skip > 0 || cut > 0;

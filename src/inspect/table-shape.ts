@@ -1,4 +1,6 @@
 // Finds the delimiter, the header row and the lines in front of it in delimited text.
+
+import { QUOTE } from '../core/ascii.ts';
 import { DELIMITERS, type DelimiterName, simplified, splitHeader } from '../formats/delimited/header.ts';
 import type { Guess } from './inspection.ts';
 
@@ -10,6 +12,8 @@ const MOST_PREAMBLE = 50;
 const HEADER_SHARE = 0.3;
 /** Share of lines with the usual number of fields from which a delimiter is plausible. */
 const REGULAR = 0.6;
+/** Lines that a header cell with line breaks may have. */
+const MOST_WRAPPED = 20;
 const LF = 10;
 const CR = 13;
 
@@ -17,6 +21,10 @@ export interface TableShape {
   delimiter: Guess<DelimiterName>;
   /** Lines in front of the header, or of the first row. */
   skip: number;
+  /** Index of the line on which the header or the first row begins; more than `skip` after empty lines. */
+  at: number;
+  /** Most cells of a line in front of `at`; many of them may be names. */
+  cellsBefore: number;
   /** Cells of the header row; null: there is none. */
   header: string[] | null;
   headerGuess: Guess<'row' | 'none'>;
@@ -39,6 +47,17 @@ function linesOf(text: Buffer): Buffer[] {
   return lines;
 }
 
+/** The line, with the following ones if a quoted field continues there. */
+function recordFrom(lines: readonly Buffer[], at: number): Buffer {
+  let record = lines[at]!;
+  for (let i = at + 1; i < lines.length && i < at + MOST_WRAPPED && quotesIn(record) % 2 === 1; i++) {
+    record = Buffer.concat([record, Buffer.of(LF), lines[i]!]);
+  }
+  return quotesIn(record) % 2 === 1 ? lines[at]! : record;
+}
+
+const quotesIn = (line: Buffer): number => line.filter((byte) => byte === QUOTE).length;
+
 function cellsOf(line: Buffer, delimiter: string): string[] {
   try {
     return splitHeader(line, delimiter);
@@ -60,9 +79,10 @@ export function shapeOf(text: Buffer, columns: readonly string[]): TableShape | 
 function byNames(lines: readonly Buffer[], columns: readonly string[]): TableShape | null {
   const wanted = new Set(columns.map(simplified));
   let best: { at: number; delimiter: DelimiterName; cells: string[]; found: number } | null = null;
-  for (const [at, line] of lines.slice(0, MOST_PREAMBLE).entries()) {
+  for (const at of lines.slice(0, MOST_PREAMBLE).keys()) {
+    const record = recordFrom(lines, at);
     for (const delimiter of NAMES) {
-      const cells = cellsOf(line, DELIMITERS[delimiter]);
+      const cells = cellsOf(record, DELIMITERS[delimiter]);
       const found = new Set(cells.map(simplified).filter((name) => wanted.has(name))).size;
       if (found > (best?.found ?? 0)) best = { at, delimiter, cells, found };
     }
@@ -74,6 +94,8 @@ function byNames(lines: readonly Buffer[], columns: readonly string[]): TableSha
   return {
     delimiter: { value: delimiter, confidence: 'high', reason: `it separates the names of the header` },
     skip: skipTo(lines, at),
+    at,
+    cellsBefore: cellsBefore(lines, at, delimiter),
     header: cells,
     headerGuess: { value: 'row', confidence: 'high', reason },
     first: next ? cellsOf(next, DELIMITERS[delimiter]) : null,
@@ -83,6 +105,9 @@ function byNames(lines: readonly Buffer[], columns: readonly string[]): TableSha
 /** Empty lines do not count as records, so lines are removed only if one of them has text. */
 const skipTo = (lines: readonly Buffer[], at: number): number =>
   lines.slice(0, at).some((line) => line.toString('utf8').trim() !== '') ? at : 0;
+
+const cellsBefore = (lines: readonly Buffer[], at: number, delimiter: DelimiterName): number =>
+  Math.max(0, ...lines.slice(0, at).map((line) => cellsOf(line, DELIMITERS[delimiter]).length));
 
 interface Regularity {
   delimiter: DelimiterName;
@@ -112,6 +137,8 @@ function byRegularity(lines: readonly Buffer[], announced: string | undefined, c
   return {
     delimiter: { value: delimiter, confidence: share > 0.9 ? 'high' : 'medium', reason },
     skip: skipTo(lines, at),
+    at,
+    cellsBefore: cellsBefore(lines, at, delimiter),
     header: isHeader ? head : null,
     headerGuess: isHeader
       ? { value: 'row', confidence: 'medium', reason: 'the first line has no number, the lines after it have' }

@@ -278,7 +278,7 @@ describe('columns', () => {
     );
     expect(flagsOf(found)).toEqual(['--ignore ok,id']);
     expect(found.notes).toEqual([
-      'the values of id are unique: copy them to the output with --passthrough',
+      'the values of id are unique: to copy them to the output, name id in --passthrough instead of --ignore',
       'ok is the outcome that the model predicts; it is ignored',
     ]);
   });
@@ -317,6 +317,14 @@ describe('without a header row', () => {
     const few = new Draft([], applications.rows.slice(0, 5));
     const found = await inspected(few.text(';', false));
     expect([found.verdict, found.command]).toEqual(['open', expect.stringContaining('--columns amount,')]);
+    expect(found.questions[0]!.question).toMatch(/^is the order of the fields that of the model\?/);
+  });
+
+  test('a line with other names that is no header for the rows: a question', async () => {
+    const head = draft().head.map((_, i) => `SPALTE${i}`);
+    const rows = applications.rows.map((row) => [...row, '']);
+    const found = await inspected(new Draft(head, rows).text());
+    expect([found.verdict, found.skipped_lines]).toEqual(['open', 1]);
     expect(found.questions[0]!.question).toMatch(/^is the order of the fields that of the model\?/);
   });
 
@@ -364,6 +372,43 @@ describe('values that would be scored wrongly without an error', () => {
     );
     expect(found.questions.map(({ question }) => question)).toEqual([
       '50.5 % of the values of source_type are unseen categories: is it the right column?',
+    ]);
+  });
+
+  test('text of the model in an encoding that is a guess is a question', async () => {
+    const text = draft()
+      .change(['occupation_type'], (word) => word && `${word}Ä`)
+      .text(',');
+    const found = await inspected(encoded(text, 'windows-1252'), { model: 'columns' });
+    expect([found.verdict, found.questions[0]!.question]).toEqual([
+      'open',
+      'is windows-1252 the encoding? The model reads occupation_type, which contains CIVIL_SERVANTÄ',
+    ]);
+    expect(found.command).toMatch(/ --encoding windows-1252$/);
+    const known = await inspected(text, { model: 'columns' });
+    expect([known.verdict, known.questions]).toEqual(['ready', []]);
+  });
+
+  test('another unit is a question', async () => {
+    const found = await inspected(
+      draft()
+        .change(['amount'], (text) => `${text}00`)
+        .text(','),
+    );
+    expect([found.verdict, found.questions.length]).toEqual(['open', 1]);
+    expect(found.questions[0]!.question).toMatch(
+      /of the values of amount are outside the training data \(1000 to 500000\): is it the right column, in the same unit\?$/,
+    );
+  });
+
+  test('a column without values is a question, if it had some in training', async () => {
+    const found = await inspected(
+      draft()
+        .change(['amount', 'pt_income'], () => '')
+        .text(','),
+    );
+    expect(found.questions.map(({ question }) => question)).toEqual([
+      '100.0 % of the values of amount are missing, unlike in the training data: is it the right column?',
     ]);
   });
 
@@ -442,6 +487,15 @@ describe('the extent of the inspection', () => {
     ['damaged Parquet', 'a.parquet', 'PAR1aaaaaaaaaaaaaaaa', 'truncated_input'],
   ])('%s in %s is an error', async (_, name, content, code) => {
     await expect(inspected(content, { name })).rejects.toMatchObject({ code });
+  });
+
+  test('a header that ends unlike the other lines is an error', async () => {
+    const { head } = draft();
+    const text = `${head.join(';')}\r${new Draft([], applications.rows).text(';', false)}`;
+    await expect(inspected(text)).rejects.toMatchObject({
+      code: 'header_mismatch',
+      message: expect.stringContaining('in line 1 ends unlike'),
+    });
   });
 
   test('no rows: no command', async () => {

@@ -1,6 +1,6 @@
 // Files as other systems export them, all made from the same applications.
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import { parquetWriteBuffer } from 'hyparquet-writer';
 import { encoded } from '../support/encodings.ts';
 import type { Applications, Kind } from './applications.ts';
 
@@ -130,20 +130,10 @@ export const THIRD_PARTY_FILES: readonly ThirdPartyFile[] = [
       ),
   },
   {
-    what: 'Parquet as pandas writes it: doubles, nullable booleans, an index column',
+    what: 'Parquet that pandas wrote: doubles, nullable booleans, an index column',
     name: 'frame.parquet',
-    bytes: (of) => {
-      const columnData = of.columns.map(({ name, kind }, i) => {
-        const values = of.rows.map((row) => jsonValue(row[i]!, kind));
-        return {
-          name,
-          data: values,
-          type: kind === 'number' ? 'DOUBLE' : kind === 'boolean' ? 'BOOLEAN' : 'STRING',
-        } as const;
-      });
-      const index = { name: '__index_level_0__', data: of.rows.map((_, i) => BigInt(i)), type: 'INT64' as const };
-      return Buffer.from(parquetWriteBuffer({ columnData: [...columnData, index] as never }));
-    },
+    // Made by export_frames.py of the same applications.
+    bytes: () => readFileSync('test/inspect/pandas.parquet'),
   },
   {
     what: 'every field quoted, a prefix on every name, thousands separated by commas, compressed without an ending',
@@ -162,6 +152,45 @@ export const THIRD_PARTY_FILES: readonly ThirdPartyFile[] = [
       const head = names(of).map((name, i) => (i % 2 ? name.toUpperCase() : name));
       const rows = missingAs(of.rows, ['NULL']);
       return Buffer.from(`${lines([head, ...rows], '|')}\n(${of.rows.length} rows affected)\n`);
+    },
+  },
+];
+
+/** More files, whose headers do not have the fields of their rows. */
+export const UNFIT_HEADERS: readonly ThirdPartyFile[] = [
+  {
+    what: 'rows that end with a delimiter, unlike the header',
+    name: 'ends.csv',
+    bytes: (of) => Buffer.from(lines([names(of), ...of.rows.map((row) => [...row, ''])], ';')),
+  },
+  {
+    what: 'a header that ends with a delimiter, unlike the rows',
+    name: 'header.csv',
+    bytes: (of) => Buffer.from(`Export\n\n${lines([[...names(of), ''], ...of.rows], ';')}`),
+  },
+  {
+    what: 'row names without a name for their column, as R writes them',
+    name: 'table.txt',
+    bytes: (of) => Buffer.from(lines([names(of), ...of.rows.map((row, i) => [String(i + 1), ...row])], '\t')),
+  },
+  {
+    what: 'a line below the header, spaces around values, a number of rows, as psql prints them',
+    name: 'psql.txt',
+    bytes: (of) => {
+      const wide = (row: readonly string[]) => row.map((cell) => ` ${cell.padEnd(20)} `);
+      const ruler = of.columns.map(() => '-'.repeat(22)).join('+');
+      const [head = '', ...rows] = lines([names(of), ...of.rows].map(wide), '|')
+        .trimEnd()
+        .split('\n');
+      return Buffer.from(`${[head, ruler, ...rows].join('\n')}\n(${rows.length} rows)\n\n`);
+    },
+  },
+  {
+    what: 'a duplicate column after empty lines, and a header of several lines',
+    name: 'wrapped.csv',
+    bytes: (of) => {
+      const head = [...names(of), 'Remarks\nof the branch', names(of)[0]!];
+      return Buffer.from(`\n\n${lines([head, ...of.rows.map((row) => [...row, 'x', row[0]!])], ',')}`);
     },
   },
 ];

@@ -9,6 +9,8 @@ export const EXIT = {
   usage: 2,
   /** The run succeeded, but rows were rejected; the message names the rejects file. 0 with SLUICE_EXIT_REJECTED=0, for Kubernetes Jobs. */
   rejected: process.env.SLUICE_EXIT_REJECTED === '0' ? 0 : 3,
+  /** The command found something that a person must decide, such as an open question of `inspect`. */
+  undecided: 3,
   /** Stopped by the gate; nothing is published. */
   gate: 4,
 } as const;

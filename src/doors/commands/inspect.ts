@@ -12,11 +12,11 @@ export function addInspectCommand(program: Command): void {
   addFlags(program.command('inspect'), SCORE_COMMANDS.inspect).action(inspect);
 }
 
-/** A question must be answered before rows are scored, so it counts like a rejected row. */
+/** Unlike after a run, rejected rows must be noticed in Kubernetes, too: nothing was scored yet. */
 const EXIT_CODES: Readonly<Record<InspectionVerdict, number>> = {
   ready: EXIT.done,
-  rejects: EXIT.rejected,
-  open: EXIT.rejected,
+  rejects: EXIT.undecided,
+  open: EXIT.undecided,
   impossible: EXIT.failed,
 };
 

@@ -27,6 +27,9 @@ function aligned(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** Names and values come from the file: a control character could change what the terminal shows. */
+const harmless = (line: string): string => line.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
+
 /** The report; its last line is the command if there is one. */
 export function inspectionText(found: Inspection): string {
   const sections = [
@@ -42,7 +45,7 @@ export function inspectionText(found: Inspection): string {
   ];
   return sections
     .filter((lines) => lines.length > 0)
-    .map((lines) => `${lines.join('\n')}\n`)
+    .map((lines) => `${lines.map(harmless).join('\n')}\n`)
     .join('\n');
 }
 
@@ -70,10 +73,14 @@ function facts(found: Inspection): string[][] {
   add('numbers', found.numbers);
   if (found.trim) rows.push(['spaces', 'around values or names', 'high: values are read only without them']);
   for (const { text, count: n, columns } of found.null_values) {
-    rows.push(['missing value', text, `${count(n, 'time')} in ${columns.slice(0, 5).join(', ')}`]);
+    rows.push(['missing value', text, `${count(n, 'time')} in ${someOf(columns)}`]);
   }
   return rows;
 }
+
+/** The first names, and the number of the others. */
+const someOf = (names: readonly string[], most = 5): string =>
+  names.length <= most ? names.join(', ') : `${names.slice(0, most).join(', ')} and ${names.length - most} more`;
 
 const columnRows = (columns: readonly InspectedColumn[]): string[][] => [
   ['column', 'kind', 'in the file', 'found by', 'confidence', 'missing', 'unseen', 'rejected'],
@@ -96,7 +103,7 @@ function firstRowOf({ first_row: row }: Inspection): string[] {
 }
 
 function rejectsOf({ rejected, ignored }: Inspection): string[] {
-  const lines = ignored.length === 0 ? [] : [`Ignored columns: ${ignored.slice(0, 40).join(', ')}`];
+  const lines = ignored.length === 0 ? [] : [`Ignored columns: ${someOf(ignored, 40)}`];
   if (rejected.rows === 0) return lines;
   const first = rejected.first.map(
     ({ row, column, code, message }) => `row ${row}${column === null ? '' : `, ${column}`}: ${message} [${code}]`,

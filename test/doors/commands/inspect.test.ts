@@ -40,6 +40,14 @@ test('the report ends with the command, on a line of its own', async () => {
   expect(run.stdout).toMatch(/^ {2}amount +number +amount +same name +high +0\.0 % +– +0$/m);
 });
 
+test('control characters of names do not reach the terminal, and no flag contains them', async () => {
+  const text = portfolio().replace('amount', '"am\u001b[2Jount\n"').replace('term', '"ter\u0007m"');
+  const run = await inspect(['p.csv'], folderWith({ 'p.csv': text }));
+  expect(run.stdout).toContain('am\ufffd[2Jount');
+  expect(run.stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+  expect(run.stdout.trimEnd().split('\n').at(-1)).toMatch(/ --columns unused_1,amount,[^ ]*,term,[^ ]* --ignore '\*'$/);
+});
+
 test('--json prints the same report for programs, --output and --registry are part of the command', async () => {
   const cwd = folderWith({ 'p.csv': portfolio() });
   const registry = path.resolve('src/bundled');
