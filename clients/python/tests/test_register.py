@@ -246,7 +246,10 @@ class Commands(unittest.TestCase):
         self.assertTrue((Path(self.registry) / "credit" / "aliases.yaml").exists())
 
     def test_dry_run(self) -> None:
-        card = sluice.register(self.model, self.frame, OK, registry=self.registry, dry_run=True)
+        card = sluice.register(
+            self.model, self.frame, OK, registry=self.registry, dry_run=True, arguments=["--as-version", "7"]
+        )
+        self.assertEqual(card.ref, "credit:7")
         self.assertFalse(card.registered)
         self.assertFalse((Path(self.registry) / "credit" / "1").exists())
 
