@@ -216,7 +216,7 @@ def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rul
     codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
     hidden = sorted(t for t in codes if t in MISSING_KEYS)
     if hidden:
-        return Problem(f"column {column.name}", f"a file cannot tell its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
+        return Problem(f"column {column.name}", f"a file does not distinguish its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
     return Rule(column.name, "category", math.nan, codes, math.nan if unseen == "missing" else "error")
 
 
