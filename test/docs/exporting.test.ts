@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { VERSION } from '../../src/core/version.ts';
 import { testProgram } from './program-of-page.ts';
 
 const PAGE = readFileSync('docs/exporting.md', 'utf8');
@@ -28,6 +29,7 @@ test('the page installs what the tests install', () => {
   const packages = install!.trim().split(' ').slice(-4);
   const tested = readFileSync(CLIENT, 'utf8').split('\n');
   expect(packages.filter((name) => !tested.some((line) => line.startsWith(`${name}==`)))).toEqual([]);
+  expect(install).toContain(`./sluice_client-${VERSION}-py3-none-any.whl `);
   expect(PAGE).toContain(GENERATE);
 });
 

@@ -26,6 +26,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClas
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from sklearn.tree import DecisionTreeClassifier
 from thirty_pipelines import branches, median, one_hot, ordinal
 from ugly_portfolio import portfolio
 
@@ -118,7 +119,7 @@ class Problems(unittest.TestCase):
         frame = pd.DataFrame({"answer": np.where(TRAINING["owns_home"], "None", "yes"), "debt": TRAINING["debt"]})
         frame.loc[:50, "answer"] = np.nan
         model = make_pipeline(branches((one_hot(), ["answer"]), (StandardScaler(), ["debt"])), LogisticRegression())
-        self.assertIn("cannot tell its category 'None' from a missing value", problems_of(model.fit(frame, OK), frame))
+        self.assertIn("does not distinguish its category 'None' from a missing value", problems_of(model.fit(frame, OK), frame))
 
     def test_a_number_and_a_category(self) -> None:
         frame = TRAINING[["term"]]
@@ -245,7 +246,10 @@ class Commands(unittest.TestCase):
         self.assertTrue((Path(self.registry) / "credit" / "aliases.yaml").exists())
 
     def test_dry_run(self) -> None:
-        card = sluice.register(self.model, self.frame, OK, registry=self.registry, dry_run=True)
+        card = sluice.register(
+            self.model, self.frame, OK, registry=self.registry, dry_run=True, arguments=["--as-version", "7"]
+        )
+        self.assertEqual(card.ref, "credit:7")
         self.assertFalse(card.registered)
         self.assertFalse((Path(self.registry) / "credit" / "1").exists())
 
@@ -410,6 +414,30 @@ class Exactness(unittest.TestCase):
         [*_, scores] = session.run(None, {session.get_inputs()[0].name: X[["debt"]].to_numpy()})
         self.assertLess(np.abs(scores - model.predict_proba(X)).max(), 1e-6)
         self.assertGreater(np.abs(model.predict_proba(X.astype("float32")) - model.predict_proba(X)).max(), 0.01)
+
+    def test_missing_values_in_trees_that_saw_none(self) -> None:
+        import onnxruntime
+
+        X, y = TRAINING[["debt", "term"]], (TRAINING["debt"] * TRAINING["term"] > 3e6).astype(int).rename("ok")
+        gaps = X.astype(float).mask(np.random.default_rng(1).random(X.shape) < 0.3)
+        for model in (
+            RandomForestClassifier(9, max_depth=6),
+            GridSearchCV(DecisionTreeClassifier(), {"max_depth": [5]}),
+        ):
+            _, folder = files_of(model.fit(X, y), X, y)
+            session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+            cells = {"column_0": gaps[["debt"]].to_numpy("float32"), "column_1": gaps[["term"]].to_numpy("float32")}
+            [*_, scores] = session.run(None, cells)
+            self.assertLess(np.abs(scores - model.predict_proba(gaps)).max(), 1e-6)
+
+    def test_histogram_boosting_of_three_classes(self) -> None:
+        X = TRAINING[["debt", "age"]]
+        y = pd.Series(np.digitize(X["debt"], [60_000, 150_000]), name="tier")
+        model = HistGradientBoostingClassifier(max_iter=10).fit(X, y)
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model, X, y, registry=folder)
+        self.assertEqual((card.manifest["task"], card.manifest["classes"]), ("multiclass", [0, 1, 2]))
+        self.assertTrue(card.data["selfTest"]["passed"])
 
     def test_ordinal_codes_of_numbers(self) -> None:
         X = pd.DataFrame(

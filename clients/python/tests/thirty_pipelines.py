@@ -57,8 +57,8 @@ from ugly_portfolio import portfolio
 import sluice
 
 TOLERANCE = 1e-6
-TRAINING_ROWS = 1500
-HOLD_OUT_ROWS = 600
+TRAINING_ROWS = 1000
+HOLD_OUT_ROWS = 500
 FLOATS = ["Einkommen €", "debt", "age", "balance"]
 NUMBERS = [*FLOATS, "term", "credits", "owns_home"]
 TEXTS = ["zip code", "branch", "grade"]

@@ -11,7 +11,8 @@ ZIPS = ["02134", "00501", "10115", "007", "7", "94105"]
 
 
 def portfolio(rows: int, seed: int, hold_out: bool = False) -> tuple[pd.DataFrame, pd.Series]:
-    """Applications and their outcome `ok` (1 is good). The hold-out also has categories that training never saw."""
+    """Applications and their outcome `ok` (1 is good). The hold-out also has unknown categories, and gaps in columns
+    that have none in training."""
     rng = np.random.default_rng([seed, int(hold_out)])
     gap = lambda share: rng.random(rows) < share
     income = np.round(rng.lognormal(10.3, 0.8, rows), 2)
@@ -54,5 +55,7 @@ def portfolio(rows: int, seed: int, hold_out: bool = False) -> tuple[pd.DataFram
     for column, share in {"Einkommen €": 0.08, "age": 0.05, "zip code": 0.04, "branch": 0.03}.items():
         frame.loc[gap(share), column] = np.nan
     frame.loc[gap(0.05), "credits"] = pd.NA
-    frame["term"] = frame["term"].astype("int64")
+    if hold_out:
+        for column in ("term", "debt"):
+            frame[column] = frame[column].astype(float).mask(gap(0.03))
     return frame, pd.Series((good > 1.0).astype(int).to_numpy(), name="ok")

@@ -35,6 +35,7 @@ def register(
     description: str | None = None,
     force: str | None = None,
     tolerance: float = 1e-6,
+    arguments: Sequence[str] = (),
     timeout: float = 600,
 ) -> ReportCard:
     """Registers a fitted model as the next version of `id`, and returns its report card.
@@ -60,6 +61,7 @@ def register(
     - `force`: reason for registering a model that the training table contradicts.
     - `tolerance`: largest accepted difference from the predictions of the model, absolute for probabilities, and
       relative for values beyond 1. Default: 1e-6.
+    - `arguments`: further arguments of `sluice model add`, such as `["--sign-key", "ann.pem"]`.
     - `timeout`: time limit of the command in seconds. Default: 600.
 
     Raises `CannotRegister` with every part of the model that cannot be carried over, before any command runs, and
@@ -85,5 +87,6 @@ def register(
         description=description,
         force=force,
         tolerance=tolerance,
+        arguments=arguments,
         timeout=timeout,
     )

@@ -15,7 +15,7 @@ import onnxruntime
 from ._errors import Problem
 from ._graph import OPSETS, GraphBuilder, Tensor
 from ._steps import Unsupported, class_of, first_line, is_of
-from ._trees import histogram, lightgbm_splits, lightgbm_trees
+from ._trees import histogram, lightgbm_splits, lightgbm_trees, restore_missing_directions
 
 #: scikit-learn compares float32 features with the thresholds of these trees.
 FLOAT32_TREES = (
@@ -29,11 +29,15 @@ HISTOGRAM = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 
 @dataclass
 class Conversion:
-    """A converted estimator with one input [rows, features] of type `dtype`. `error`: largest deviation of its scores."""
+    """A converted estimator with one input [rows, features] of type `dtype`.
+
+    `rows`: deviation of its scores per row. `error`: the largest one.
+    """
 
     model: Any
     dtype: str
     error: float
+    rows: np.ndarray
 
 
 def unwrapped(model: Any) -> Any:
@@ -146,8 +150,9 @@ def convert(
         if scores.shape != expected.shape:
             reason = reason or f"{scores.shape[1]} scores instead of {expected.shape[1]}"
             continue
-        worst = float(deviation(scores, expected, hasattr(estimator, "classes_")).max())
-        tried.append(Conversion(model, dtype, worst))
+        rows = deviation(scores, expected, hasattr(estimator, "classes_"))
+        worst = float(rows.max())
+        tried.append(Conversion(model, dtype, worst, rows))
         if worst <= tolerance / 3:
             return tried[-1]
     best = min(tried, key=lambda t: t.error, default=None)
@@ -156,6 +161,13 @@ def convert(
     what = f"estimator {label}"
     if best is None:
         return Problem(what, f"skl2onnx cannot convert it: {reason}", "Use an estimator that docs/exporting.md lists.")
+    gaps = np.isnan(features).any(axis=1)
+    if gaps.any() and best.rows[~gaps].max(initial=0) <= tolerance:
+        return Problem(
+            what,
+            f"its ONNX conversion treats missing values in another way (off by {best.error:.2g})",
+            "Impute missing values before it, or use HistGradientBoosting.",
+        )
     return Problem(
         what,
         f"its ONNX conversion is off by {best.error:.2g} (allowed: {tolerance:g})",
@@ -202,7 +214,11 @@ def by_skl2onnx(estimator: Any, width: int, dtype: str) -> Any:
         estimator.flatten_transform = False
     options = {id(estimator): {"zipmap": False}} if hasattr(estimator, "classes_") else None
     types = [("X", (FloatTensorType if dtype == "float32" else DoubleTensorType)([None, width]))]
-    return convert_sklearn(estimator, initial_types=types, options=options, target_opset=OPSETS)
+    model = convert_sklearn(estimator, initial_types=types, options=options, target_opset=OPSETS)
+    trees = fitted_trees(estimator)
+    if trees and all(hasattr(tree, "missing_go_to_left") for tree in trees):
+        restore_missing_directions(model, trees)
+    return model
 
 
 def append(builder: GraphBuilder, conversion: Conversion, block: Any) -> Any:
@@ -230,10 +246,16 @@ def thresholds_of(estimator: Any) -> list[tuple[int, float]]:
         ]
     if package_of(estimator) == "lightgbm":
         return lightgbm_splits(estimator)
+    return [
+        (int(f), float(t)) for tree in fitted_trees(estimator) for f, t in zip(tree.feature, tree.threshold) if f >= 0
+    ]
+
+
+def fitted_trees(estimator: Any) -> list[Any]:
+    """The trees (`tree_`) of an estimator and its members, in their order."""
     if hasattr(estimator, "tree_"):
-        tree = estimator.tree_
-        return [(int(f), float(t)) for f, t in zip(tree.feature, tree.threshold) if f >= 0]
-    return [split for member in members_of(estimator) for split in thresholds_of(member)]
+        return [estimator.tree_]
+    return [tree for member in members_of(estimator) for tree in fitted_trees(member)]
 
 
 def members_of(estimator: Any) -> list[Any]:

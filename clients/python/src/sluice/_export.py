@@ -26,16 +26,21 @@ from ._estimator import (
 from ._frame import Column, as_files, cells_of, read_column
 from ._graph import GraphBuilder, Source, Tensor, width_of
 from ._probes import (
+    SEED,
     boundary_frame,
     boundary_values,
     fullest_row,
     missing_value,
     sample_of,
+    some_rows,
     unseen_value,
     with_value,
 )
 from ._steps import Carrier, class_of
 
+#: Rows with the same missing or unknown value, and frames with several such values.
+SPECIAL_ROWS = 40
+COMBINATIONS = 12
 #: Rows of each kind of probe that become part of the expected predictions.
 EXPECTED_PROBES = 100
 
@@ -249,25 +254,43 @@ def settle(
 ) -> list[tuple[pd.DataFrame, np.ndarray]]:
     """Predicts rows with a missing or unknown value in each column. Where the model fails, the rule becomes an error.
 
-    Returns the rows that the model predicts.
+    Returns the rows that the model predicts: many rows for each value, and rows with several such values.
     """
     row = fullest_row(frame)
     out = []
-    for column, rule in zip(columns, rules):
+    accepted: list[tuple[Column, Any]] = []
+    for at, (column, rule) in enumerate(zip(columns, rules)):
         tried = [("missing", missing_value(column))]
         if rule.kind == "category":
             tried.append(("unseen", unseen_value(column)))
         for what, value in tried:
-            one = with_value(frame, row, column, value)
-            try:
-                scores = scores_of(model, one)
-            except Exception:
-                scores = np.asarray([[math.nan]])
+            one = with_value(frame, [row], column, value)
+            scores = tolerant_scores(model, one)
             if getattr(rule, what) == "error" or not np.isfinite(scores).all():
                 setattr(rule, what, "error")
-            else:
-                out.append((one, scores))
+                continue
+            accepted.append((column, value))
+            many = with_value(frame, some_rows(frame, SPECIAL_ROWS, at), column, value)
+            for part in (one, many):
+                out.append((part, tolerant_scores(model, part)))
+    if accepted:
+        rng = np.random.default_rng(SEED)
+        for _ in range(COMBINATIONS):
+            mixed = frame.iloc[some_rows(frame, 4, int(rng.integers(1 << 30)))].reset_index(drop=True)
+            for at in rng.integers(0, len(accepted), 3):
+                column, value = accepted[int(at)]
+                mixed[column.name] = column.series([value] * len(mixed))
+            out.append((mixed, tolerant_scores(model, mixed)))
     return out
+
+
+def tolerant_scores(model: Any, frame: pd.DataFrame) -> np.ndarray:
+    """Predictions of the rows; NaN for all of them if the model fails."""
+    try:
+        return scores_of(model, frame)
+    except Exception:
+        width = len(model.classes_) if hasattr(model, "classes_") else 1
+        return np.full((len(frame), width), math.nan)
 
 
 def compare(

@@ -16,9 +16,9 @@ import pandas as pd
 
 from ._encoding import MISSING_KEYS, Rule, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem
-from ._export import Compared, Export, expectations
+from ._export import SPECIAL_ROWS, Compared, Export, expectations
 from ._frame import Column, as_files, cells_of, read_column
-from ._probes import fullest_row, missing_value, sample_of, unseen_value, with_value
+from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
 
 LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
 
@@ -216,7 +216,7 @@ def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rul
     codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
     hidden = sorted(t for t in codes if t in MISSING_KEYS)
     if hidden:
-        return Problem(f"column {column.name}", f"a file cannot tell its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
+        return Problem(f"column {column.name}", f"a file does not distinguish its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
     return Rule(column.name, "category", math.nan, codes, math.nan if unseen == "missing" else "error")
 
 
@@ -270,25 +270,28 @@ def settle_native(
     """Predicts a row with a missing or unknown value in each column; a rule becomes an error where the model fails."""
     row = fullest_row(frame)
     out = []
-    for column, rule in zip(columns, rules):
+    for at, (column, rule) in enumerate(zip(columns, rules)):
         tried = [("missing", missing_value(column))]
         if rule.kind == "category":
             tried.append(("unseen", unseen_value(column)))
         for what, value in tried:
-            one = with_value(frame, row, column, value)
-            cells = cells_of(as_files(one, flags))
-            if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
-                known = frame[column.name].cat.categories
-                extra = [] if what == "missing" else [value]
-                one[column.name] = pd.Categorical([value if extra else None], categories=[*known, *extra])
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    scores = native.scores(one)
-            except Exception:
-                setattr(rule, what, "error")
-                continue
-            if getattr(rule, what) != "error":
+            for rows in ([row], some_rows(frame, SPECIAL_ROWS, at)):
+                part = with_value(frame, rows, column, value)
+                cells = cells_of(as_files(part, flags))
+                if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
+                    known = frame[column.name].cat.categories
+                    extra = [] if what == "missing" else [value]
+                    values = [value if extra else None] * len(rows)
+                    part[column.name] = pd.Categorical(values, categories=[*known, *extra])
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        scores = native.scores(part)
+                except Exception:
+                    setattr(rule, what, "error")
+                    break
+                if getattr(rule, what) == "error":
+                    break
                 out.append(Compared(cells, scores))
     return out
 

@@ -31,11 +31,17 @@ def fullest_row(frame: pd.DataFrame) -> int:
     return int(np.argmin(frame.isna().to_numpy().sum(axis=1)))
 
 
-def with_value(frame: pd.DataFrame, row: int, column: Column, value: Any) -> pd.DataFrame:
-    """One row of the frame with another value in one column."""
-    one = frame.iloc[[row]].reset_index(drop=True)
-    one[column.name] = column.series([value])
-    return one
+def with_value(frame: pd.DataFrame, rows: Sequence[int], column: Column, value: Any) -> pd.DataFrame:
+    """Rows of the frame with another value in one column."""
+    out = frame.iloc[list(rows)].reset_index(drop=True)
+    out[column.name] = column.series([value] * len(rows))
+    return out
+
+
+def some_rows(frame: pd.DataFrame, count: int, salt: int = 0) -> list[int]:
+    """Positions of random rows."""
+    chosen: list[int] = np.random.default_rng([SEED, salt]).integers(0, len(frame), count).tolist()
+    return chosen
 
 
 def missing_value(column: Column) -> Any:

@@ -40,6 +40,7 @@ def register(
     description: str | None = None,
     force: str | None = None,
     tolerance: float = 1e-6,
+    arguments: Sequence[str] = (),
     timeout: float = 600,
 ) -> ReportCard:
     """See `sluice.register`."""
@@ -51,9 +52,9 @@ def register(
     target = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="sluice-register-"))
     try:
         target.mkdir(parents=True, exist_ok=True)
-        arguments = write_files(target, export, frame, truth, column, background, chosen)
-        arguments += ["--id", id, "--outcome", column, "--tolerance", repr(tolerance)]
-        arguments += [
+        words = write_files(target, export, frame, truth, column, background, chosen)
+        words += ["--id", id, "--outcome", column, "--tolerance", repr(tolerance)]
+        words += [
             "--task",
             "regression" if export.classes is None else "binary" if len(export.classes) == 2 else "multiclass",
         ]
@@ -67,10 +68,10 @@ def register(
         }
         for flag, value in given.items():
             if value is not None:
-                arguments += [flag, str(value)]
+                words += [flag, str(value)]
         if dry_run:
-            arguments.append("--dry-run")
-        answer, text = add_model(find_command(command), arguments, timeout)
+            words.append("--dry-run")
+        answer, text = add_model(find_command(command), [*words, *arguments], timeout)
         check_accepted(answer)
     finally:
         if not kept:

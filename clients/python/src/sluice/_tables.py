@@ -89,7 +89,7 @@ def tabulate(
                         continue
                     return Problem(
                         f"column {column.name}",
-                        f"a file cannot tell its category {text!r} from a missing value, and the encoder treats them differently",
+                        f"a file does not distinguish its category {text!r} from a missing value, and the encoder treats them differently",
                         'Replace the category by another text, such as "no value", and fit again.',
                     )
                 table[text] = output

@@ -185,3 +185,33 @@ def lightgbm_splits(estimator: Any) -> list[tuple[int, float]]:
                 found.append((int(node["split_feature"]), float(node["threshold"])))
             waiting += [node["left_child"], node["right_child"]]
     return found
+
+
+def restore_missing_directions(model: Any, trees: Sequence[Any]) -> None:
+    """Sets the direction of missing values at every split, which skl2onnx omits.
+
+    `trees`: the fitted trees (`tree_`) in the order in which skl2onnx writes them. Without a match, nothing changes.
+    """
+    waiting = list(trees)
+    found: list[tuple[Any, list[int]]] = []
+    for node in model.graph.node:
+        if not node.op_type.startswith("TreeEnsemble"):
+            continue
+        attributes = {a.name: a for a in node.attribute}
+        ids, modes = list(attributes["nodes_treeids"].ints), list(attributes["nodes_modes"].strings)
+        directions: list[int] = []
+        for tree_id in dict.fromkeys(ids):
+            if not waiting:
+                return
+            tree = waiting.pop(0)
+            own = [mode for mode, i in zip(modes, ids) if i == tree_id]
+            if len(own) != tree.node_count or any((m == b"LEAF") != (f < 0) for m, f in zip(own, tree.feature)):
+                return
+            directions += [int(left) for left in tree.missing_go_to_left]
+        found.append((node, directions))
+    if waiting:
+        return
+    for node, directions in found:
+        kept = [a for a in node.attribute if a.name != "nodes_missing_value_tracks_true"]
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute("nodes_missing_value_tracks_true", directions)])
