@@ -9,6 +9,7 @@ import { VERSION } from '../../src/core/version.ts';
 import { packWheel } from '../../tools/pack/python.ts';
 import { MAIN, scratch } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
+import { startProcess } from '../support/service.ts';
 import { IN_CHECK, SEED, SKIPPED, TIER, times } from '../support/tiers.ts';
 
 const run = promisify(execFile);
@@ -85,6 +86,46 @@ await pythonTest('problems, encodings, commands and files of boosting libraries'
   const args = ['-m', 'unittest', 'discover', '-s', path.join(CLIENT, 'tests')];
   const result = await run(python, args, { cwd: folder, env: environmentWith(folder) });
   expect(result.stderr).toMatch(/\nRan \d+ tests in [\d.]+s\n\nOK/);
+});
+
+/** What a data scientist has: a trained booster, and the frame with the outcome. */
+const TRAINED = `
+import json, sys
+import lightgbm as lgb, numpy as np, pandas as pd
+rng = np.random.default_rng(int(sys.argv[1]))
+X = pd.DataFrame({"income": rng.lognormal(8, 1, 2000).round(2), "postcode": pd.Categorical(rng.choice(["02134", "10115"], 2000))})
+X.loc[::9, "income"] = np.nan
+y = pd.Series((rng.random(2000) < 0.3 + 0.4 * (X["postcode"] == "02134")).astype(int), name="ok")
+model = lgb.train({"objective": "binary", "verbosity": -1}, lgb.Dataset(X, y), 50)
+`;
+/** The two lines. */
+const REGISTERED = `
+import sluice
+sluice.register(model, X, y, id="credit")
+`;
+const EXPECTED = `
+rows = X.head(20)
+cells = json.loads(rows.astype({"postcode": str}).to_json(orient="records"))
+print(json.dumps([cells, model.predict(rows).tolist()]))
+`;
+
+await pythonTest('lgb.train, two lines of Python and one command answer over HTTPS', async (python) => {
+  const folder = scratch();
+  const program = `${TRAINED}${REGISTERED}${EXPECTED}`;
+  const registry = path.join(folder, 'models');
+  const { stdout } = await run(python, ['-c', program, String(SEED)], {
+    cwd: folder,
+    env: { ...environmentWith(folder), SLUICE_REGISTRY: registry },
+  });
+  const [cells, expected] = JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as [object[], number[]];
+  const service = await startProcess(registry);
+  const reply = await service.call('POST', '/api/v1/scoring/predict.json?modelId=credit', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(cells),
+  });
+  expect(reply.status, reply.text).toBe(200);
+  const answers = reply.json.predictions as { probability: number }[];
+  expect(answers.map((a) => a.probability)).toEqual(expected.map((p) => expect.closeTo(p, 12)));
 });
 
 await pythonTest('the wheel has the package, its types and nothing else', async (python) => {
