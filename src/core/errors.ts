@@ -417,7 +417,10 @@ export const ERRORS = {
 
   // --- models
   model_not_found: input('The model, version or alias does not exist.', 'List the available models.', 404),
-  model_invalid: usage('The model package cannot be served.', 'Correct the package as described in the message.'),
+  model_invalid: usage(
+    'The model file or package cannot be served.',
+    'Follow the message if it names a remedy; otherwise export the model and register it again.',
+  ),
   model_hash_mismatch: usage(
     'A file of the package differs from the registered one.',
     'Restore the file, or register a new version.',

@@ -80,7 +80,7 @@ export async function chooseExplanation(
   findings.info(summary(explainer, reasons, `${encoded.rows} rows of ${background.of}`));
   if (manifest.task === 'binary') {
     findings.assumed(
-      'reasons carry the names of the columns until model.yaml gives them codes and texts (reasons: {column: {code, text}}, or none)',
+      'reasons carry the names of the columns; --policy gives them codes and texts (reasons: {column: {code, text}}, or none)',
     );
   }
   return {
