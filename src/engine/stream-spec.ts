@@ -21,7 +21,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { StreamSpec } from './protocol.ts';
 
 const DEFAULT_MAX_COLUMNS = 2000;
-/** Columns that a record may have besides those of the model, however many these are. */
+/** Columns that a record may have in addition to those of the model. */
 const OTHER_COLUMNS = 100;
 
 /** Maximum number of columns of a record: the configured limit, or more if the model itself has more columns. */

@@ -35,7 +35,7 @@ export interface RegisterOptions {
   background?: { file: string; header: readonly string[]; rows: readonly (readonly string[])[] };
   /** Number of background rows. Default: 100. */
   backgroundRows?: number;
-  /** Rejects a registration with warnings or open questions, for pipelines in which nobody reads the report. */
+  /** Rejects a registration with warnings or open questions, for automated pipelines. */
   strict?: boolean;
   /** Reason for registering a model that the training table contradicts. */
   force?: string;

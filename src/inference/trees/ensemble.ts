@@ -176,7 +176,7 @@ function reals(node: Node, name: string): { values: readonly number[]; double: b
   return { values: tensor.numbers(), double: tensor.element === 'float64' };
 }
 
-/** Makes `node` stand for an ensemble that was not read from attributes. @throws SluiceError model_invalid */
+/** Attaches an ensemble that was not read from attributes to a node. @throws SluiceError model_invalid */
 export function attachEnsemble(node: Node, ensemble: Ensemble): void {
   checkShape(ensemble);
   read.set(node, ensemble);
