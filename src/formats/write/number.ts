@@ -80,7 +80,105 @@ export function shortestFloat32(value: number): string {
   return String(value);
 }
 
-export const writeFloat64 = (out: ByteWriter, value: number): void => out.ascii(String(value));
+/** Writes a double as JavaScript does: the shortest decimal that gives the same bits. The fast path creates no string. */
+export function writeFloat64(out: ByteWriter, value: number): void {
+  const size = Math.abs(value);
+  if (size >= SMALLEST_PLAIN && size < LARGEST_PLAIN && writePlainDouble(out, value < 0, size)) return;
+  out.ascii(String(value));
+}
+
+/** The fast path covers numbers from 1e-5 to below 1e8: the powers of ten it multiplies by are exact. */
+const SMALLEST_PLAIN = 1e-5;
+const LARGEST_PLAIN = 1e8;
+/** Powers of ten below 1 as doubles, each slightly above the exact power. */
+const FRACTIONS = Float64Array.of(1e-1, 1e-2, 1e-3, 1e-4, 1e-5);
+/** Significant digits that identify every double; the first are kept in one number, the other nine in another. */
+const DIGITS = 17;
+const FIRST_DIGITS = 8;
+const LAST_DIGITS = 9;
+/** Veltkamp's constant 2^27 + 1, which splits a double into two halves. */
+const SPLITTER = 134_217_729;
+/** Accuracy of the last nine digits, with a margin; decisions closer than that are left to JavaScript. */
+const UNSURE = 1e-5;
+
+const bitsValue = new Float64Array(1);
+const bits = new Int32Array(bitsValue.buffer);
+/** Half the distance to the next double, by the exponent of numbers below 2^27: HALF_ULPS[e] for 2^(e - 20) and above. */
+const HALF_ULPS = Float64Array.from({ length: 48 }, (_, e) => 2 ** (e - 20 - 53));
+
+/**
+ * Scales the number to 17 digits before the point, exactly up to 1e-6 of the last digit, and drops digits as long as
+ * the rounded decimal is nearer to the number than half the distance to the next double. Returns false where that is
+ * too close to decide, and for whole numbers and short decimals.
+ */
+function writePlainDouble(out: ByteWriter, negative: boolean, size: number): boolean {
+  if (Math.trunc(size) === size) return false;
+  bitsValue[0] = size;
+  // Below a power of two, doubles are closer than above it.
+  if (bits[0] === 0 && (bits[1]! & 0xfffff) === 0) return false;
+  // Digits before the point; 0 and below: zeros after it.
+  let before = 0;
+  if (size < 1) while (size < FRACTIONS[-before]!) before--;
+  else while (size >= POWERS[before]!) before++;
+  const scale = POWERS[FIRST_DIGITS - before]!;
+  // Dekker's product: size × scale = product + error, exactly.
+  const product = size * scale;
+  const [a, b] = [size * SPLITTER, scale * SPLITTER];
+  const sizeHigh = a - (a - size);
+  const scaleHigh = b - (b - scale);
+  const sizeLow = size - sizeHigh;
+  const scaleLow = scale - scaleHigh;
+  const error = sizeLow * scaleLow - (product - sizeHigh * scaleHigh - sizeLow * scaleHigh - sizeHigh * scaleLow);
+  let first = Math.floor(product);
+  let rest = product - first + error;
+  if (rest < 0) {
+    first--;
+    rest += 1;
+  }
+  const last = rest * 1e9;
+  const half = HALF_ULPS[((bits[1]! >>> 20) & 0x7ff) - 1023 + 20]! * POWERS[DIGITS - before]!;
+  // The largest unit whose nearest multiple still identifies the double.
+  let unit = 1;
+  let rounded = Math.round(last);
+  if (Math.abs(Math.abs(last - rounded) - 0.5) < UNSURE) return false;
+  for (;;) {
+    const next = unit * 10;
+    if (next >= 1e8) return false;
+    const nearest = Math.round(last / next) * next;
+    const distance = Math.abs(last - nearest);
+    if (Math.abs(distance - half) < UNSURE || Math.abs(distance * 2 - next) < UNSURE) return false;
+    if (distance > half) break;
+    unit = next;
+    rounded = nearest;
+  }
+  if (rounded >= 1e9) {
+    first++;
+    rounded = 0;
+  }
+  if (first >= POWERS[FIRST_DIGITS]! || first < POWERS[FIRST_DIGITS - 1]!) return false;
+  const to = out.room(40);
+  let at = out.length;
+  if (negative) to[at++] = MINUS;
+  if (before <= 0) {
+    to[at++] = ZERO;
+    to[at++] = POINT;
+    for (let i = before; i < 0; i++) to[at++] = ZERO;
+  }
+  let end = writeDigits(to, at, first, FIRST_DIGITS);
+  end = writeDigits(to, end, rounded, LAST_DIGITS);
+  while (to[end - 1] === ZERO) end--;
+  if (before > 0) {
+    to.copyWithin(at + before + 1, at + before, end);
+    to[at + before] = POINT;
+    end++;
+  }
+  out.length = end;
+  return true;
+}
+
+const MINUS = 45;
+const POINT = 46;
+const ZERO = 48;
 
 /** Writes an integer of either sign. */
 export function writeWhole(out: ByteWriter, value: number): void {

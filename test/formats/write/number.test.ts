@@ -3,7 +3,14 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { ByteWriter } from '../../../src/formats/write/byte-writer.ts';
-import { decimalOfFloat32, shortestFloat32, writeFloat32, writeWhole } from '../../../src/formats/write/number.ts';
+import {
+  decimalOfFloat32,
+  shortestFloat32,
+  writeFloat32,
+  writeFloat64,
+  writeWhole,
+} from '../../../src/formats/write/number.ts';
+import { times } from '../../support/tiers.ts';
 
 const written = (value: number): string => {
   const out = new ByteWriter();
@@ -77,4 +84,33 @@ test('whole numbers of any size', () => {
     writeWhole(out, n);
     expect(out.view().toString()).toBe(String(n));
   }
+});
+
+/** Doubles at, next to and between those that decide: powers of 2 and 10, few and many digits, probabilities, any bits. */
+const anyDouble = fc.oneof(
+  fc.double({ noNaN: true }),
+  fc.double({ min: 0, max: 1, noNaN: true }),
+  fc.double({ min: -1e9, max: 1e9, noNaN: true }),
+  fc
+    .tuple(fc.integer({ min: -20, max: 30 }), fc.integer({ min: -3, max: 3 }))
+    .map(([e, n]) => 2 ** e * (1 + n * 2 ** -52)),
+  fc
+    .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: -8, max: 9 }), fc.integer({ min: -3, max: 3 }))
+    .map(([d, e, n]) => Number(`${d}e${e}`) * (1 + n * 2 ** -52)),
+  fc.tuple(fc.maxSafeNat(), fc.integer({ min: 0, max: 20 })).map(([n, d]) => Number(`${n}e-${d}`)),
+  fc.double({ min: -20, max: 20, noNaN: true }).map((x) => 1 / (1 + Math.exp(-x))),
+);
+
+test('the bytes of a double are those of its text in JavaScript', () => {
+  const out = new ByteWriter();
+  fc.assert(
+    fc.property(anyDouble, fc.nat(70), (value, before) => {
+      // Any number of bytes may precede it.
+      out.length = 0;
+      for (let i = 0; i < before; i++) out.byte(120);
+      writeFloat64(out, value);
+      expect(out.view().toString('latin1')).toBe('x'.repeat(before) + String(value));
+    }),
+    { numRuns: times('texts of doubles', { quick: 20_000, check: 100_000, campaigns: 20_000_000 }) },
+  );
 });
