@@ -187,7 +187,7 @@ export const ERRORS = {
   nothing_scored: input('No application of the input could be scored.', 'Check the errors that the summary lists.'),
   gate_stopped: input(
     'The input differs from the training data by more than the gate allows; nothing was published.',
-    'Check the named columns before you raise a limit: usually the sender has changed something.',
+    'Check the input before you raise a limit: usually the sender has changed something. `sluice inspect FILE --model REF` names lost zeros, other spellings and units; docs/gate.md has the steps.',
   ),
   control_total_mismatch: input(
     'The input does not match the control totals of its sender: row count, digest, trailer or companion file.',

@@ -179,6 +179,12 @@ function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, fi
     spec.unseen = 'value';
     spec.unseen_value = rule === 'nan' ? 'nan' : rule;
   }
+  if (spec.unseen !== 'error' && Object.keys(spec.codes).every((text) => /^[1-9]\d*(\.0)?$|^0$/.test(text))) {
+    findings.warn(
+      'has whole numbers as categories, and scores others like unseen ones. If files have leading zeros (0101 for 101), none of their values is known: read the column as text before training, or reject unseen values (unseen: error)',
+      spec.name,
+    );
+  }
 }
 
 /** Drafts a column of an input that accepts texts. */
@@ -347,6 +353,12 @@ function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems
   const values = valuesIn(profile);
   if (values > 0 && profile.numbers === values) {
     if (input.type === 'bool') spec.kind = 'boolean';
+    else if ([...(profile.distinct?.keys() ?? ['2'])].every((text) => /^[01](\.0*)?$/.test(text))) {
+      findings.assumed(
+        'has only 0 and 1 and is read as a number: true and false are rejected (--encoding, booleans; in Python booleans=[…])',
+        name,
+      );
+    }
     if (profile.leadingZeros > 0 && profile.wholeNumbers === values) {
       findings.warn(
         `looks like an id (${plural(profile.leadingZeros, 'value')} with leading zeros) and is fed as a number: 007 and 7 are the same to the model`,

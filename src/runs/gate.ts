@@ -220,15 +220,21 @@ export function exceededTable(exceeded: readonly ExceededLimit[]): string[][] {
 }
 
 /** @throws SluiceError gate_stopped: names the exceeded limits and values */
-export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict): void {
+export function refuseStopped(
+  input: string,
+  { verdict, exceeded }: GateVerdict,
+  { rows, rejectedByCode }: Pick<RunCounts, 'rows' | 'rejectedByCode'>,
+): void {
   if (verdict === 'passed') return;
   const limits = exceeded.length === 1 ? 'a limit is' : `${exceeded.length} limits are`;
   const more = exceeded.length > TOLD ? [`  and ${exceeded.length - TOLD} more`] : [];
-  const lines = [...textTable(exceededTable(exceeded.slice(0, TOLD))), ...more];
+  const codes = Object.entries(rejectedByCode).sort((a, b) => b[1] - a[1]);
+  const read = `${rows.toLocaleString('en-US')} rows read${codes.length === 0 ? '' : `, rejected by code: ${codes.map(([code, n]) => `${code} ${n.toLocaleString('en-US')}`).join(', ')}`}`;
+  const lines = [...textTable(exceededTable(exceeded.slice(0, TOLD))), ...more, read];
   throw new SluiceError(
     'gate_stopped',
     `the gate stopped ${input}, nothing was published: ${limits} exceeded\n${lines.join('\n')}`,
-    { logMessage: `the gate stopped ${input}, nothing was published: ${exceededLine(exceeded)}` },
+    { logMessage: `the gate stopped ${input}, nothing was published: ${exceededLine(exceeded)}; ${read}` },
   );
 }
 
@@ -302,7 +308,7 @@ export class RunFindings {
     const details = this.inputs.length < KEPT_DETAILS ? counts.details : [];
     this.inputs.push({ input, counts: { ...counts, rejectedByCode: { ...counts.rejectedByCode }, details }, gate });
     this.#all.restore(this.#current.save());
-    if (gate) refuseStopped(input, gate);
+    if (gate) refuseStopped(input, gate, counts);
   }
 
   /** Drift of all inputs together; null: no drift is measured. */

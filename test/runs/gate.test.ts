@@ -270,8 +270,9 @@ test('rows that were rejected for what is limited count as much as those that we
 test('a message names the worst twenty and how many more there are', () => {
   const columns = Array.from({ length: 30 }, (_, i) => column(`c${i}`, { psi: 1 + i }));
   const verdict = judgeGate({ max_psi: 0.1 }, counted(5000, 0), reportOf(...columns), new Map());
-  expect(() => refuseStopped('x', verdict)).toThrow(
-    /30 limits are exceeded\n[\s\S]*c29[\s\S]*c10 [\s\S]*\n {2}and 10 more$/,
+  const counts = { rows: 5000, rejectedByCode: { bad_number: 86, column_count: 200 } };
+  expect(() => refuseStopped('x', verdict, counts)).toThrow(
+    /30 limits are exceeded\n[\s\S]*c29[\s\S]*c10 [\s\S]*\n {2}and 10 more\n5,000 rows read, rejected by code: column_count 200, bad_number 86$/,
   );
 });
 
@@ -338,7 +339,7 @@ test('the log of a stopped run names each input, its columns and their limits, a
   const [single] = (await lines()).filter(({ event }) => event === 'command_failed');
   expect(single).toMatchObject({
     code: 'gate_stopped',
-    msg: `the gate stopped ${at('a.csv')}, nothing was published: source_type unseen 100.0 % (limit 0.0 %)`,
+    msg: `the gate stopped ${at('a.csv')}, nothing was published: source_type unseen 100.0 % (limit 0.0 %); 50 rows read`,
   });
   writeFileSync(at('b.csv'), 'jane,doe,5\n1,2,3\n');
   const mixed = await lines();

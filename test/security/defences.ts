@@ -44,8 +44,8 @@ export const DEFENCES: Defence[] = [
   {
     name: 'only proxies that are named, and only HTTPS',
     file: 'src/doors/http/wire/listener.ts',
-    find: "if (!isListed(allowed, peerOf(request)) || proto !== 'https') {",
-    replace: "if (proto === 'none') {",
+    find: 'if (why === null) return;',
+    replace: 'if (why === null || why) return;',
     test: SECURITY,
   },
   {

@@ -54,6 +54,9 @@ function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): v
   if (letters && read.includes(letters.topic)) {
     say('dead_letter', 'dead_letter: the topic is also read as input: use another topic');
   }
+  if (letters && sink && [sink.topic, ...(sink.routes ?? []).map((r) => r.topic)].includes(letters.topic)) {
+    say('dead_letter', 'dead_letter: the topic is also that of the sink: use another topic');
+  }
 }
 
 function isRegExp(pattern: string): boolean {

@@ -236,7 +236,9 @@ async function namedRows(
   naming: Naming | null,
 ): Promise<{ rows: number[]; text: string }> {
   const { from, to, first, last, movedBefore, movedBehind } = change;
-  if (naming === null || last < first) return { rows: [], text: '' };
+  if (last < first) return { rows: [], text: '' };
+  if (naming === null)
+    return { rows: [], text: first === last ? '' : '; --input and --package together name the rows' };
   const { predicate, ends, folder } = naming;
   // If the input changed too, scoring it again proves nothing unless the output is intact.
   const isInputChanged = all.some((changes) => changes.file === 'input');
@@ -338,6 +340,14 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   const now = new Map(hashedFiles(files).map((f) => [f.name, f.sha256]));
   const before = new Map(model.files.map((f) => [f.name, f.sha256]));
   const findings: ProofFinding[] = [];
+  // A folder of packages instead of one of them.
+  const inside = [...now.keys()].find(
+    (name) => name.endsWith('/model.yaml') && now.get(name) === before.get('model.yaml'),
+  );
+  if (inside !== undefined) {
+    const own = path.join(folder, path.dirname(inside));
+    return [make(`the folder contains several packages; the one of this output is --package ${own}`)];
+  }
   for (const [name, sha256] of before) {
     if (!now.has(name)) findings.push(make(`${name} was removed`));
     else if (now.get(name) !== sha256) findings.push(make(`${name} was changed`));

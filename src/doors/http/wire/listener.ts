@@ -342,14 +342,26 @@ export function followCertificate(
   };
 }
 
+/** What the operator of a trusted proxy must change; null: nothing. */
+function proxyWithoutProto(proto: string): string | null {
+  if (proto === 'https') return null;
+  return proto === ''
+    ? 'the proxy sent no X-Forwarded-Proto: set it to https in the proxy'
+    : 'the client reached the proxy without HTTPS';
+}
+
 /** Returns the check for use behind a TLS-terminating proxy: accepts only requests from its addresses that reached it over HTTPS. */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
     // With several values, the first one describes the client's connection.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
-    if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
-      throw new SluiceError('https_required', 'the request did not arrive over HTTPS through a trusted proxy');
-    }
+    const why = isListed(allowed, peerOf(request))
+      ? proxyWithoutProto(proto)
+      : 'its address is not in behind_tls_proxy';
+    if (why === null) return;
+    throw new SluiceError('https_required', 'the request did not arrive over HTTPS through a trusted proxy', {
+      logMessage: `a request from ${peerOf(request)} was rejected: ${why}`,
+    });
   };
 }
