@@ -138,7 +138,13 @@ test('without the package, or with another one, only the block is named', async 
     key: null,
   });
   expect(without.findings).toMatchObject([
-    { ...named[0], rows: [], text: expect.stringMatching(/the block of rows \d+ to \d+ .* changed; --input and --package together name the rows$/) },
+    {
+      ...named[0],
+      rows: [],
+      text: expect.stringMatching(
+        /the block of rows \d+ to \d+ .* changed; --input and --package together name the rows$/,
+      ),
+    },
   ]);
   writeFileSync(path.join(folder, 'm/more.txt'), 'other');
   const { findings } = await verify(folder);
