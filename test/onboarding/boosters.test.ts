@@ -79,7 +79,7 @@ test('a LightGBM file with pandas categories needs nothing but its training tabl
 });
 
 checkTest('models trained on data frames are registered and predict like their library', async ({ skip }) => {
-  const made = await pythonWith('test/inference/boosters/requirements.txt');
+  const made = await pythonWith('clients/python/tests/requirements.txt');
   if ('missing' in made) return skip(made.missing);
   for (let i = 0; i < times('registered models of training libraries', { quick: 0, check: 1, campaigns: 10 }); i++) {
     const folder = scratch();

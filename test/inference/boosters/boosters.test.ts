@@ -34,7 +34,7 @@ describe('files of training libraries', () => {
   });
 
   checkTest('newly trained models have the predictions of their library', async ({ skip }) => {
-    const made = await pythonWith('test/inference/boosters/requirements.txt');
+    const made = await pythonWith('clients/python/tests/requirements.txt');
     if ('missing' in made) return skip(made.missing);
     for (let i = 0; i < times('training of models', { quick: 0, check: 1, campaigns: 20 }); i++) {
       const folder = scratch();
