@@ -16,7 +16,7 @@ import { matchNames, type NameMatch } from './match-names.ts';
 import type { ReadingState } from './reading-plan.ts';
 import { type SampleTable, textsOf, withoutLast } from './sample-records.ts';
 import { declaringSource, type ReadingPlan } from './score-command.ts';
-import { type FoundTextRules, findTextRules } from './text-rules.ts';
+import { type FoundTextRules, findTextRules, numericColumns, type SpareTexts } from './text-rules.ts';
 import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
 import { type Trial, trialDecode } from './trial-decode.ts';
 
@@ -84,7 +84,16 @@ function rulesOf(
   const columns = matches.flatMap(({ at }, i) =>
     at === null ? [] : [{ reader: readers[i]!, texts: textsOf(table, at) }],
   );
-  return findTextRules(columns, request.model.manifest, needsTrim);
+  return findTextRules(columns, spareTexts(table, matches), request.model.manifest, needsTrim);
+}
+
+/** Input columns with texts that no model column is known to use; empty if the model lacks none. */
+function spareTexts(table: SampleTable, matches: readonly NameMatch[]): (SpareTexts & { at: number })[] {
+  if (matches.every(({ at }) => at !== null)) return [];
+  const used = new Set(matches.map(({ at }) => at));
+  return Array.from({ length: table.width }, (_, at) => at)
+    .filter((at) => !used.has(at))
+    .map((at) => ({ at, name: table.names?.[at] || `field ${at + 1}`, texts: textsOf(table, at) }));
 }
 
 function linesAfter(
@@ -94,6 +103,7 @@ function linesAfter(
 ): LinesAfterTable | null {
   if (!shape || !end || table.rows.length < 2) return null;
   const numbers = new Set(matches.flatMap(({ at }, i) => (readers[i]!.kind === 'number' && at !== null ? [at] : [])));
+  for (const column of spareTexts(table, matches)) if (numericColumns([column]).length > 0) numbers.add(column.at);
   return findLinesAfter({
     end,
     delimiter: DELIMITERS[delimiter],

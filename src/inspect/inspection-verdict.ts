@@ -12,7 +12,7 @@ import type { NameMatch } from './match-names.ts';
 import { planOf, type ReadingState } from './reading-plan.ts';
 import { fieldsOf, recordAt } from './sample-records.ts';
 import { declarationFlags, isListable, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
-import type { MissingWord } from './text-rules.ts';
+import { type MissingWord, notationText } from './text-rules.ts';
 import type { Trial } from './trial-decode.ts';
 
 /** A question whose answers change how the file is read. */
@@ -92,8 +92,8 @@ function described(
   'verdict' | 'columns' | 'rejected' | 'first_row' | 'notes' | 'questions' | 'problems' | 'command' | 'alternatives'
 > {
   const { request, format, compression, encoding, shape, whole, end } = sample;
-  const { decimal, thousands } = rules.notation.value;
-  const isText = sample.typed === undefined;
+  // Numbers of JSON and of columnar formats have no notation.
+  const hasNotation = shape !== null || (sample.typed === undefined && rules.notation.confidence !== 'low');
   return {
     file: request.file,
     model: request.model.ref,
@@ -111,12 +111,7 @@ function described(
           reason: after.reason,
         }
       : null,
-    numbers: isText
-      ? {
-          ...rules.notation,
-          value: `decimal ${decimal}, ${thousands === null ? 'no thousands separator' : `thousands ${thousands}`}`,
-        }
-      : null,
+    numbers: hasNotation ? { ...rules.notation, value: notationText(rules.notation.value) } : null,
     trim: rules.trim,
     null_values: rules.missingWords,
     ignored: ignoredOf(plan, table.names, state),
@@ -573,7 +568,7 @@ function notesOf(found: Conclusions, plan: ReadingPlan): string[] {
   if (sample.encoding?.value === 'windows-1252' || sample.encoding?.value === 'windows-1251') {
     notes.push('the encoding is a guess: check letters beyond ASCII in the output');
   }
-  if (rules.notation.confidence !== 'high' && rules.readings.length === 0)
+  if (sample.shape !== null && rules.notation.confidence !== 'high' && rules.readings.length === 0)
     notes.push(`check the numbers: ${rules.notation.reason}`);
   return notes;
 }
