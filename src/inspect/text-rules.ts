@@ -9,7 +9,7 @@ import {
   PLAIN_NOTATION,
 } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import type { Guess } from './inspection.ts';
+import { DECLARED, type Guess } from './inspection.ts';
 import { trainingFit } from './training-fit.ts';
 
 /** Texts of a model column; the reader has no declarations. */
@@ -61,6 +61,14 @@ const MOST_NAMED = 3;
 const CLEARLY_INSIDE = 0.5;
 const CLEARLY_NEARER = 1;
 
+/** What is known about the texts of a file. */
+export interface KnownTexts {
+  decimal?: NumberNotation['decimal'] | undefined;
+  thousands?: NumberNotation['thousands'] | undefined;
+  trim?: boolean | undefined;
+  null_values?: readonly string[] | undefined;
+}
+
 /** Texts of an input column that no model column is known to use. */
 export interface SpareTexts {
   name: string;
@@ -72,17 +80,21 @@ export function findTextRules(
   columns: readonly ColumnTexts[],
   spare: readonly SpareTexts[],
   manifest: Manifest,
-  namesNeedTrim: boolean,
+  known: KnownTexts,
 ): FoundTextRules {
-  const trim = namesNeedTrim || columns.some(needsTrim);
-  const read = columns.map(({ reader, texts }) => ({ reader, texts: trim ? texts.map(withoutBlanks) : texts }));
+  const trim = known.trim === true || columns.some(needsTrim);
+  const declaredWords = new Set(known.null_values);
+  const read = columns.map(({ reader, texts }) => ({
+    reader,
+    texts: (trim ? texts.map(withoutBlanks) : texts).filter((text) => !declaredWords.has(text)),
+  }));
   const words = findMissingWords(read);
   const silent = new Set([...words.missingWords, ...words.doubtfulWords, ...words.takenWords].map(({ text }) => text));
   const numbers = read.flatMap(({ reader, texts }) => {
     if (reader.kind !== 'number') return [];
     return [{ reader, texts: texts.filter((text) => !reader.missingTexts.has(text) && !silent.has(text)) }];
   });
-  const notation = findNotation(numbers, spare, manifest);
+  const notation = findNotation(numbers, spare, manifest, known);
   return { trim, ...words, sentinels: findSentinels(numbers, manifest), ...notation };
 }
 
@@ -175,11 +187,21 @@ function findNotation(
   columns: readonly ColumnTexts[],
   spare: readonly SpareTexts[],
   manifest: Manifest,
+  { decimal, thousands }: KnownTexts,
 ): FoundNotation {
+  const notations = NOTATIONS.filter(
+    (notation) =>
+      (decimal === undefined || notation.decimal === decimal) &&
+      (thousands === undefined || notation.thousands === thousands),
+  );
+  if (notations.length === 1) {
+    return { notation: { value: notations[0]!, confidence: 'high', reason: DECLARED }, readings: [] };
+  }
   const known = columns.flatMap(({ texts }) => texts);
-  if (!known.every(isUnmarked)) return notationOf(known, columns, manifest);
+  const judge = (texts: readonly string[]) => notationOf(texts, notations, columns, manifest);
+  if (!known.every(isUnmarked)) return judge(known);
   const marked = numericColumns(spare).filter(({ texts }) => !texts.every(isUnmarked));
-  if (marked.length === 0 && known.length > 0) return notationOf(known, columns, manifest);
+  if (marked.length === 0 && known.length > 0) return judge(known);
   const missing =
     columns.length === 0
       ? 'no number column of the model is known yet'
@@ -187,9 +209,9 @@ function findNotation(
         ? 'the known number columns have no values'
         : 'the known number columns have whole numbers without separators';
   if (marked.length === 0) {
-    return { notation: { value: PLAIN_NOTATION, confidence: 'low', reason: `${missing}: not checked` }, readings: [] };
+    return { notation: { value: notations[0]!, confidence: 'low', reason: `${missing}: not checked` }, readings: [] };
   }
-  const { notation, readings } = notationOf([...known, ...marked.flatMap(({ texts }) => texts)], columns, manifest);
+  const { notation, readings } = judge([...known, ...marked.flatMap(({ texts }) => texts)]);
   const names = marked.slice(0, MOST_NAMED).map(({ name }) => name);
   const { value, confidence, reason } = notation;
   const appearance = readings.length > 0 ? `are ambiguous: ${reason}` : `look like ${notationText(value)}`;
@@ -206,9 +228,14 @@ function findNotation(
 export const notationText = ({ decimal, thousands }: NumberNotation): string =>
   `decimal ${decimal}, ${thousands === null ? 'no thousands separator' : `thousands ${thousands}`}`;
 
-function notationOf(texts: readonly string[], columns: readonly ColumnTexts[], manifest: Manifest): FoundNotation {
+function notationOf(
+  texts: readonly string[],
+  notations: readonly NumberNotation[],
+  columns: readonly ColumnTexts[],
+  manifest: Manifest,
+): FoundNotation {
   const distinct = [...new Set(texts)];
-  const counts = NOTATIONS.map((notation) => ({
+  const counts = notations.map((notation) => ({
     notation,
     read: distinct.filter((text) => isReadable(text, notation)),
   }));
