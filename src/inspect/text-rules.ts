@@ -61,7 +61,7 @@ const MOST_NAMED = 3;
 const CLEARLY_INSIDE = 0.5;
 const CLEARLY_NEARER = 1;
 
-/** What is known about the texts of a file. */
+/** Declared text rules; undefined: to be found. */
 export interface KnownTexts {
   decimal?: NumberNotation['decimal'] | undefined;
   thousands?: NumberNotation['thousands'] | undefined;
