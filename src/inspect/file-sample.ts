@@ -10,7 +10,8 @@ import { type ColumnReader, columnReaders } from '../inference/encode/column-rea
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { endpoint } from '../runs/endpoint-specs.ts';
 import { openSource } from '../runs/endpoints.ts';
-import type { Guess } from './inspection.ts';
+import type { DeclaringSource } from '../runs/spec.ts';
+import { DECLARED, type Guess } from './inspection.ts';
 import { asUtf8, oneChunk, openUnknown, type UnknownInput } from './open-unknown.ts';
 import {
   delimitedCells,
@@ -26,6 +27,9 @@ import {
 import { shapeOf, type TableShape } from './table-shape.ts';
 import { guessEncoding } from './text-encoding.ts';
 
+/** What the caller knows about the file: taken as given. A thousands separator alone leaves the decimal mark open. */
+export type DeclaredReading = DeclaringSource & { delimiter?: DelimiterName | undefined };
+
 export interface InspectRequest {
   file: string;
   model: ModelPackage;
@@ -34,6 +38,7 @@ export interface InspectRequest {
   registry?: string | undefined;
   /** Output of the printed command. Default: derived from the file name. */
   output?: string | undefined;
+  declared?: DeclaredReading | undefined;
 }
 
 /** Everything that was read of a file, before it is judged. */
@@ -118,11 +123,15 @@ async function sampleText(
   readers: readonly ColumnReader[],
 ): Promise<FileSample> {
   const { head, complete, compression } = unknown;
-  const encoding = guessEncoding(head, complete);
+  const { declared = {} } = request;
+  const encoding: Guess<EncodingName> =
+    declared.encoding === undefined
+      ? guessEncoding(head, complete)
+      : { value: declared.encoding, confidence: 'high', reason: DECLARED };
   const isWide = encoding.value.startsWith('utf-16');
   if (!isWide) refuseForeignContent(head);
   const text = await asUtf8(isWide && !complete ? head.subarray(0, head.length & ~1) : head, encoding.value);
-  const json = jsonFormat(text);
+  const json = declared.delimiter === undefined ? jsonFormat(text) : null;
   const limits = { rows: INSPECTED_ROWS, bytes: complete ? Infinity : Math.max(1, head.length - MARGIN) };
   const common = { request, readers, compression, encoding };
   if (json) {
@@ -131,14 +140,16 @@ async function sampleText(
     const table = jsonCells(records);
     return { ...common, ...NO_HEADER, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
   }
-  const shape = shapeOf(
-    text,
-    readers.map(({ name }) => name),
-  );
+  const { names: fields, rename = {} } = declared.columns ?? {};
+  const columns = readers.map(({ name }) => rename[name] ?? name);
+  const shape = shapeOf(text, columns, { delimiter: declared.delimiter, headless: fields !== undefined });
   if (!shape) throw new SluiceError('foreign_content', NO_DELIMITER);
   const delimiter = shape.delimiter.value;
   const width = (shape.header ?? shape.first ?? []).length;
   if (width > MOST_COLUMNS) throw tooMany('columns', MOST_COLUMNS);
+  if (fields && fields.length !== width) {
+    throw new SluiceError('usage', `columns: ${fields.length} names are declared, the file has ${width} fields`);
+  }
   const names = shape.header === null ? Array.from({ length: width }, (_, i) => `field_${i + 1}`) : null;
   const input: InputFormat = {
     format: 'delimited',
@@ -151,7 +162,7 @@ async function sampleText(
   refuseOtherHeader(sampled, shape);
   const hasRuler = shape.header !== null && sampled.count > 0 && isRuler(recordAt(sampled, 0));
   const records = hasRuler ? withoutFirst(sampled) : sampled;
-  const cells = delimitedCells(records, DELIMITERS[delimiter], shape.header, width);
+  const cells = delimitedCells(records, DELIMITERS[delimiter], fields ?? shape.header, width);
   const table = fittedNames(cells);
   const headerRow = shape.header === null ? 0 : 1 + linesWithin(sampled.header?.bytes) + (hasRuler ? 1 : 0);
   const isTab = delimiter === 'tab' || namedFormat(request.file).format === 'tsv';

@@ -1,4 +1,6 @@
 // Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
+import { didYouMean } from '../core/did-you-mean.ts';
+import { SluiceError } from '../core/errors.ts';
 import { withoutBlanks } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
@@ -12,17 +14,56 @@ import type { Conclusions } from './conclusions.ts';
 import { type FileSample, type InspectRequest, readSample } from './file-sample.ts';
 import type { Inspection } from './inspection.ts';
 import { conclude } from './inspection-verdict.ts';
-import { matchNames, type NameMatch } from './match-names.ts';
+import { type KnownNames, matchNames, type NameMatch } from './match-names.ts';
 import type { ReadingState } from './reading-plan.ts';
 import { type SampleTable, textsOf, withoutLast } from './sample-records.ts';
 import { declaringSource, type ReadingPlan } from './score-command.ts';
-import { type FoundTextRules, findTextRules } from './text-rules.ts';
+import { type FoundTextRules, findTextRules, numericColumns, type SpareTexts } from './text-rules.ts';
 import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
 import { type Trial, trialDecode } from './trial-decode.ts';
 
 /** @throws SluiceError as `readSample` does */
-export const inspectFile = async (request: InspectRequest): Promise<Inspection> =>
-  judgeSample(await readSample(request));
+export async function inspectFile(request: InspectRequest): Promise<Inspection> {
+  refuseDeclared(request);
+  return judgeSample(await readSample(request));
+}
+
+/** @throws SluiceError usage: contradictory declarations, or declarations about columns that the model lacks */
+function refuseDeclared({ declared = {}, model, file }: InspectRequest): void {
+  // Unlike a run, an inspection finds the decimal mark that a thousands separator leaves open.
+  const decimal = declared.decimal ?? (declared.thousands === 'point' ? 'comma' : undefined);
+  const header = declared.columns?.names === undefined ? {} : { header: false };
+  const source = { ...declared, ...header, ...(decimal === undefined ? {} : { decimal }) };
+  refuseContradictions({ type: 'file', path: file, ...source } as Source, null, []);
+  const known = new Set(model.manifest.columns.map(({ name }) => name));
+  for (const flag of ['rename', 'constants'] as const) {
+    const foreign = Object.keys(declared.columns?.[flag] ?? {}).find((name) => !known.has(name));
+    if (foreign !== undefined) throw new SluiceError('usage', `${flag}: ${foreign} is not a column of the model`);
+  }
+}
+
+/** @throws SluiceError usage: a declared name that the file lacks */
+function refuseUnknownNames({ declared = {} }: InspectRequest, names: readonly string[]): void {
+  const there = new Set([...names, ...names.map(withoutBlanks)]);
+  const { rename = {}, ignore = [] } = declared.columns ?? {};
+  const refuse = (flag: string, wanted: readonly string[]) => {
+    const unknown = wanted.find((name) => !there.has(name));
+    if (unknown === undefined) return;
+    throw new SluiceError('usage', `${flag}: the file has no column ${unknown}${didYouMean(unknown, names)}`);
+  };
+  refuse('rename', Object.values(rename));
+  refuse('ignore', ignore === '*' ? [] : ignore);
+}
+
+/** Names that the caller declared. */
+function knownNames({ declared = {} }: InspectRequest): KnownNames {
+  const { rename = {}, ignore = [], constants = {} } = declared.columns ?? {};
+  return {
+    rename: new Map(Object.entries(rename)),
+    constants: new Set(Object.keys(constants)),
+    ignored: new Set(ignore === '*' ? [] : ignore),
+  };
+}
 
 function judgeSample(sample: FileSample): Inspection {
   const { readers, table } = sample;
@@ -33,8 +74,13 @@ function judgeSample(sample: FileSample): Inspection {
   const offsets = isWithoutHeader ? compatibleOffsets(readers, cells) : [];
   const misfit =
     isWithoutHeader && offsets.length === 0 && table.width >= readers.length ? firstMisfit(readers, cells) : null;
-  const matches = fileNames === null ? byPosition(columns, offsets) : matchNames(columns, fileNames);
-  const needsTrim = matches.some(({ match }) => match === 'spaces');
+  if (fileNames) refuseUnknownNames(sample.request, fileNames);
+  const known = knownNames(sample.request);
+  const matches = fileNames === null ? byPosition(columns, offsets) : matchNames(columns, fileNames, known);
+  const needsTrim = matches.some(
+    ({ match, column, at }) =>
+      match === 'spaces' || (match === 'declared' && at !== null && fileNames?.[at] !== known.rename.get(column)),
+  );
   const first = rulesOf(sample, table, matches, needsTrim);
   const after = linesAfter(sample, first, matches);
   const shorter = after && !after.isDoubtful && sample.whole ? withoutLastRows(sample, after.records) : null;
@@ -84,7 +130,18 @@ function rulesOf(
   const columns = matches.flatMap(({ at }, i) =>
     at === null ? [] : [{ reader: readers[i]!, texts: textsOf(table, at) }],
   );
-  return findTextRules(columns, request.model.manifest, needsTrim);
+  const { declared = {}, model } = request;
+  const known = { ...declared, trim: declared.trim === true || needsTrim };
+  return findTextRules(columns, spareTexts(table, matches), model.manifest, known);
+}
+
+/** Input columns with texts that no model column is known to use; empty if the model lacks none. */
+function spareTexts(table: SampleTable, matches: readonly NameMatch[]): (SpareTexts & { at: number })[] {
+  if (matches.every(({ at }) => at !== null)) return [];
+  const used = new Set(matches.map(({ at }) => at));
+  return Array.from({ length: table.width }, (_, at) => at)
+    .filter((at) => !used.has(at))
+    .map((at) => ({ at, name: table.names?.[at] || `field ${at + 1}`, texts: textsOf(table, at) }));
 }
 
 function linesAfter(
@@ -94,6 +151,7 @@ function linesAfter(
 ): LinesAfterTable | null {
   if (!shape || !end || table.rows.length < 2) return null;
   const numbers = new Set(matches.flatMap(({ at }, i) => (readers[i]!.kind === 'number' && at !== null ? [at] : [])));
+  for (const column of spareTexts(table, matches)) if (numericColumns([column]).length > 0) numbers.add(column.at);
   return findLinesAfter({
     end,
     delimiter: DELIMITERS[delimiter],
@@ -113,7 +171,8 @@ function withoutLastRows({ records, table }: FileSample, count: number): Pick<Co
 
 function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches' | 'rules' | 'after'>): ReadingState {
   const { request, format, compression, delimiter, encoding, shape, table } = sample;
-  const { file, modelName, registry, output } = request;
+  const { file, modelName, registry, output, declared = {} } = request;
+  const { names: fields = null, ignore, constants = {} } = declared.columns ?? {};
   const { rules, after } = found;
   return {
     base: {
@@ -125,7 +184,10 @@ function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches
       compression,
       delimiter,
       encoding: encoding?.value ?? 'utf-8',
+      constants,
     },
+    fields,
+    ignoresUnused: ignore === '*',
     names: found.names,
     width: table.width,
     assigned: new Map(found.matches.flatMap(({ column, at }) => (at === null ? [] : [[column, at] as const]))),
@@ -135,7 +197,7 @@ function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches
     cut: after && !after.isDoubtful ? after.lines : 0,
     notation: rules.notation.value,
     trim: rules.trim,
-    nullValues: rules.missingWords.map(({ text }) => text),
+    nullValues: [...(declared.null_values ?? []), ...rules.missingWords.map(({ text }) => text)],
   };
 }
 

@@ -2,8 +2,9 @@
 import { isAscii } from 'node:buffer';
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
+import { shellWord } from '../core/shell-word.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
-import type { ColumnReader } from '../inference/encode/column-reader.ts';
+import { type ColumnReader, PLAIN_NOTATION } from '../inference/encode/column-reader.ts';
 import { otherSpelling } from './category-spelling.ts';
 import { fitOfCells, isCompatible, SIMILAR, swappedPairs } from './column-values.ts';
 import type { Conclusions } from './conclusions.ts';
@@ -11,14 +12,17 @@ import type { CommandForAnswer, InspectedColumn, Inspection, InspectionVerdict, 
 import type { NameMatch } from './match-names.ts';
 import { planOf, type ReadingState } from './reading-plan.ts';
 import { fieldsOf, recordAt } from './sample-records.ts';
-import { declarationFlags, isListable, isPiped, type ReadingPlan, scoreCommand } from './score-command.ts';
-import type { MissingWord } from './text-rules.ts';
+import { isListable, isPiped, notationFlags, type ReadingPlan, scoreCommand } from './score-command.ts';
+import { type MissingWord, notationText } from './text-rules.ts';
 import type { Trial } from './trial-decode.ts';
 
 /** A question whose answers change how the file is read. */
 interface Choice {
   question: string;
-  answers: { meaning: string; change: (state: ReadingState) => ReadingState }[];
+  /** The column of the model whose input column is asked for. */
+  column?: string;
+  /** `flags`: what the answer declares. Default: found by comparing the plans. */
+  answers: { meaning: string; flags?: string; change: (state: ReadingState) => ReadingState }[];
 }
 
 /** Candidates that a question names, and commands that are printed for combinations of answers. */
@@ -44,11 +48,12 @@ type TryPlan = (plan: ReadingPlan) => Trial;
 
 /** The report about a file. `tryPlan` decodes the sample with a plan. */
 export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
-  const choices = [...columnChoices(found), ...swapChoices(found), ...textChoices(found), ...endChoices(found)];
+  const ofColumns = columnChoices(found);
+  const choices = [...ofColumns, ...swapChoices(found), ...textChoices(found), ...endChoices(found)];
   const combinations = combined(choices, found.state);
   const first = combinations[0]?.state ?? found.state;
   const plan = planOf(first);
-  const lost = lostColumns(found);
+  const lost = lostColumns(found, ofColumns);
   const trial = lost.length > 0 || combinations.length === 0 ? null : tryPlan(plan);
   const values = trial ? valueFindings(found, trial) : { problems: [], questions: [] };
   const plausible = trial ? [...plausibilityQuestions(found, first, trial), ...encodingQuestions(found, first)] : [];
@@ -62,6 +67,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   ];
   const isImpossible = problems.length > 0;
   const isPrinted = !isImpossible && trial !== null;
+  const open = openColumns(found);
   const verdict: InspectionVerdict = isImpossible
     ? 'impossible'
     : questions.length > 0
@@ -80,6 +86,8 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
     problems,
     command: isPrinted && choices.length === 0 ? scoreCommand(plan) : null,
     alternatives: isPrinted && choices.length > 0 ? combinations.map(commandOf) : [],
+    open_columns: open,
+    template: trial === null && problems.length === lost.length ? templateOf(found, open) : null,
   };
 }
 
@@ -89,11 +97,21 @@ function described(
   plan: ReadingPlan,
 ): Omit<
   Inspection,
-  'verdict' | 'columns' | 'rejected' | 'first_row' | 'notes' | 'questions' | 'problems' | 'command' | 'alternatives'
+  | 'verdict'
+  | 'columns'
+  | 'rejected'
+  | 'first_row'
+  | 'notes'
+  | 'questions'
+  | 'problems'
+  | 'command'
+  | 'alternatives'
+  | 'open_columns'
+  | 'template'
 > {
   const { request, format, compression, encoding, shape, whole, end } = sample;
-  const { decimal, thousands } = rules.notation.value;
-  const isText = sample.typed === undefined;
+  // Numbers of JSON and of columnar formats have no notation.
+  const hasNotation = shape !== null || (sample.typed === undefined && rules.notation.confidence !== 'low');
   return {
     file: request.file,
     model: request.model.ref,
@@ -111,12 +129,7 @@ function described(
           reason: after.reason,
         }
       : null,
-    numbers: isText
-      ? {
-          ...rules.notation,
-          value: `decimal ${decimal}, ${thousands === null ? 'no thousands separator' : `thousands ${thousands}`}`,
-        }
-      : null,
+    numbers: hasNotation ? { ...rules.notation, value: notationText(rules.notation.value) } : null,
     trim: rules.trim,
     null_values: rules.missingWords,
     ignored: ignoredOf(plan, table.names, state),
@@ -137,8 +150,10 @@ const readerOf = ({ sample }: Conclusions, column: string): ColumnReader =>
 // Columns.
 
 /** Input columns that no model column uses. */
-function spareColumns({ table, matches }: Conclusions): number[] {
+function spareColumns({ table, matches, names, sample }: Conclusions): number[] {
   const used = new Set(matches.flatMap(({ at }) => (at === null ? [] : [at])));
+  const ignored = sample.request.declared?.columns?.ignore ?? [];
+  for (const [i, name] of (names ?? []).entries()) if (ignored !== '*' && ignored.includes(name)) used.add(i);
   return Array.from({ length: table.width }, (_, i) => i).filter((i) => !used.has(i));
 }
 
@@ -147,8 +162,9 @@ function columnChoices(found: Conclusions): Choice[] {
   const { matches, names, offsets } = found;
   if (names === null) return offsets.length > 1 ? [offsetChoice(found)] : [];
   const spare = spareColumns(found);
+  const hints = hintsOf(found, spare);
   return matches.flatMap((match): Choice[] => {
-    const candidates = candidatesFor(found, match, spare);
+    const candidates = hints.get(match.column) ?? candidatesFor(found, match, spare);
     if (candidates.length === 0) return [];
     const shown = candidates.slice(0, MOST_CANDIDATES);
     // Columns with the same name cannot be distinguished by a flag.
@@ -161,8 +177,10 @@ function columnChoices(found: Conclusions): Choice[] {
     return [
       {
         question: `which input column is ${match.column}? It ${why}`,
+        column: match.column,
         answers: shown.map((at) => ({
           meaning: `${match.column} is ${isDuplicate ? `field ${at + 1}` : names[at]}`,
+          flags: isDuplicate ? '' : `--rename ${shellWord(`${match.column}=${names[at]}`)}`,
           change: (state) => ({ ...state, assigned: new Map([...state.assigned, [match.column, at]]) }),
         })),
       },
@@ -173,29 +191,54 @@ function columnChoices(found: Conclusions): Choice[] {
 /** The input columns between which the file does not decide; empty: it does. */
 function candidatesFor(found: Conclusions, match: NameMatch, spare: readonly number[]): number[] {
   if (match.match === 'open') return [...match.candidates];
-  if (match.at === null) return hinted(found, match, spare);
-  if (match.match !== 'affix' && match.match !== 'spelling') return [];
+  if (match.at === null || (match.match !== 'affix' && match.match !== 'spelling')) return [];
   // A similar name is not enough if the values of another column fit better.
   const reader = readerOf(found, match.column);
   const cells = cellsAt(found, match.at);
   const { psi } = fitOfCells(found.sample.request.model.manifest, reader, cells, rulesIn(found.state));
   if (isCompatible(reader, cells, rulesIn(found.state)) !== false && (psi === null || psi < SIMILAR)) return [];
-  const others = hinted(found, match, spare);
-  return others.length === 0 ? [] : [match.at, ...others];
+  const others = fitting(found, match.column, spare).toSorted((a, b) => a.distance - b.distance);
+  return others.length === 0 ? [] : [match.at, ...others.map(({ at }) => at)];
+}
+
+/** The first candidates are those that fit no other missing column, then those that fit no other one better. */
+function hintsOf(found: Conclusions, spare: readonly number[]): ReadonlyMap<string, number[]> {
+  const missing = found.matches.filter(({ match }) => match === 'missing').map(({ column }) => column);
+  const fits = missing.flatMap((column) => fitting(found, column, spare).map((fit) => ({ column, ...fit })));
+  const byInput = Map.groupBy(fits, ({ at }) => at);
+  const rank = ({ at, distance }: ValueHint) => {
+    const rivals = byInput.get(at)!;
+    return rivals.length === 1 ? 0 : rivals.every((rival) => distance <= rival.distance) ? 1 : 2;
+  };
+  const byColumn = Map.groupBy(fits, ({ column }) => column);
+  return new Map(
+    missing.map((column) => [
+      column,
+      (byColumn.get(column) ?? []).toSorted((a, b) => rank(a) - rank(b) || a.distance - b.distance).map(({ at }) => at),
+    ]),
+  );
+}
+
+interface ValueHint {
+  /** Index of the input column. */
+  at: number;
+  /** Distance of its values from the training data. */
+  distance: number;
 }
 
 /** Unused input columns whose values could be those of a missing column: a hint, never an assignment. */
-function hinted(found: Conclusions, { column }: NameMatch, spare: readonly number[]): number[] {
+function fitting(found: Conclusions, column: string, spare: readonly number[]): ValueHint[] {
   const reader = readerOf(found, column);
   const rules = rulesIn(found.state);
   const { manifest } = found.sample.request.model;
-  const fitting = spare.flatMap((at) => {
+  return spare.flatMap((at) => {
     const cells = cellsAt(found, at);
     if (isCompatible(reader, cells, rules) !== true || cells.every((cell) => cell === '')) return [];
     const { psi, inside } = fitOfCells(manifest, reader, cells, rules);
-    return psi === null || psi < SIMILAR ? [{ at, distance: psi ?? 1 - (inside ?? 0) }] : [];
+    // Known categories identify a column even if they are distributed in another way.
+    const isLikely = psi === null || psi < SIMILAR || reader.kind === 'category';
+    return isLikely ? [{ at, distance: psi ?? 1 - (inside ?? 0) }] : [];
   });
-  return fitting.toSorted((a, b) => a.distance - b.distance).map(({ at }) => at);
 }
 
 function offsetChoice({ offsets, sample }: Conclusions): Choice {
@@ -209,9 +252,26 @@ function offsetChoice({ offsets, sample }: Conclusions): Choice {
   };
 }
 
+/** Columns without an input column, without those that have a constant value. */
+const openColumns = ({ matches }: Conclusions): string[] =>
+  matches.flatMap(({ at, column, match }) => (at === null && match !== 'constant' ? [column] : []));
+
+/**
+ * The command with `?` for the name of every open column. null: there is none, the file has no column left, or columns
+ * have no names.
+ */
+function templateOf(found: Conclusions, open: readonly string[]): string | null {
+  const plan = planOf(found.state);
+  if (open.length === 0 || plan.names !== null || spareColumns(found).length === 0) return null;
+  const rename = new Map([...plan.rename, ...open.map((column) => [column, '?'] as const)]);
+  const command = { ...plan, rename, ignore: '*' as const };
+  if (found.rules.readings.length === 0) return scoreCommand(command);
+  return `${scoreCommand({ ...command, notation: PLAIN_NOTATION })} --decimal '?'`;
+}
+
 /** Columns that the file lacks, so that no command works without more knowledge. */
-function lostColumns(found: Conclusions): string[] {
-  const { matches, names, sample, table, offsets, misfit } = found;
+function lostColumns(found: Conclusions, choices: readonly Choice[]): string[] {
+  const { names, sample, table, offsets, misfit } = found;
   if (names === null) {
     if (offsets.length > 0) return [];
     const fields = `the file has no header row and ${table.width} fields, the model has ${sample.readers.length} columns`;
@@ -220,19 +280,18 @@ function lostColumns(found: Conclusions): string[] {
     return [`${fields}${other}: declare the names in the order of the file with --columns`];
   }
   const spare = spareColumns(found);
-  const asked = new Set(columnChoices(found).map(({ question }) => question));
-  const missing = matches.filter(
-    ({ at, column }) => at === null && ![...asked].some((q) => q.includes(` ${column}? `)),
-  );
-  if (missing.length === 0) return [];
-  const list = missing.map(({ column }) => column).join(', ');
+  const asked = new Set(choices.map(({ column }) => column));
+  const open = openColumns(found);
+  const lost = open.filter((column) => !asked.has(column));
+  if (lost.length === 0) return [];
   const unused = spare.map((at) => names[at]).filter((name) => name !== '');
-  const other =
-    unused.length > 0
-      ? `If they are among ${unused.slice(0, 20).join(', ')}, declare them with --rename column=name`
-      : 'Ask the sender for them';
+  const constants = 'a value that is the same in all rows can be declared with --constants';
+  if (unused.length === 0) {
+    return [`the file has no column for ${lost.join(', ')}. Ask the sender for it; ${constants}`];
+  }
+  const [have, list] = [open.length === 1 ? 'column of the model has' : 'columns of the model have', open.join(', ')];
   return [
-    `the file has no column for ${list}. ${other}; a value that is the same in all rows can be declared with --constants`,
+    `${open.length} ${have} no counterpart by name: ${list}. Declare those among ${unused.slice(0, 20).join(', ')} with --rename column=name; ${constants}`,
   ];
 }
 
@@ -277,6 +336,7 @@ function orderQuestions(found: Conclusions): OpenQuestion[] {
   if (isConfirmed) return [];
   return [
     {
+      column: null,
       question: 'is the order of the fields that of the model? Only their kinds agree: compare the first row above',
       answers: [
         { meaning: 'yes', flags: 'run the command below' },
@@ -297,6 +357,7 @@ function textChoices({ rules }: Conclusions): Choice[] {
             question: `what do the numbers mean? ${rules.notation.reason}`,
             answers: rules.readings.map((reading) => ({
               meaning: reading.meaning,
+              flags: notationFlags(reading.notation).join(' '),
               change: (state) => ({ ...state, notation: reading.notation }),
             })),
           },
@@ -328,17 +389,26 @@ function endChoices({ after }: Conclusions): Choice[] {
   ];
 }
 
-/** The question with the flags that each answer adds. */
-function asked({ question, answers }: Choice, state: ReadingState): OpenQuestion {
-  const flagsOf = (plan: ReadingPlan) => [...declarationFlags(plan), ...(plan.cut > 0 ? ['remove the last line'] : [])];
-  return {
-    question,
-    answers: answers.map(({ meaning, change }) => {
-      const before = new Set(flagsOf(planOf(state)));
-      const added = flagsOf(planOf(change(state))).join(' ');
-      return { meaning, flags: before.has(added) || added === [...before].join(' ') ? '' : added };
-    }),
-  };
+/** The question with the flags that each answer declares. */
+const asked = ({ question, column, answers }: Choice, state: ReadingState): OpenQuestion => ({
+  question,
+  column: column ?? null,
+  answers: answers.map(({ meaning, flags, change }) => ({
+    meaning,
+    flags: flags ?? addedFlags(planOf(state), planOf(change(state))),
+  })),
+});
+
+/** The flags for names and missing values that only `after` has. */
+function addedFlags(before: ReadingPlan, after: ReadingPlan): string {
+  const words = after.nullValues.filter((word) => !before.nullValues.includes(word));
+  const names = after.names?.join(',') ?? '';
+  const renamed = [...after.rename].filter(([column, name]) => before.rename.get(column) !== name);
+  return [
+    ...(words.length === 0 ? [] : ['--null-values', shellWord(words.join(','))]),
+    ...(names === '' || names === before.names?.join(',') ? [] : ['--columns', shellWord(names)]),
+    ...(renamed.length === 0 ? [] : ['--rename', shellWord(renamed.map((pair) => pair.join('=')).join(','))]),
+  ].join(' ');
 }
 
 interface Combination {
@@ -507,6 +577,7 @@ const UNSEEN_THEM = 'run the command below, which scores them as unseen categori
 
 const confirmation = (question: string, yes: string): OpenQuestion => ({
   question,
+  column: null,
   answers: [
     { meaning: 'yes', flags: yes },
     { meaning: 'no', flags: 'ask the sender' },
@@ -528,7 +599,7 @@ function inspectedColumns(found: Conclusions, trial: Trial | null, state: Readin
     return {
       column,
       kind: reader.kind,
-      input: at === null || isAsked ? null : (table.names?.[at] ?? `field ${at + 1}`),
+      input: at === null || isAsked ? constantOf(found, column) : (table.names?.[at] ?? `field ${at + 1}`),
       match: isAsked ? 'open' : match,
       confidence: isAsked ? 'low' : confidence,
       missing: own ? share(own.missing) : null,
@@ -536,6 +607,12 @@ function inspectedColumns(found: Conclusions, trial: Trial | null, state: Readin
       rejected: own?.rejected ?? 0,
     };
   });
+}
+
+/** A declared constant as `= value`; null: the column has none. */
+function constantOf({ sample: { request } }: Conclusions, column: string): string | null {
+  const { constants = {} } = request.declared?.columns ?? {};
+  return Object.hasOwn(constants, column) ? `= ${constants[column]}` : null;
 }
 
 function firstRow({ sample, records }: Conclusions, plan: ReadingPlan): { column: string; value: string }[] | null {
@@ -562,7 +639,7 @@ function notesOf(found: Conclusions, plan: ReadingPlan): string[] {
   if (sample.whole && sample.end !== null && lastIsCut(found)) {
     notes.push('the last record has fewer fields and no line end: the file may be truncated');
   }
-  const ids = plan.names === null ? identifierOf(found) : null;
+  const ids = plan.names === null && openColumns(found).length === 0 ? identifierOf(found) : null;
   if (ids !== null) {
     notes.push(
       `the values of ${ids} are unique: to copy them to the output, name ${ids} in --passthrough instead of --ignore`,
@@ -570,10 +647,10 @@ function notesOf(found: Conclusions, plan: ReadingPlan): string[] {
   }
   if (outcome !== undefined && names?.includes(outcome))
     notes.push(`${outcome} is the outcome that the model predicts; it is ignored`);
-  if (sample.encoding?.value === 'windows-1252' || sample.encoding?.value === 'windows-1251') {
+  if (sample.encoding?.confidence !== 'high' && sample.encoding?.value.startsWith('windows-')) {
     notes.push('the encoding is a guess: check letters beyond ASCII in the output');
   }
-  if (rules.notation.confidence !== 'high' && rules.readings.length === 0)
+  if (sample.shape !== null && rules.notation.confidence !== 'high' && rules.readings.length === 0)
     notes.push(`check the numbers: ${rules.notation.reason}`);
   return notes;
 }

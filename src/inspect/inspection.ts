@@ -10,8 +10,21 @@ export interface Guess<T> {
   reason: string;
 }
 
+/** The reason of what the caller declared. */
+export const DECLARED = 'declared';
+
 /** How the input column of a model column was found. */
-export type MatchKind = 'exact' | 'spaces' | 'style' | 'affix' | 'spelling' | 'position' | 'missing' | 'open';
+export type MatchKind =
+  | 'declared'
+  | 'constant'
+  | 'exact'
+  | 'spaces'
+  | 'style'
+  | 'affix'
+  | 'spelling'
+  | 'position'
+  | 'missing'
+  | 'open';
 
 export interface InspectedColumn {
   column: string;
@@ -29,6 +42,8 @@ export interface InspectedColumn {
 /** A decision that the file does not answer. */
 export interface OpenQuestion {
   question: string;
+  /** The column of the model whose input column is asked for; null: another question. */
+  column: string | null;
   /** The answers, and the flags that each adds to the command. */
   answers: { meaning: string; flags: string }[];
 }
@@ -78,4 +93,8 @@ export interface Inspection {
   /** null: none, or one for each answer in `alternatives`. */
   command: string | null;
   alternatives: CommandForAnswer[];
+  /** Columns of the model for which no input column is known. */
+  open_columns: string[];
+  /** The command with `?` for the name of every open column; null: not needed, or no name can be declared. */
+  template: string | null;
 }

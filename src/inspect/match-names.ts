@@ -37,9 +37,23 @@ function indexes(values: readonly string[]): Map<string, number[]> {
   return found;
 }
 
+/** Names that are known: model column → its name, columns with a constant value, and ignored names. */
+export interface KnownNames {
+  rename: ReadonlyMap<string, string>;
+  constants: ReadonlySet<string>;
+  ignored: ReadonlySet<string>;
+}
+
+const NOTHING_KNOWN: KnownNames = { rename: new Map(), constants: new Set(), ignored: new Set() };
+
 /** A column that is found in no file position is `missing`, or `open` if several input columns could be it. */
-export function matchNames(columns: readonly string[], names: readonly string[]): NameMatch[] {
+export function matchNames(
+  columns: readonly string[],
+  names: readonly string[],
+  known: KnownNames = NOTHING_KNOWN,
+): NameMatch[] {
   const matcher = new Matcher(columns, names);
+  matcher.declared(known);
   matcher.step('exact', 'high', (name) => name);
   matcher.step('spaces', 'high', withoutBlanks);
   matcher.step('style', 'high', styled);
@@ -82,6 +96,22 @@ class Matcher {
         ? { column, at, match: 'open', confidence: 'low', candidates }
         : { column, at, match, confidence, candidates: [] },
     );
+  }
+
+  /** Assigns the declared names, and excludes the ignored ones. */
+  declared({ rename, constants, ignored }: KnownNames): void {
+    for (const [column, wanted] of rename) {
+      const same = this.#names.flatMap((name, i) => (name === wanted ? [i] : []));
+      const trimmed = this.#names.flatMap((name, i) => (withoutBlanks(name) === wanted ? [i] : []));
+      this.#assign(column, same.length > 0 ? same : trimmed, 'declared', 'high');
+    }
+    for (const column of constants) {
+      this.#found.set(column, { column, at: null, match: 'constant', confidence: 'high', candidates: [] });
+    }
+    for (const [i, name] of this.#names.entries()) {
+      const isUnused = ignored.has(name) || ignored.has(withoutBlanks(name)) || constants.has(name);
+      if (isUnused) this.#used.add(i);
+    }
   }
 
   /** Matches names that are equal after `normal`. */

@@ -7,8 +7,12 @@ import { isListable, type ReadingPlan } from './score-command.ts';
 export interface ReadingState {
   base: Pick<
     ReadingPlan,
-    'file' | 'model' | 'registry' | 'output' | 'format' | 'compression' | 'delimiter' | 'encoding'
+    'file' | 'model' | 'registry' | 'output' | 'format' | 'compression' | 'delimiter' | 'encoding' | 'constants'
   >;
+  /** Declared names of the fields, if the file has no header row; null: not declared. */
+  fields: readonly string[] | null;
+  /** Whether all unused columns are declared as ignored. */
+  ignoresUnused: boolean;
   /** Names of the input columns; null: the file has no header row. */
   names: readonly string[] | null;
   width: number;
@@ -31,19 +35,22 @@ export function planOf(state: ReadingState): ReadingPlan {
   const { base, skip, cut, notation, trim, nullValues } = state;
   const rules = { notation, trim, nullValues };
   const { names } = state;
-  if (names !== null && !needsPositions(state, names)) {
+  if (names !== null && state.fields === null && !needsPositions(state, names)) {
     const rename = new Map<string, string>();
     for (const [column, at] of state.assigned) if (names[at] !== column) rename.set(column, names[at]!);
     return { ...base, ...rules, skip, cut, names: null, rename, ignore: ignoredNames(state, names) };
   }
-  const fields = Array.from({ length: state.width }, (_, i) => `unused_${i + 1}`);
+  const fields = Array.from({ length: state.width }, (_, i) => {
+    const declared = state.fields?.[i] ?? '';
+    return declared === '' || state.assigned.has(declared) ? `unused_${i + 1}` : declared;
+  });
   for (const [column, at] of state.assigned) fields[at] = column;
   const ignore = state.width > state.assigned.size ? ('*' as const) : [];
   // A header row that is not used must be removed.
   return {
     ...base,
     ...rules,
-    skip: names === null ? skip : state.headerLines,
+    skip: names === null || state.fields !== null ? skip : state.headerLines,
     cut,
     names: fields,
     rename: new Map(),
@@ -62,7 +69,8 @@ function needsPositions({ assigned, base, isHeaderUnfit }: ReadingState, names: 
   });
 }
 
-function ignoredNames({ assigned }: ReadingState, names: readonly string[]): readonly string[] | '*' {
+function ignoredNames({ assigned, ignoresUnused }: ReadingState, names: readonly string[]): readonly string[] | '*' {
+  if (ignoresUnused) return '*';
   const used = new Set(assigned.values());
   const ignored = [...new Set(names.filter((_, i) => !used.has(i)))];
   return ignored.length > MOST_IGNORED || !ignored.every(isListable) || ignored.includes('*') ? '*' : ignored;

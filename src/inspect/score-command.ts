@@ -23,6 +23,7 @@ export interface ReadingPlan {
   names: readonly string[] | null;
   rename: ReadonlyMap<string, string>;
   ignore: readonly string[] | '*';
+  constants: Readonly<Record<string, string | number | boolean>>;
   notation: NumberNotation;
   trim: boolean;
   nullValues: readonly string[];
@@ -41,11 +42,12 @@ const isWide = (encoding: EncodingName): boolean => encoding.startsWith('utf-16'
 
 /** The declarations as keys of a source, from which the engine reads the sample in the same way. */
 export function declaringSource(plan: ReadingPlan): DeclaringSource {
-  const { names, rename, ignore, notation, trim, nullValues } = plan;
+  const { names, rename, ignore, constants, notation, trim, nullValues } = plan;
   const columns = {
     ...(names === null ? {} : { names: [...names] }),
     ...(rename.size > 0 ? { rename: Object.fromEntries(rename) } : {}),
     ...(ignore.length > 0 ? { ignore: ignore === '*' ? ('*' as const) : [...ignore] } : {}),
+    ...(Object.keys(constants).length > 0 ? { constants } : {}),
   };
   return {
     ...(Object.keys(columns).length > 0 ? { columns } : {}),
@@ -99,22 +101,28 @@ function formatFlags(plan: ReadingPlan): string[] {
   ];
 }
 
-/** The flags of declarations about names and texts; also those of one answer to a question. */
-export function declarationFlags(
-  plan: Pick<ReadingPlan, 'names' | 'rename' | 'ignore' | 'notation' | 'trim' | 'nullValues'>,
-): string[] {
-  const { names, rename, ignore, notation, trim, nullValues } = plan;
+export const notationFlags = ({ decimal, thousands }: NumberNotation): string[] => [
+  ...(decimal === 'point' ? [] : ['--decimal', decimal]),
+  ...(thousands === null ? [] : ['--thousands', thousands]),
+];
+
+/** The flags of declarations about names and texts. */
+function declarationFlags(plan: ReadingPlan): string[] {
+  const { names, rename, ignore, constants, notation, trim, nullValues } = plan;
   const list = (flag: string, items: readonly string[]) =>
     items.length === 0 ? [] : [flag, shellWord(items.join(','))];
   return [
     ...(trim ? ['--trim'] : []),
-    ...(notation.decimal === 'point' ? [] : ['--decimal', notation.decimal]),
-    ...(notation.thousands === null ? [] : ['--thousands', notation.thousands]),
+    ...notationFlags(notation),
     ...list('--null-values', nullValues),
     ...list('--columns', names ?? []),
     ...list(
       '--rename',
       [...rename].map(([column, name]) => `${column}=${name}`),
+    ),
+    ...list(
+      '--constants',
+      Object.entries(constants).map(([column, value]) => `${column}=${value}`),
     ),
     ...(ignore === '*' ? ['--ignore', "'*'"] : list('--ignore', ignore)),
   ];

@@ -2,7 +2,7 @@
 
 import { QUOTE } from '../core/ascii.ts';
 import { DELIMITERS, type DelimiterName, simplified, splitHeader } from '../formats/delimited/header.ts';
-import type { Guess } from './inspection.ts';
+import { DECLARED, type Guess } from './inspection.ts';
 
 /** Lines examined, and the bytes they may have: the header is among the first of them. */
 const EXAMINED_LINES = 200;
@@ -68,20 +68,35 @@ function cellsOf(line: Buffer, delimiter: string): string[] {
 
 const NAMES = Object.keys(DELIMITERS) as DelimiterName[];
 
-/** null: the text has no supported delimiter. `columns`: names of the model's columns. */
-export function shapeOf(text: Buffer, columns: readonly string[]): TableShape | null {
+export interface DeclaredShape {
+  /** undefined: to be found. */
+  delimiter?: DelimiterName | undefined;
+  /** Whether the file is declared to have no header row. */
+  headless: boolean;
+}
+
+/** null: the text has no supported delimiter. `columns`: names of the model's columns in the file. */
+export function shapeOf(text: Buffer, columns: readonly string[], declared: DeclaredShape): TableShape | null {
   const lines = linesOf(text);
+  const delimiters = declared.delimiter === undefined ? NAMES : [declared.delimiter];
   const announced = /^sep=(.)$/i.exec(lines[0]?.toString('utf8') ?? '')?.[1];
-  return byNames(lines, columns) ?? byRegularity(lines, announced, columns.length);
+  const named = declared.headless ? null : byNames(lines, columns, delimiters);
+  const found = named ?? byRegularity(lines, { announced, columns: columns.length, delimiters, ...declared });
+  if (!found || declared.delimiter === undefined) return found;
+  return { ...found, delimiter: { value: declared.delimiter, confidence: 'high', reason: DECLARED } };
 }
 
 /** Finds the line that has most of the model's columns with any delimiter. */
-function byNames(lines: readonly Buffer[], columns: readonly string[]): TableShape | null {
+function byNames(
+  lines: readonly Buffer[],
+  columns: readonly string[],
+  delimiters: readonly DelimiterName[],
+): TableShape | null {
   const wanted = new Set(columns.map(simplified));
   let best: { at: number; delimiter: DelimiterName; cells: string[]; found: number } | null = null;
   for (const at of lines.slice(0, MOST_PREAMBLE).keys()) {
     const record = recordFrom(lines, at);
-    for (const delimiter of NAMES) {
+    for (const delimiter of delimiters) {
       const cells = cellsOf(record, DELIMITERS[delimiter]);
       const found = new Set(cells.map(simplified).filter((name) => wanted.has(name))).size;
       if (found > (best?.found ?? 0)) best = { at, delimiter, cells, found };
@@ -117,12 +132,20 @@ interface Regularity {
 }
 
 /** Finds the delimiter that divides most lines into the same number of fields. */
-function byRegularity(lines: readonly Buffer[], announced: string | undefined, columns: number): TableShape | null {
+function byRegularity(
+  lines: readonly Buffer[],
+  sought: DeclaredShape & {
+    announced: string | undefined;
+    columns: number;
+    delimiters: readonly DelimiterName[];
+  },
+): TableShape | null {
+  const { announced, columns, delimiters, headless } = sought;
   const filled = lines.filter((line) => line.length > 0);
   let best: (Regularity & { score: number }) | null = null;
-  for (const delimiter of NAMES) {
+  for (const delimiter of delimiters) {
     const found = regularityOf(filled, delimiter);
-    if (!found || found.share < REGULAR) continue;
+    if (!found || (found.share < REGULAR && sought.delimiter === undefined)) continue;
     const bonus = (DELIMITERS[delimiter] === announced ? 2 : 0) + (found.fields === columns ? 1 : 0);
     const score = found.share - foreignShare(found) + bonus;
     if (!best || score > best.score) best = { ...found, score };
@@ -132,7 +155,7 @@ function byRegularity(lines: readonly Buffer[], announced: string | undefined, c
   const at = lines.findIndex((line) => cellsOf(line, DELIMITERS[delimiter]).length === fields);
   const rows = best.rows.slice(best.rows.findIndex((row) => row.length === fields));
   const head = rows[0] ?? [];
-  const isHeader = looksLikeHeader(head, rows.slice(1));
+  const isHeader = !headless && looksLikeHeader(head, rows.slice(1));
   const reason = `${Math.round(100 * share)} % of the first lines have ${fields} fields`;
   return {
     delimiter: { value: delimiter, confidence: share > 0.9 ? 'high' : 'medium', reason },
@@ -142,7 +165,9 @@ function byRegularity(lines: readonly Buffer[], announced: string | undefined, c
     header: isHeader ? head : null,
     headerGuess: isHeader
       ? { value: 'row', confidence: 'medium', reason: 'the first line has no number, the lines after it have' }
-      : { value: 'none', confidence: 'medium', reason: 'the first line has no model column and looks like a row' },
+      : headless
+        ? { value: 'none', confidence: 'high', reason: DECLARED }
+        : { value: 'none', confidence: 'medium', reason: 'the first line has no model column and looks like a row' },
     first: (isHeader ? rows[1] : head) ?? null,
   };
 }

@@ -9,7 +9,7 @@ import {
   PLAIN_NOTATION,
 } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import type { Guess } from './inspection.ts';
+import { DECLARED, type Guess } from './inspection.ts';
 import { trainingFit } from './training-fit.ts';
 
 /** Texts of a model column; the reader has no declarations. */
@@ -53,25 +53,49 @@ const FEWEST_SENTINELS = 2;
 const SENTINELS = /^-?9{3,10}(?:\.0{1,4})?$/;
 /** Words that mean a missing value in any column. */
 const CLEAR_WORDS = new Set(['null', '(null)', '\\n', 'n/a', '#n/a', '<na>', 'nan']);
+/** Share of a column's texts that must be numbers in some notation so that they show the notation of the file. */
+const LOOKS_NUMERIC = 0.95;
+/** Columns that a reason names. */
+const MOST_NAMED = 3;
 /** Difference of the share within the training data, and of PSI, from which one reading is better. */
 const CLEARLY_INSIDE = 0.5;
 const CLEARLY_NEARER = 1;
 
-/** `names`: names of the input columns that were matched. */
+/** Declared text rules; undefined: to be found. */
+export interface KnownTexts {
+  decimal?: NumberNotation['decimal'] | undefined;
+  thousands?: NumberNotation['thousands'] | undefined;
+  trim?: boolean | undefined;
+  null_values?: readonly string[] | undefined;
+}
+
+/** Texts of an input column that no model column is known to use. */
+export interface SpareTexts {
+  name: string;
+  texts: readonly string[];
+}
+
+/** `columns`: the matched ones. `spare`: the others, which show the notation of numbers until theirs are matched. */
 export function findTextRules(
   columns: readonly ColumnTexts[],
+  spare: readonly SpareTexts[],
   manifest: Manifest,
-  namesNeedTrim: boolean,
+  known: KnownTexts,
 ): FoundTextRules {
-  const trim = namesNeedTrim || columns.some(needsTrim);
-  const read = columns.map(({ reader, texts }) => ({ reader, texts: trim ? texts.map(withoutBlanks) : texts }));
+  const trim = known.trim === true || columns.some(needsTrim);
+  const declaredWords = new Set(known.null_values);
+  const read = columns.map(({ reader, texts }) => ({
+    reader,
+    texts: (trim ? texts.map(withoutBlanks) : texts).filter((text) => !declaredWords.has(text)),
+  }));
   const words = findMissingWords(read);
   const silent = new Set([...words.missingWords, ...words.doubtfulWords, ...words.takenWords].map(({ text }) => text));
   const numbers = read.flatMap(({ reader, texts }) => {
     if (reader.kind !== 'number') return [];
     return [{ reader, texts: texts.filter((text) => !reader.missingTexts.has(text) && !silent.has(text)) }];
   });
-  return { trim, ...words, sentinels: findSentinels(numbers, manifest), ...findNotation(numbers, manifest) };
+  const notation = findNotation(numbers, spare, manifest, known);
+  return { trim, ...words, sentinels: findSentinels(numbers, manifest), ...notation };
 }
 
 function needsTrim({ reader, texts }: ColumnTexts): boolean {
@@ -146,9 +170,72 @@ const startsWithZero = (text: string): boolean => /^[+-]?0\d{0,2}[.,'\u2019 \u00
 
 type FoundNotation = Pick<FoundTextRules, 'notation' | 'readings'>;
 
-function findNotation(columns: readonly ColumnTexts[], manifest: Manifest): FoundNotation {
-  const distinct = [...new Set(columns.flatMap(({ texts }) => texts))];
-  const counts = [PLAIN_NOTATION, ...LOCAL_NOTATIONS].map((notation) => ({
+const NOTATIONS = [PLAIN_NOTATION, ...LOCAL_NOTATIONS];
+/** A text that is a number in any notation shows none. */
+const isUnmarked = (text: string): boolean => /^[+-]?\d*$/.test(text);
+
+/** The columns whose texts are mostly numbers, without empty texts and words for missing values. */
+export function numericColumns(columns: readonly SpareTexts[]): SpareTexts[] {
+  return columns.flatMap(({ name, texts: all }) => {
+    const texts = all.map(withoutBlanks).filter((text) => text !== '' && !isMissingWord(text));
+    const numbers = texts.filter((text) => NOTATIONS.some((notation) => isReadable(text, notation)));
+    return numbers.length > 0 && numbers.length >= LOOKS_NUMERIC * texts.length ? [{ name, texts: numbers }] : [];
+  });
+}
+
+function findNotation(
+  columns: readonly ColumnTexts[],
+  spare: readonly SpareTexts[],
+  manifest: Manifest,
+  { decimal, thousands }: KnownTexts,
+): FoundNotation {
+  const notations = NOTATIONS.filter(
+    (notation) =>
+      (decimal === undefined || notation.decimal === decimal) &&
+      (thousands === undefined || notation.thousands === thousands),
+  );
+  if (notations.length === 1) {
+    return { notation: { value: notations[0]!, confidence: 'high', reason: DECLARED }, readings: [] };
+  }
+  const known = columns.flatMap(({ texts }) => texts);
+  const judge = (texts: readonly string[]) => notationOf(texts, notations, columns, manifest);
+  if (!known.every(isUnmarked)) return judge(known);
+  const marked = numericColumns(spare).filter(({ texts }) => !texts.every(isUnmarked));
+  if (marked.length === 0 && known.length > 0) return judge(known);
+  const missing =
+    columns.length === 0
+      ? 'no number column of the model is known yet'
+      : known.length === 0
+        ? 'the known number columns have no values'
+        : 'the known number columns have whole numbers without separators';
+  if (marked.length === 0) {
+    return { notation: { value: notations[0]!, confidence: 'low', reason: `${missing}: not checked` }, readings: [] };
+  }
+  const { notation, readings } = judge([...known, ...marked.flatMap(({ texts }) => texts)]);
+  const names = marked.slice(0, MOST_NAMED).map(({ name }) => name);
+  const { value, confidence, reason } = notation;
+  const appearance = readings.length > 0 ? `are ambiguous: ${reason}` : `look like ${notationText(value)}`;
+  return {
+    notation: {
+      value,
+      confidence: confidence === 'high' ? 'medium' : confidence,
+      reason: `${missing}; columns such as ${names.join(', ')} ${appearance}`,
+    },
+    readings,
+  };
+}
+
+export const notationText = ({ decimal, thousands }: NumberNotation): string =>
+  `decimal ${decimal}, ${thousands === null ? 'no thousands separator' : `thousands ${thousands}`}`;
+
+function notationOf(
+  texts: readonly string[],
+  notations: readonly NumberNotation[],
+  columns: readonly ColumnTexts[],
+  manifest: Manifest,
+): FoundNotation {
+  const distinct = [...new Set(texts)];
+  const counts = notations.map((notation) => ({
     notation,
     read: distinct.filter((text) => isReadable(text, notation)),
   }));
@@ -160,9 +247,9 @@ function findNotation(columns: readonly ColumnTexts[], manifest: Manifest): Foun
       notation.thousands === null || !read.some((text) => isGrouped(text, notation) && startsWithZero(text)),
   );
   const left = plausible.length > 0 ? plausible : candidates;
-  const share = distinct.length === 0 ? 1 : most / distinct.length;
+  const share = most / distinct.length;
   const [first] = left;
-  if (left.length === 1 || distinct.length === 0) return { notation: decided(first!.notation, share), readings: [] };
+  if (left.length === 1) return { notation: decided(first!.notation, share), readings: [] };
   return judged(
     left.map(({ notation }) => notation),
     columns,

@@ -208,7 +208,7 @@ describe('columns', () => {
     );
     expect([missing.verdict, missing.command, missing.alternatives]).toEqual(['impossible', null, []]);
     expect(missing.problems[0]).toMatch(
-      /^the file has no column for source_type\. If they are among KANAL, declare them with --rename/,
+      /^1 column of the model has no counterpart by name: source_type\. Declare those among KANAL with --rename/,
     );
     const hinted = await inspected(draft().rename('source_type', 'KANAL').text(','));
     expect([hinted.verdict, hinted.command]).toEqual(['open', null]);

@@ -2,6 +2,8 @@
 import type { Guess, InspectedColumn, Inspection, MatchKind } from '../../inspect/inspection.ts';
 
 const MATCHES: Readonly<Record<MatchKind, string>> = {
+  declared: 'declared',
+  constant: 'constant',
   exact: 'same name',
   spaces: 'same name with spaces',
   style: 'other style of the name',
@@ -30,7 +32,7 @@ function aligned(rows: readonly (readonly string[])[]): string[] {
 /** Names and values come from the file: a control character could change what the terminal shows. */
 const harmless = (line: string): string => line.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
 
-/** The report; its last line is the command if there is one. */
+/** The report; its last line is the command or its template if there is one. */
 export function inspectionText(found: Inspection): string {
   const sections = [
     [`${found.file} for ${found.model}: ${extent(found)}`],
@@ -40,7 +42,7 @@ export function inspectionText(found: Inspection): string {
     rejectsOf(found),
     found.notes.length === 0 ? [] : ['Notes:', ...indented(found.notes)],
     questionsOf(found),
-    found.problems.length === 0 ? [] : ['No command can score this file correctly:', ...indented(found.problems)],
+    problemsOf(found),
     commandOf(found),
   ];
   return sections
@@ -102,8 +104,9 @@ function firstRowOf({ first_row: row }: Inspection): string[] {
   return ['First row, with the names by position. Check it:', ...indented(aligned(pairs))];
 }
 
-function rejectsOf({ rejected, ignored }: Inspection): string[] {
-  const lines = ignored.length === 0 ? [] : [`Ignored columns: ${someOf(ignored, 40)}`];
+function rejectsOf({ rejected, ignored, template }: Inspection): string[] {
+  const unused = template === null ? 'Ignored columns' : 'Columns of the file without a counterpart';
+  const lines = ignored.length === 0 ? [] : [`${unused}: ${someOf(ignored, 40)}`];
   if (rejected.rows === 0) return lines;
   const first = rejected.first.map(
     ({ row, column, code, message }) => `row ${row}${column === null ? '' : `, ${column}`}: ${message} [${code}]`,
@@ -111,16 +114,53 @@ function rejectsOf({ rejected, ignored }: Inspection): string[] {
   return [...lines, `${count(rejected.rows, 'inspected row')} would be rejected:`, ...indented(first)];
 }
 
-const questionsOf = ({ questions }: Inspection): string[] =>
-  questions.flatMap(({ question, answers }) => [
-    `Question: ${question}`,
-    ...answers.map(({ meaning, flags }) => `  - ${meaning}${flags === '' ? '' : `: ${flags}`}`),
-  ]);
+/** One line for each column with its candidates, and a section for every other question. */
+function questionsOf({ questions }: Inspection): string[] {
+  const columns = questions.flatMap(({ column, answers }) => {
+    if (column === null) return [];
+    const candidates = answers.map(({ meaning }) => meaning.slice(`${column} is `.length));
+    // Columns with the same name cannot be distinguished by --rename.
+    const isRenamed = answers.every(({ flags }) => flags !== '');
+    return [`${column}${isRenamed ? '=' : ': '}${candidates.join(', or ')}`];
+  });
+  const others = questions.filter(({ column }) => column === null);
+  return [
+    ...(columns.length === 0
+      ? []
+      : [
+          'Question: which input columns are these? Candidates for --rename, the best one first:',
+          ...indented(columns),
+        ]),
+    ...others.flatMap(({ question, answers }) => [
+      `Question: ${question}`,
+      ...answers.map(({ meaning, flags }) => `  - ${meaning}${flags === '' ? '' : `: ${flags}`}`),
+    ]),
+  ];
+}
 
-function commandOf({ command, alternatives, problems, questions }: Inspection): string[] {
+function problemsOf({ problems, template }: Inspection): string[] {
+  // With a template, the only problem is that columns are open.
+  return problems.length === 0 || template !== null
+    ? []
+    : ['No command can score this file correctly:', ...indented(problems)];
+}
+
+function commandOf(found: Inspection): string[] {
+  const { command, alternatives, problems, questions, template } = found;
   if (command !== null) return [questions.length === 0 ? 'Run:' : 'Run only if the answers above allow it:', command];
   if (alternatives.length > 0) {
     return alternatives.flatMap((one, i) => [...(i === 0 ? [] : ['']), `If ${one.meaning}, run:`, one.command]);
   }
+  if (template !== null) return [...templateAdvice(found), template];
   return problems.length > 0 ? [] : ['No command yet: answer the questions first.'];
+}
+
+function templateAdvice({ open_columns: open, questions }: Inspection): string[] {
+  const have = `${count(open.length, 'column')} of the model ${open.length === 1 ? 'has' : 'have'}`;
+  return [
+    `No command yet: ${have} no counterpart by name.`,
+    'Replace each ? by the name of its input column, then run inspect again with --rename.',
+    'A value that is the same in all rows can be declared with --constants column=value instead.',
+    ...(questions.some(({ column }) => column === null) ? ['The other questions above remain open.'] : []),
+  ];
 }

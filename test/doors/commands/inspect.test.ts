@@ -78,7 +78,7 @@ test('exit codes: 0 all rows, 3 some rows or a question, 1 no command', async ()
   expect(codes).toEqual([0, 3, 3, 1]);
   const question = await inspect(['question.csv'], cwd);
   expect(question.stdout).toMatch(
-    /^Question: which input column is amount\?[^\n]*\n {2}- amount is KREDIT: --rename amount=KREDIT/m,
+    /^Question: which input columns are these\? Candidates for --rename, the best one first:\n {2}amount=KREDIT\n\n/m,
   );
   expect(question.stdout).toMatch(/\nIf amount is KREDIT, run:\nsluice score question\.csv [^\n]*\n$/);
   const none = await inspect(['none.csv'], cwd);
