@@ -58,7 +58,7 @@ export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<Colu
 
 /**
  * Reads a token that ends before a byte that may follow a value, or before the first quote of its text (`quoted`). If
- * that quote is escaped, the token is not valid JSON. Half a surrogate pair is left to the reference decoder.
+ * that quote is escaped, the token is not valid JSON.
  */
 function readOddToken(reader: ColumnReader, text: string, quoted: boolean, out: ColumnData, row: number): boolean {
   let value: unknown;
@@ -67,7 +67,6 @@ function readOddToken(reader: ColumnReader, text: string, quoted: boolean, out: 
   } catch {
     return false;
   }
-  if (typeof value === 'string' && !value.isWellFormed()) return false;
   return reader.readNative(value, out, row) === null;
 }
 
