@@ -380,8 +380,16 @@ export function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; wha
   }
   if (a.rows !== b.rows || show(a.rejections) !== show(b.rejections))
     return { row: 0, what: 'rejections out of order' };
+  for (let c = 0; c < b.columns.length; c++) {
+    const [x, y] = [show(unseenOf(a, c)), show(unseenOf(b, c))];
+    if (x !== y) return { row: 0, what: `unseen rows of column ${c}: ${x} instead of ${y}` };
+  }
   return null;
 }
+
+/** Valid rows with an unseen category in column `c`. They are counted once for each occurrence, in any order. */
+const unseenOf = ({ columns, rejected }: ColumnBatch, c: number): number[] =>
+  columns[c]!.unseenRows.filter((row) => rejected[row] !== 1).sort((a, b) => a - b);
 
 function cellOf(batch: ColumnBatch, c: number, r: number): unknown {
   const column = batch.columns[c]!;

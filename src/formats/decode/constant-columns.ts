@@ -1,9 +1,9 @@
 // Fills declared constant columns, which the input lacks, with the same value in every row. An inner decoder reads the other columns.
-import { type ColumnBatch, type ColumnData, newColumns, UNSEEN } from '../../core/batch.ts';
+import { type ColumnBatch, type ColumnData, newColumns } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import type { DirectEncoding } from '../../inference/encode/encoder.ts';
+import { type DirectEncoding, encodedValue } from '../../inference/encode/encoder.ts';
 import { type Decoder, type RecordSlice, rejectEmptyRows } from './decoder.ts';
 
 /** A model column and its cell, which is the same in every row. */
@@ -82,8 +82,7 @@ export class ConstantColumns implements Decoder {
     const encoding = this.#direct?.columns[column];
     if (!encoding) return;
     // In rows that were encoded directly, these places are still unset.
-    const [number, code] = [cell.numbers[0] ?? 0, cell.codes[0] ?? 0];
-    const value = encoding.values?.[code - UNSEEN] ?? (Number.isNaN(number) ? encoding.missing : number);
+    const value = encodedValue(encoding, cell, 0);
     for (const place of encoding.places) {
       const { data, width } = this.#direct!.inputs[place.input]!;
       for (let r = 0, at = place.column; r < rows; r++, at += width) (data as Float32Array)[at] = value;

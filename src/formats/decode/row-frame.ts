@@ -1,4 +1,4 @@
-// Emits the frame of a row kernel for any format: iterates over rows, stores cells, and marks declined rows.
+// Emits the frame of a row kernel for any format: iterates over rows, stores cells, lists odd cells, and marks declined rows.
 
 import { MISSING } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -19,7 +19,13 @@ export interface RowField {
 
 /** How the model uses a field. */
 export interface FieldModel {
+  /** Index of the column. */
+  readonly column: number;
   readonly reader: ColumnReader;
+  /** Whether missing values are valid. Otherwise they decline their row. */
+  readonly mayMiss: boolean;
+  /** Whether odd cells may be valid. Otherwise they decline their row. */
+  readonly listsOdd: boolean;
   readonly words: Words | null;
   /** Address of the numbers or codes of the rows, … */
   readonly at?: number;
@@ -27,12 +33,24 @@ export interface FieldModel {
   readonly encoding?: Encoding;
 }
 
+/**
+ * An odd cell is a cell of a plain row whose meaning the kernel does not know, such as a word that is not in the table.
+ * Numbers of its list entry: row, 2 · column + (1 in a quoted field), address of its first byte, and of the byte after
+ * the last one.
+ */
+export const ODD_CELL = 4;
+const ODD_CELL_BYTES = ODD_CELL * 4;
+/** A row with more odd cells is declined, because the byte decoder reads it in less time. */
+export const ODD_CELLS_PER_ROW = 3;
+
 /** Addresses in the kernel's memory. */
 export interface RowPlaces {
   readonly records: number;
   readonly states: number;
-  /** The number of declined rows. */
+  /** The number of declined rows, then the number of odd cells. */
   readonly left: number;
+  /** The list of odd cells. */
+  readonly odd: number;
   readonly masks: number;
   readonly divisors: number;
   /** Row-major float32 matrices, one per model input. */
@@ -61,7 +79,7 @@ export class RowFrame {
 
   /** Emits the function. `record` reads the record p..end - 1 and jumps to the label to decline it. */
   emit(record: (slow: Label) => void): WasmFunction {
-    const { f, row, left, count, matrixRows } = this.x;
+    const { f, row, left, count, odd, oddBefore, matrixRows } = this.x;
     const { states, matrices } = this.#places;
     f.repeat(
       () => {
@@ -74,6 +92,7 @@ export class RowFrame {
             f.leave(next);
           });
           f.get(row).i32(DECLINED_BY_KERNEL).memory('i32.store8', states);
+          f.get(oddBefore).set(odd);
         });
         f.get(row).memory('i32.load8_u', states).i32(0).op('i32.ne').get(left).op('i32.add').set(left);
         for (const [i, { rowBytes }] of matrices.entries()) f.bump(matrixRows[i]!, rowBytes);
@@ -82,13 +101,19 @@ export class RowFrame {
       () => f.get(row, count).op('i32.lt_u'),
     );
     f.i32(0).get(left).memory('i32.store', this.#places.left);
+    f.i32(0)
+      .get(odd)
+      .i32(Math.log2(ODD_CELL_BYTES))
+      .op('i32.shr_u')
+      .memory('i32.store', this.#places.left + 4);
     return f.end();
   }
 
   /** Sets `p` and `end` of the record. Declines a record that starts or ends inside a character. */
   #beginRecord(slow: Label): void {
-    const { f, p, end, shift, valued } = this.x;
+    const { f, p, end, shift, valued, odd, oddBefore } = this.x;
     const { records } = this.#places;
+    f.get(odd).set(oddBefore);
     if (this.#valuedBy) f.i32(0).set(valued);
     this.x.entry(3).memory('i32.load', records).get(shift).op('i32.add').set(p);
     this.x.entry(3).memory('i32.load', records + 4).get(shift).op('i32.add').set(end); // biome-ignore format: one line
@@ -102,8 +127,9 @@ export class RowFrame {
     f.i32(1).set(valued);
   }
 
-  storeMissingNumber(model: FieldModel): void {
-    this.#store(model, 'f64.store', () => this.x.f.f64(model.encoding?.missing ?? Number.NaN));
+  storeMissingNumber(model: FieldModel, slow: Label): void {
+    if (!model.mayMiss) this.x.f.leave(slow);
+    else this.#store(model, 'f64.store', () => this.x.f.f64(model.encoding?.missing ?? Number.NaN));
   }
 
   /** Stores the code or float of the word at `slot`. */
@@ -114,6 +140,27 @@ export class RowFrame {
     if (this.#valuedBy === 'words') {
       f.get(slot).memory('i32.load', WORD_CODE).i32(MISSING).op('i32.ne').get(valued).op('i32.or').set(valued);
     }
+  }
+
+  /** Lists p..q-1 as an odd cell, or declines the row if it has too many of them. */
+  storeOdd({ column, listsOdd }: FieldModel, slow: Label): void {
+    const { f, row, p, q, c, quoted, odd, oddBefore } = this.x;
+    if (!listsOdd) {
+      f.leave(slow);
+      return;
+    }
+    const to = this.#places.odd;
+    f.get(odd, oddBefore)
+      .op('i32.sub')
+      .i32(ODD_CELLS_PER_ROW * ODD_CELL_BYTES)
+      .op('i32.ge_u')
+      .leaveIf(slow);
+    f.i32(column * 2)
+      .get(quoted)
+      .op('i32.or')
+      .set(c);
+    for (const [i, number] of [row, c, p, q].entries()) f.get(odd, number).memory('i32.store', to + i * 4);
+    f.bump(odd, ODD_CELL_BYTES);
   }
 
   /** Stores p..q-1 wherever the field's text is needed. */

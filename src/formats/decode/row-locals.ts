@@ -34,6 +34,9 @@ export class RowLocals {
   readonly negative = this.f.local('i32', 'negative');
   /** Number of declined rows. */
   readonly left = this.f.local('i32', 'left');
+  /** Bytes of the list of odd cells that are used: so far, and before the current row. */
+  readonly odd = this.f.local('i32', 'odd');
+  readonly oddBefore = this.f.local('i32', 'oddBefore');
   /** First vector of the current field. */
   readonly head = this.f.local('v128', 'head');
   readonly digits = this.f.local('v128', 'digits');

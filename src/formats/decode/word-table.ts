@@ -18,15 +18,20 @@ export interface Words {
   readonly longest: number;
 }
 
-/** The valid words of a column and their codes: words for missing values, if allowed, and words with a code. */
-function validWords(reader: ColumnReader): [word: string, code: number][] {
-  const known = reader.kind === 'number' ? [] : [...reader.codes];
-  const missing = mayMiss(reader) ? [...reader.missingTexts].map((word): [string, number] => [word, MISSING]) : [];
+/**
+ * The words of a column and their codes: words for missing values, if allowed, and words with a code. A number column
+ * always has its words for missing values, because they can look like numbers.
+ */
+function wordsOf(reader: ColumnReader): [word: string, code: number][] {
+  const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);
+  if (reader.kind === 'number') return missing;
   // If missing values are an error, their words stay unknown here, even if they have a code.
-  return [...missing, ...known.filter(([word]) => !reader.missingTexts.has(word))];
+  const known = [...reader.codes].filter(([word]) => !reader.missingTexts.has(word));
+  return mayMiss(reader) ? [...missing, ...known] : known;
 }
 
-function mayMiss(reader: ColumnReader): boolean {
+/** Whether the column accepts missing values. */
+export function mayMiss(reader: ColumnReader): boolean {
   const probe: ColumnData = {
     kind: reader.kind,
     numbers: new Float64Array(1),
@@ -42,7 +47,7 @@ const placeCodes = (arena: Arena, codes: ReadonlyMap<string, number>, encoding: 
 
 /** Places the words of a column of delimited text, except words that begin with a quote: such a cell is quoted. */
 export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null =>
-  placeCodes(arena, firstCodes(validWords(reader).filter(([word]) => !word.startsWith('"'))), encoding);
+  placeCodes(arena, firstCodes(wordsOf(reader).filter(([word]) => !word.startsWith('"'))), encoding);
 
 /** JSON integers with the same text in JavaScript. */
 const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
@@ -58,7 +63,7 @@ export function placeTokens(
   encoding: Encoding | null,
   numbers: boolean,
 ): Words | null {
-  const words = firstCodes(validWords(reader));
+  const words = firstCodes(wordsOf(reader));
   const tokens = new Map<string, number>();
   for (const [word, code] of words) {
     const token = JSON.stringify(word).slice(0, -1);

@@ -11,6 +11,9 @@ import { CsvParseDecoder, columnCountMessage, type DelimitedLayout } from './csv
 import { delimitedRows } from './row-program.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
+/** Declining one row takes longer than handling quotes in this many rows. */
+const QUOTING_SHARE = 32;
+
 /**
  * Gives the same cells and errors as CsvParseDecoder. Records are first split into cells, then read column by column in
  * package order, so that the first error of a row is in the first such column. The row kernel reads plain rows in one
@@ -96,8 +99,8 @@ export class DelimitedDecoder implements Decoder {
     const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
       this.#fallback(block, start, end, row, batch),
     );
-    if (run && run.declined * 2 > to - from && !this.#quoting && run.bytes.includes(QUOTE)) {
-      // Handling quotes costs some time, so it is enabled from the next rows on only if quotes are the rule.
+    if (run && run.declined * QUOTING_SHARE > to - from && !this.#quoting && run.bytes.includes(QUOTE)) {
+      // Handling quotes costs some time, so it is enabled from the next rows on only if quotes are not rare.
       this.#quoting = true;
       this.#openKernel();
     }

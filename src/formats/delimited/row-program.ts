@@ -6,8 +6,8 @@ import type { Label } from '../../wasm/type-stack.ts';
 import { readNumber } from '../decode/number-program.ts';
 import { type FieldModel, type RowField, RowFrame, type RowPlaces } from '../decode/row-frame.ts';
 import type { RowSyntax } from '../decode/row-kernel.ts';
-import type { RowLocals } from '../decode/row-locals.ts';
-import { findWord, isLong, placeWords } from '../decode/word-table.ts';
+import { type RowLocals, VECTOR } from '../decode/row-locals.ts';
+import { findWord, placeWords } from '../decode/word-table.ts';
 
 interface RowProgramOptions {
   fields: readonly RowField[];
@@ -18,13 +18,15 @@ interface RowProgramOptions {
 }
 
 /**
- * The syntax of delimited text. A row is plain if no field begins with a quote or, if `quoting`, quoted fields contain
- * no quote but the closing one.
+ * The syntax of delimited text. A row is plain if no field begins with a quote or, if `quoting`, all quoted fields are
+ * closed, and those whose text is copied contain no quote.
  */
 export const delimitedRows = (delimiter: string, quoting: boolean): RowSyntax => ({
   name: 'row-kernel',
   between: 0,
   words: placeWords,
+  readOdd: (reader, text, quoted, out, row) =>
+    reader.readText(quoted && text.includes('"') ? text.replaceAll('""', '"') : text, out, row) === null,
   program: (fields, places) => new RowProgram({ fields, delimiter: delimiter.charCodeAt(0), quoting, places }).emit(),
 });
 
@@ -55,74 +57,73 @@ class RowProgram {
   #field(field: RowField, isLast: boolean, slow: Label): void {
     const { f, p, q, quoted } = this.#x;
     const { model } = field;
-    if (model?.reader.kind === 'number') this.#number(model, isLast, slow);
-    else this.#word(model, isLast, slow);
+    f.block(`field ${model?.reader.name ?? ''}`, (done) => {
+      f.block('odd', (odd) => {
+        // Escaped quotes must not be copied.
+        this.#findEnd(isLast, field.spans.length > 0 ? slow : odd, slow);
+        if (model?.reader.kind === 'number') this.#number(model, { done, odd, slow });
+        else if (model?.words) {
+          findWord(this.#x, model.words, odd);
+          this.#frame.storeWord(model);
+          f.leave(done);
+        }
+      });
+      if (!this.#quoting) this.#x.byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
+      if (model) this.#frame.storeOdd(model, slow);
+    });
     this.#frame.storeSpans(field);
     if (this.#quoting) f.get(q, quoted).op('i32.add').set(q);
     if (!isLast) f.get(q).i32(1).op('i32.add').set(p);
   }
 
-  #number(model: FieldModel, isLast: boolean, slow: Label): void {
+  #number(model: FieldModel, { done, odd, slow }: Record<'done' | 'odd' | 'slow', Label>): void {
     const { f } = this.#x;
     const { reader, words } = model;
     const divisors = this.#divisors;
-    this.#findEnd(isLast, words !== null && isLong(words.longest), slow);
-    f.block(`number ${reader.name}`, (done) => {
-      const missing = (otherwise: Label): void => {
-        findWord(this.#x, words!, otherwise);
-        this.#frame.storeMissingNumber(model);
-        f.leave(done);
-      };
-      // Words for missing values that look like numbers are checked first.
-      if (words && reader.missingNumbers) f.block('noWord', missing);
-      f.block('none', (none) => {
-        readNumber(this.#x, { reader, divisors, none: words ? none : slow, slow });
-        this.#frame.storeNumber(model);
-        f.leave(done);
-      });
-      if (words) missing(slow);
+    const missing = (otherwise: Label): void => {
+      findWord(this.#x, words!, otherwise);
+      this.#frame.storeMissingNumber(model, slow);
+      f.leave(done);
+    };
+    // Words for missing values that look like numbers are checked first.
+    if (words && reader.missingNumbers) f.block('noWord', missing);
+    f.block('none', (none) => {
+      readNumber(this.#x, { reader, divisors, none: words ? none : odd, slow: odd });
+      this.#frame.storeNumber(model);
+      f.leave(done);
     });
-  }
-
-  /** Reads a field with a code, or one that is only passed through. */
-  #word(model: FieldModel | undefined, isLast: boolean, slow: Label): void {
-    const { f } = this.#x;
-    this.#findEnd(isLast, !model?.words || isLong(model.words.longest), slow);
-    if (!model) {
-      if (!this.#quoting) this.#x.byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
-    } else if (!model.words) f.leave(slow);
-    else {
-      findWord(this.#x, model.words, slow);
-      this.#frame.storeWord(model);
-    }
+    if (words) missing(odd);
   }
 
   /**
-   * Sets `p` to the start and `q` to the end of the field's text, and `head` to its first 16 bytes unless it may be
-   * `long`. Declines a field that is too long. The last field verifies that the delimiters found are inside the row.
-   * Until then no result is final, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of the kernel).
+   * Sets `p` to the start and `q` to the end of the field's text, and `head` to its first 16 bytes if it is shorter than
+   * that. Jumps to `escaped` if the text has escaped quotes. The last field verifies that the delimiters found are
+   * inside the row. Until then no result is final, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of
+   * the kernel).
    */
-  #findEnd(isLast: boolean, long: boolean, slow: Label): void {
-    const { f, p, end, quoted } = this.#x;
+  #findEnd(isLast: boolean, escaped: Label, slow: Label): void {
+    const { f, p, q, end, quoted } = this.#x;
     if (isLast) f.get(p, end).op('i32.gt_u').leaveIf(slow);
     if (!this.#quoting) {
-      this.#plainEnd(isLast, long, slow);
+      this.#plainEnd(isLast, slow);
       return;
     }
     f.i32(0).set(quoted);
     f.block('ready', (ready) => {
       f.block('plain', (plain) => {
         this.#x.byte().i32(QUOTE).op('i32.ne').leaveIf(plain);
-        this.#quotedEnd(isLast, long, slow);
-        f.leave(ready);
+        f.i32(1).set(quoted).bump(p, 1).get(p).set(q);
+        this.#closingQuote(isLast, ready, slow);
+        this.#afterEscape(isLast, escaped, slow);
       });
-      this.#plainEnd(isLast, long, slow);
+      this.#plainEnd(isLast, slow);
     });
   }
 
-  #plainEnd(isLast: boolean, long: boolean, slow: Label): void {
-    const { f, q, c, end } = this.#x;
-    this.#seek(this.#delimiter, long);
+  #plainEnd(isLast: boolean, slow: Label): void {
+    const { f, p, q, c, end } = this.#x;
+    f.get(p).set(q);
+    this.#seek(this.#delimiter);
     if (isLast) {
       f.get(c).when(() => f.get(q, c).op('i32.ctz', 'i32.add').get(end).op('i32.lt_u').leaveIf(slow));
       f.get(end).set(q);
@@ -132,37 +133,49 @@ class RowProgram {
     }
   }
 
-  /** Finds the end of a quoted field at the next quote, or declines it. */
-  #quotedEnd(isLast: boolean, long: boolean, slow: Label): void {
-    const { f, p, q, c, end, quoted } = this.#x;
-    f.i32(1).set(quoted).bump(p, 1);
-    this.#seek(QUOTE, long);
+  /**
+   * Advances `q` to the next quote, and jumps to `closed` if it closes the field. Otherwise the next byte must be a
+   * quote too: an escaped quote.
+   */
+  #closingQuote(isLast: boolean, closed: Label, slow: Label): void {
+    const { f, q, c, end } = this.#x;
+    this.#seek(QUOTE);
     f.get(c).op('i32.eqz').leaveIf(slow);
     f.get(q, c).op('i32.ctz', 'i32.add').set(q);
-    if (isLast) f.get(q).i32(1).op('i32.add').get(end).op('i32.ne').leaveIf(slow);
-    else f.get(q).memory('i32.load8_u', 1).i32(this.#delimiter).op('i32.ne').leaveIf(slow);
+    if (isLast) f.get(q).i32(1).op('i32.add').get(end).op('i32.eq').leaveIf(closed);
+    else f.get(q).memory('i32.load8_u', 1).i32(this.#delimiter).op('i32.eq').leaveIf(closed);
+    f.get(q).memory('i32.load8_u', 1).i32(QUOTE).op('i32.ne').leaveIf(slow);
+  }
+
+  /** Advances `q` from an escaped quote to the quote that closes the field, and jumps to `escaped`. */
+  #afterEscape(isLast: boolean, escaped: Label, slow: Label): void {
+    const { f, q, end } = this.#x;
+    f.repeat(
+      () => {
+        f.bump(q, 2).get(q, end).op('i32.ge_u').leaveIf(slow);
+        this.#closingQuote(isLast, escaped, slow);
+      },
+      () => f.i32(1),
+    );
+    f.leave(slow);
   }
 
   /**
-   * Sets `c` to the mask of the bytes equal to `stop` among the 16 bytes from `q`. If the field may be `long`, advances
-   * `q` to the first 16 bytes with a match, before the end.
+   * Advances `q` to the first 16 bytes with a byte equal to `stop`, and sets `c` to the mask of these bytes; 0: there are
+   * none before the end.
    */
-  #seek(stop: number, long: boolean): void {
-    const { f, p, q, c, end, head } = this.#x;
+  #seek(stop: number): void {
+    const { f, q, c, end, head } = this.#x;
     const look = (): WasmFunction =>
-      f.get(q).memory('v128.load').tee(head).bytes(stop).op('i8x16.eq', 'i8x16.bitmask').set(c);
-    f.get(p).set(q);
-    if (!long) {
-      look();
-      return;
-    }
+      f.get(q).memory('v128.load').tee(head).bytes(stop).op('i8x16.eq', 'i8x16.bitmask').tee(c);
     f.block('found', (found) => {
+      look().leaveIf(found);
       f.repeat(
         () => {
-          look().get(c).leaveIf(found);
-          f.bump(q, 16);
+          f.bump(q, VECTOR).get(q, end).op('i32.ge_u').leaveIf(found);
+          look();
         },
-        () => f.get(q, end).op('i32.lt_u'),
+        () => f.op('i32.eqz'),
       );
     });
   }

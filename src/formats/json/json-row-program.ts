@@ -1,6 +1,7 @@
 // Emits a row kernel for JSON objects: it reads values in place, for the keys of a stream in their order.
 
 import { QUOTE } from '../../core/ascii.ts';
+import type { ColumnData } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import type { Label } from '../../wasm/type-stack.ts';
@@ -9,7 +10,7 @@ import { readNumber } from '../decode/number-program.ts';
 import { type FieldModel, type RowField, RowFrame, type RowPlaces } from '../decode/row-frame.ts';
 import type { RowSyntax } from '../decode/row-kernel.ts';
 import { type RowLocals, VECTOR } from '../decode/row-locals.ts';
-import { findWord, isLong, placeJsonWords, placeTokens, type Words } from '../decode/word-table.ts';
+import { findWord, placeJsonWords, placeTokens, type Words } from '../decode/word-table.ts';
 
 const BACKSLASH = 92;
 const COLON = 58;
@@ -38,8 +39,8 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 
 /**
  * The syntax of JSON objects. An object is plain if it has exactly these keys in this order and usual form, and no
- * nested values. Values must have no escapes, except words of a column. `mixed`: columns with values of the other type,
- * numbers in strings or words that are numbers.
+ * nested values. Copied values must have no escapes. `mixed`: columns with values of the other type, numbers in strings
+ * or words that are numbers.
  */
 export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
   let others: Words | null = null;
@@ -50,9 +51,24 @@ export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<Colu
       others ??= placeJsonWords(arena);
       return placeTokens(arena, reader, encoding, mixed.has(reader));
     },
+    readOdd: readOddToken,
     program: (fields, places) => new JsonRowProgram({ fields, members, mixed, places, others: others! }).emit(),
   };
 };
+
+/**
+ * Reads a token that ends before a byte that may follow a value, or before the first quote of its text (`quoted`). If
+ * that quote is escaped, the token is not valid JSON.
+ */
+function readOddToken(reader: ColumnReader, text: string, quoted: boolean, out: ColumnData, row: number): boolean {
+  let value: unknown;
+  try {
+    value = JSON.parse(quoted ? `${text}"` : text);
+  } catch {
+    return false;
+  }
+  return reader.readNative(value, out, row) === null;
+}
 
 interface JsonRowProgramOptions {
   fields: readonly RowField[];
@@ -181,9 +197,9 @@ class JsonRowProgram {
 
   /**
    * Sets `q` to the end of the token at `p`: the closing quote of a string (then `quoted` is 1), else a byte that may
-   * follow a value. Sets `head` to its first 16 bytes, unless it may be `long`. Declines a token that is too long.
+   * follow a value. Sets `head` to its first 16 bytes if it is shorter than that.
    */
-  #token(long: boolean, slow: Label): void {
+  #token(slow: Label): void {
     const { f, p, q, c, end, head, quoted } = this.#x;
     const look = (): void => {
       f.get(q).memory('v128.load').set(head).get(quoted);
@@ -201,19 +217,16 @@ class JsonRowProgram {
     look();
     // Ignores the opening quote.
     f.get(c).i32(-1).get(quoted).op('i32.xor', 'i32.and').set(c);
-    if (long) {
-      f.block('found', (found) => {
-        f.repeat(
-          () => {
-            f.get(c).leaveIf(found);
-            f.bump(q, VECTOR);
-            look();
-          },
-          () => f.get(q, end).op('i32.lt_u'),
-        );
-      });
-    }
-    f.get(c).op('i32.eqz').leaveIf(slow);
+    f.block('found', (found) => {
+      f.get(c).leaveIf(found);
+      f.repeat(
+        () => {
+          f.bump(q, VECTOR).get(q, end).op('i32.ge_u').leaveIf(slow);
+          look();
+        },
+        () => f.get(c).op('i32.eqz'),
+      );
+    });
     f.get(q, c).op('i32.ctz', 'i32.add').set(q);
   }
 
@@ -221,7 +234,7 @@ class JsonRowProgram {
     const { f, p, quoted } = this.#x;
     const { reader, words } = model;
     const divisors = this.#divisors;
-    this.#token(words !== null && isLong(words.longest), slow);
+    this.#token(slow);
     f.block(`number ${reader.name}`, (done) => {
       const store = (): void => {
         this.#frame.storeNumber(model);
@@ -232,7 +245,7 @@ class JsonRowProgram {
         // If numbers can mean missing values, any number may be one of them.
         if (reader.nullNumbers.size > 0) f.leave(none);
         else {
-          readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow });
+          readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow: none });
           this.#grammar(slow);
           store();
         }
@@ -241,16 +254,24 @@ class JsonRowProgram {
         if (!words) f.leave(unknown);
         else {
           findWord(this.#x, words, unknown);
-          this.#frame.storeMissingNumber(model);
+          this.#frame.storeMissingNumber(model, slow);
           f.leave(done);
         }
       });
-      if (!this.#mixed.has(reader)) f.leave(slow);
+      // A kernel for mixed columns reads numbers in strings in less time.
+      if (!this.#mixed.has(reader)) f.get(quoted).leaveIf(slow);
       else {
-        f.get(quoted).op('i32.eqz').leaveIf(slow).bump(p, 1);
-        readNumber(this.#x, { reader, divisors, none: slow, slow });
-        store();
+        f.get(quoted);
+        f.when(() => {
+          f.bump(p, 1);
+          f.block('odd', (odd) => {
+            readNumber(this.#x, { reader, divisors, none: odd, slow: odd });
+            store();
+          });
+          f.bump(p, -1);
+        });
       }
+      this.#frame.storeOdd(model, slow);
     });
   }
 
@@ -267,13 +288,21 @@ class JsonRowProgram {
   }
 
   #word(model: FieldModel, slow: Label): void {
-    if (!model.words) {
-      this.#x.f.leave(slow);
-      return;
-    }
-    this.#token(isLong(model.words.longest), slow);
-    findWord(this.#x, model.words, slow);
-    this.#frame.storeWord(model);
+    const { f, quoted } = this.#x;
+    this.#token(slow);
+    f.block(`word ${model.reader.name}`, (done) => {
+      f.block('odd', (odd) => {
+        if (!model.words) f.leave(odd);
+        else {
+          findWord(this.#x, model.words, odd);
+          this.#frame.storeWord(model);
+          f.leave(done);
+        }
+      });
+      // A kernel for mixed columns finds words that are numbers in less time.
+      if (!this.#mixed.has(model.reader)) f.get(quoted).op('i32.eqz').leaveIf(slow);
+      this.#frame.storeOdd(model, slow);
+    });
   }
 
   /** Reads a string without escapes; p..q-1 is its text. */
@@ -312,7 +341,7 @@ class JsonRowProgram {
         this.#string(slow);
         f.bump(q, 1).leave(taken);
       });
-      this.#token(false, slow);
+      this.#token(slow);
       f.block('none', (none) => {
         readNumber(this.#x, { reader: ANY_NUMBER, divisors: this.#divisors, none, slow });
         this.#grammar(slow);

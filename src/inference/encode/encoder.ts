@@ -27,6 +27,13 @@ export interface Encoding {
   readonly values: readonly number[] | null;
 }
 
+/** The number that a model gets for row `row` of a column of numbers or codes. */
+export const encodedValue = ({ missing, values }: Encoding, { numbers, codes }: ColumnData, row: number): number => {
+  if (values) return values[codes[row]! - UNSEEN]!;
+  const number = numbers[row]!;
+  return Number.isNaN(number) ? missing : number;
+};
+
 /** The part of an encoder that a decoder uses to write numbers directly into the inputs. */
 export interface DirectEncoding {
   readonly inputs: readonly EncodedInput[];
