@@ -11,7 +11,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import { endpoint } from '../runs/endpoint-specs.ts';
 import { openSource } from '../runs/endpoints.ts';
 import type { DeclaringSource } from '../runs/spec.ts';
-import { DECLARED, type Guess } from './inspection.ts';
+import { BY_DECLARATION, type Guess } from './inspection.ts';
 import { asUtf8, oneChunk, openUnknown, type UnknownInput } from './open-unknown.ts';
 import {
   delimitedCells,
@@ -127,7 +127,7 @@ async function sampleText(
   const encoding: Guess<EncodingName> =
     declared.encoding === undefined
       ? guessEncoding(head, complete)
-      : { value: declared.encoding, confidence: 'high', reason: DECLARED };
+      : { value: declared.encoding, confidence: 'high', reason: BY_DECLARATION };
   const isWide = encoding.value.startsWith('utf-16');
   if (!isWide) refuseForeignContent(head);
   const text = await asUtf8(isWide && !complete ? head.subarray(0, head.length & ~1) : head, encoding.value);

@@ -1,14 +1,12 @@
 // Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
-import { didYouMean } from '../core/did-you-mean.ts';
-import { SluiceError } from '../core/errors.ts';
-import { withoutBlanks } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
 import { numberIn } from '../inference/encode/column-reader.ts';
 import type { Source } from '../pipeline/pipeline-schema.ts';
 import { endpoint, inputFormatOf } from '../runs/endpoint-specs.ts';
-import { declarationOf, refuseContradictions } from '../runs/spec.ts';
+import { declarationOf } from '../runs/spec.ts';
+import { refuseDeclared, refuseUnknownNames } from './check-declared.ts';
 import { compatibleOffsets, firstMisfit } from './column-positions.ts';
 import type { Conclusions } from './conclusions.ts';
 import { type FileSample, type InspectRequest, readSample } from './file-sample.ts';
@@ -26,33 +24,6 @@ import { type Trial, trialDecode } from './trial-decode.ts';
 export async function inspectFile(request: InspectRequest): Promise<Inspection> {
   refuseDeclared(request);
   return judgeSample(await readSample(request));
-}
-
-/** @throws SluiceError usage: contradictory declarations, or declarations about columns that the model lacks */
-function refuseDeclared({ declared = {}, model, file }: InspectRequest): void {
-  // Unlike a run, an inspection finds the decimal mark that a thousands separator leaves open.
-  const decimal = declared.decimal ?? (declared.thousands === 'point' ? 'comma' : undefined);
-  const header = declared.columns?.names === undefined ? {} : { header: false };
-  const source = { ...declared, ...header, ...(decimal === undefined ? {} : { decimal }) };
-  refuseContradictions({ type: 'file', path: file, ...source } as Source, null, []);
-  const known = new Set(model.manifest.columns.map(({ name }) => name));
-  for (const flag of ['rename', 'constants'] as const) {
-    const foreign = Object.keys(declared.columns?.[flag] ?? {}).find((name) => !known.has(name));
-    if (foreign !== undefined) throw new SluiceError('usage', `${flag}: ${foreign} is not a column of the model`);
-  }
-}
-
-/** @throws SluiceError usage: a declared name that the file lacks */
-function refuseUnknownNames({ declared = {} }: InspectRequest, names: readonly string[]): void {
-  const there = new Set([...names, ...names.map(withoutBlanks)]);
-  const { rename = {}, ignore = [] } = declared.columns ?? {};
-  const refuse = (flag: string, wanted: readonly string[]) => {
-    const unknown = wanted.find((name) => !there.has(name));
-    if (unknown === undefined) return;
-    throw new SluiceError('usage', `${flag}: the file has no column ${unknown}${didYouMean(unknown, names)}`);
-  };
-  refuse('rename', Object.values(rename));
-  refuse('ignore', ignore === '*' ? [] : ignore);
 }
 
 /** Names that the caller declared. */

@@ -11,7 +11,7 @@ export interface Guess<T> {
 }
 
 /** The reason of what the caller declared. */
-export const DECLARED = 'declared';
+export const BY_DECLARATION = 'declared';
 
 /** How the input column of a model column was found. */
 export type MatchKind =

@@ -2,7 +2,7 @@
 
 import { QUOTE } from '../core/ascii.ts';
 import { DELIMITERS, type DelimiterName, simplified, splitHeader } from '../formats/delimited/header.ts';
-import { DECLARED, type Guess } from './inspection.ts';
+import { BY_DECLARATION, type Guess } from './inspection.ts';
 
 /** Lines examined, and the bytes they may have: the header is among the first of them. */
 const EXAMINED_LINES = 200;
@@ -83,7 +83,7 @@ export function shapeOf(text: Buffer, columns: readonly string[], declared: Decl
   const named = declared.headless ? null : byNames(lines, columns, delimiters);
   const found = named ?? byRegularity(lines, { announced, columns: columns.length, delimiters, ...declared });
   if (!found || declared.delimiter === undefined) return found;
-  return { ...found, delimiter: { value: declared.delimiter, confidence: 'high', reason: DECLARED } };
+  return { ...found, delimiter: { value: declared.delimiter, confidence: 'high', reason: BY_DECLARATION } };
 }
 
 /** Finds the line that has most of the model's columns with any delimiter. */
@@ -166,7 +166,7 @@ function byRegularity(
     headerGuess: isHeader
       ? { value: 'row', confidence: 'medium', reason: 'the first line has no number, the lines after it have' }
       : headless
-        ? { value: 'none', confidence: 'high', reason: DECLARED }
+        ? { value: 'none', confidence: 'high', reason: BY_DECLARATION }
         : { value: 'none', confidence: 'medium', reason: 'the first line has no model column and looks like a row' },
     first: (isHeader ? rows[1] : head) ?? null,
   };

@@ -9,7 +9,7 @@ import {
   PLAIN_NOTATION,
 } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { DECLARED, type Guess } from './inspection.ts';
+import { BY_DECLARATION, type Guess } from './inspection.ts';
 import { trainingFit } from './training-fit.ts';
 
 /** Texts of a model column; the reader has no declarations. */
@@ -195,7 +195,7 @@ function findNotation(
       (thousands === undefined || notation.thousands === thousands),
   );
   if (notations.length === 1) {
-    return { notation: { value: notations[0]!, confidence: 'high', reason: DECLARED }, readings: [] };
+    return { notation: { value: notations[0]!, confidence: 'high', reason: BY_DECLARATION }, readings: [] };
   }
   const known = columns.flatMap(({ texts }) => texts);
   const judge = (texts: readonly string[]) => notationOf(texts, notations, columns, manifest);
