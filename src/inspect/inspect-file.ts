@@ -1,4 +1,6 @@
 // Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
+
+import { withoutBlanks } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
