@@ -1,13 +1,8 @@
 // Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
-
 import { withoutBlanks } from '../core/input-declaration.ts';
-import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
 import { numberIn } from '../inference/encode/column-reader.ts';
-import type { Source } from '../pipeline/pipeline-schema.ts';
-import { endpoint, inputFormatOf } from '../runs/endpoint-specs.ts';
-import { declarationOf } from '../runs/spec.ts';
 import { refuseDeclared, refuseUnknownNames } from './check-declared.ts';
 import { compatibleOffsets, firstMisfit } from './column-positions.ts';
 import type { Conclusions } from './conclusions.ts';
@@ -17,10 +12,9 @@ import { conclude } from './inspection-verdict.ts';
 import { type KnownNames, matchNames, type NameMatch } from './match-names.ts';
 import type { ReadingState } from './reading-plan.ts';
 import { type SampleTable, textsOf, withoutLast } from './sample-records.ts';
-import { declaringSource, type ReadingPlan } from './score-command.ts';
 import { type FoundTextRules, findTextRules, numericColumns, type SpareTexts } from './text-rules.ts';
 import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
-import { type Trial, trialDecode } from './trial-decode.ts';
+import { tryPlan } from './try-plan.ts';
 
 /** @throws SluiceError as `readSample` does */
 export async function inspectFile(request: InspectRequest): Promise<Inspection> {
@@ -72,7 +66,7 @@ function judgeSample(sample: FileSample): Inspection {
     state,
     ...kept,
   };
-  return conclude(conclusions, (plan) => tried(conclusions, plan));
+  return conclude(conclusions, (plan) => tryPlan(conclusions, plan));
 }
 
 const byPosition = (columns: readonly string[], offsets: readonly number[]): NameMatch[] =>
@@ -172,17 +166,4 @@ function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches
     trim: rules.trim,
     nullValues: [...(declared.null_values ?? []), ...rules.missingWords.map(({ text }) => text)],
   };
-}
-
-/** Decodes the sample as the command of the plan would. */
-function tried({ sample, records }: Conclusions, plan: ReadingPlan): Trial {
-  const source = { ...declaringSource(plan), ...(plan.names === null ? {} : { header: false }) };
-  const format = plan.format;
-  const end = endpoint('-', { format, delimiter: plan.delimiter, ...source }, 'csv');
-  refuseContradictions({ type: 'file', path: plan.file, ...source } as Source, format, []);
-  const declared = declarationOf(source);
-  const input: InputFormat = { ...inputFormatOf(end), ...(declared ? { declared } : {}) };
-  const isHeaderUnused = plan.names !== null && records.header !== null;
-  const read = isHeaderUnused ? { ...records, header: null } : records;
-  return trialDecode(sample.request.model, read, input, sample.typed);
 }
