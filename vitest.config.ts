@@ -31,6 +31,7 @@ const NOT_QUICK = [
   'test/inference/explain/{answers,pairs,zoo}.test.ts',
   'test/formats/decode/many-categories.test.ts',
   'test/formats/write/number.test.ts',
+  'test/inspect/twelve-files.test.ts',
   'test/io/source/{delimited-grammar,delimited-scanner,json-scanner}.test.ts',
   'test/kubernetes/manifests.test.ts',
   'test/model/signing/model-signature.test.ts',
