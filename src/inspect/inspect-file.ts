@@ -54,18 +54,8 @@ function judgeSample(sample: FileSample): Inspection {
   const kept = shorter ?? { records: sample.records, table };
   const rules = shorter ? rulesOf(sample, shorter.table, matches, needsTrim) : first;
   const names = fileNames !== null && rules.trim ? fileNames.map(withoutBlanks) : fileNames;
-  const state = stateOf(sample, { names, matches: settled(matches, table), rules, after });
-  const conclusions = {
-    sample,
-    names,
-    matches: settled(matches, table),
-    offsets,
-    misfit,
-    rules,
-    after,
-    state,
-    ...kept,
-  };
+  const found = { names, matches: settled(matches, table), rules, after };
+  const conclusions = { sample, ...found, offsets, misfit, state: stateOf(sample, found), ...kept };
   return conclude(conclusions, (plan) => tryPlan(conclusions, plan));
 }
 

@@ -6,7 +6,7 @@ import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
 import { type Booster, boosterOf } from '../inference/boosters/booster.ts';
-import { readModel } from '../inference/boosters/read-model.ts';
+import { readFileGraph } from '../inference/boosters/read-model.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { refusals } from '../inference/onnx/servable.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
@@ -56,7 +56,7 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   const other = NO_MODEL.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
   if (other)
     throw new SluiceError('model_invalid', `${options.modelFile} is ${other[1]}, not a model file that can be served`);
-  const model = readModel(bytes);
+  const model = readFileGraph(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
   const codes = new Map(Object.entries(options.encoding?.codes ?? {}));

@@ -5,7 +5,7 @@ import { parse } from 'csv-parse/sync';
 import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
-import { readModel } from '../inference/boosters/read-model.ts';
+import { readFileGraph } from '../inference/boosters/read-model.ts';
 import { type EncodedRows, encodeRows, sampleRow } from '../inference/encode/encode-rows.ts';
 import { mismatches } from '../inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -72,7 +72,7 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
   const { manifest } = model;
   const { bytes, probe, encoded, selfTest } = await open(model, (opened) => Probe.open(opened));
   try {
-    const onnx = readModel(bytes);
+    const onnx = readFileGraph(bytes);
     const findings = new Findings();
     const batchInvariance = await checkBatchInvariance(probe, manifest, encoded);
     if (!isInvariant(batchInvariance))
@@ -125,7 +125,7 @@ async function open<P extends Pick<Probe, 'opened' | 'run' | 'close'>>(
 ): Promise<Opened<P>> {
   const { manifest } = model;
   const bytes = await readModelBytes(model);
-  const reasons = refusals(readModel(bytes));
+  const reasons = refusals(readFileGraph(bytes));
   if (reasons.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${reasons.join('; ')}`);
   const test = manifest.self_test ? await readSelfTest(model) : null;
   const probe = await openProbe(bytes);

@@ -61,6 +61,16 @@ def as_categories(x, like=None, names=("postcode", "job", "town", "branch")):
     return x
 
 
+def training(kind, names):
+    """Applications with the columns that the model reads, the same as pandas categories, and their outcome."""
+    x = frame(ROWS)
+    z = target(x)
+    y = {"binary": (z > 0).astype(int), "multiclass": np.digitize(z, [-0.5, 0.8]), "regression": z}[kind]
+    cats = as_categories(x, names=names)
+    x = x[[c for c in x if c in names or c not in ("postcode", "job", "town")]]
+    return x, cats[list(x)], y
+
+
 def save(name, write, x, y, predict, seen, *, encoding=None, task="binary", unseen=True):
     """`predict` gets raw frames; `seen` says which columns reject unseen categories."""
     path = os.path.join(folder, name)
@@ -98,12 +108,7 @@ def wanted(name):
 def lightgbm(name, kind, names, **params):
     if not wanted(name):
         return
-    x = frame(ROWS)
-    z = target(x)
-    y = {"binary": (z > 0).astype(int), "multiclass": np.digitize(z, [-0.5, 0.8]), "regression": z}[kind]
-    cats = as_categories(x, names=names)
-    x = x[[c for c in x if c in names or c not in ("postcode", "job", "town")]]
-    cats = cats[list(x)]
+    x, cats, y = training(kind, names)
     cls = lgb.LGBMRegressor if kind == "regression" else lgb.LGBMClassifier
     model = cls(n_estimators=TREES, verbosity=-1, min_child_samples=5, random_state=seed, **params).fit(cats, y)
 
@@ -135,12 +140,7 @@ lightgbm("lgb-regression", "regression", ("town",))
 def xgboost(name, kind, names, suffix, codes=(), **params):
     if not wanted(name):
         return
-    x = frame(ROWS)
-    z = target(x)
-    y = {"binary": (z > 0).astype(int), "multiclass": np.digitize(z, [-0.5, 0.8]), "regression": z}[kind]
-    cats = as_categories(x, names=names)
-    x = x[[c for c in x if c in names or c not in ("postcode", "job", "town")]]
-    cats = cats[list(x)]
+    x, cats, y = training(kind, names)
     cls = xgb.XGBRegressor if kind == "regression" else xgb.XGBClassifier
     model = cls(n_estimators=TREES, enable_categorical=True, random_state=seed, **params).fit(cats, y)
 

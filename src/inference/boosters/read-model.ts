@@ -1,8 +1,8 @@
 // Reads a model file of any supported format: ONNX, or the file of a training library.
 import { SluiceError } from '../../core/errors.ts';
-import type { OnnxModel } from '../onnx/graph.ts';
+import { type OnnxModel, readOnnx } from '../onnx/graph.ts';
 import { readChecked } from '../trees/ensemble.ts';
-import { boosterModel } from './booster.ts';
+import { type BoosterModel, boosterModel } from './booster.ts';
 import { readCatBoost } from './catboost.ts';
 import { readLightgbm } from './lightgbm.ts';
 import { parseUbjson } from './ubjson.ts';
@@ -27,12 +27,18 @@ export function boosterFormat(bytes: Uint8Array): BoosterFormat | null {
 }
 
 /**
- * Reads and checks a model file.
+ * Reads a model file. The tree ensembles of an ONNX file are not checked yet; each is checked when it is read.
  * @throws SluiceError model_invalid: damaged, or a model that cannot be evaluated exactly, with the reason
  */
-export function readModel(bytes: Uint8Array): OnnxModel {
+export const readFileGraph = (bytes: Uint8Array): OnnxModel => readBooster(bytes) ?? readOnnx(bytes);
+
+/** Reads a model file and checks all its trees, before an evaluator gets it. @throws SluiceError model_invalid */
+export const readModel = (bytes: Uint8Array): OnnxModel => readBooster(bytes) ?? readChecked(bytes);
+
+/** null: the file is not that of a training library. @throws SluiceError model_invalid */
+function readBooster(bytes: Uint8Array): BoosterModel | null {
   const format = boosterFormat(bytes);
-  if (format === null) return readChecked(bytes);
+  if (format === null) return null;
   if (format === 'lightgbm') return boosterModel(bytes, readLightgbm(bytes));
   if (format === 'ubjson') return boosterModel(bytes, readXgboost(parseUbjson(bytes)));
   if (bytes.length > MOST_JSON) throw refuseJson(`it has ${bytes.length} bytes; save XGBoost models as .ubj`);

@@ -1,7 +1,7 @@
 // Chooses the best explanation method that a model allows, exact if possible, and reports why better ones were rejected.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
-import { readModel } from '../boosters/read-model.ts';
+import { readFileGraph } from '../boosters/read-model.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
@@ -152,7 +152,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
   const heads = (() => {
     let found: ReturnType<typeof traceHeads> | null = null;
     return (): TracedHeads => {
-      found ??= traceHeads(readModel(options.bytes), output, new Map(shapes.map((s) => [s.name, s.width])));
+      found ??= traceHeads(readFileGraph(options.bytes), output, new Map(shapes.map((s) => [s.name, s.width])));
       if (!found.traced) throw new NotExplainable(found.reason);
       return found.traced;
     };

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
+import { Random } from '../../../src/core/random.ts';
 import { catBoostHash } from '../../../src/inference/boosters/city-hash.ts';
 import { boosterFormat, readModel } from '../../../src/inference/boosters/read-model.ts';
 import { logf } from '../../../src/inference/trees/float.ts';
@@ -46,21 +47,12 @@ describe('files of training libraries', () => {
   });
 });
 
-/** Deterministic numbers from 0 to below 1. */
-function* randoms(seed: number): Generator<number, never> {
-  for (let a = seed; ; ) {
-    a = (a + 0x6d2b79f5) | 0;
-    let t = Math.imul(a ^ (a >>> 15), 1 | a);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    yield ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  }
-}
-
 describe('damaged files', () => {
   test.each(NAMES)('%s: changed, cut off and repeated bytes are a model or an error with a code', (name) => {
     const { bytes } = readCase(path.join(FIXTURES, name));
-    const random = randoms(SEED);
-    const next = (below: number): number => Math.floor(random.next().value * below);
+    const random = new Random();
+    random.seed(SEED, 0);
+    const next = (below: number): number => Math.floor(random.uniform() * below);
     for (let i = 0; i < times('damaged model files', { quick: 40, check: 200, campaigns: 20_000 }); i++) {
       let damaged: Buffer = Buffer.from(bytes);
       const at = next(bytes.length);
