@@ -1,6 +1,7 @@
 // Who takes part in scoring a file, and how each is called. All read the same CSV and write NDJSON with row, prediction
 // and probability.
 import path from 'node:path';
+import type { Oddness } from '../src/demo/oddness.ts';
 import { BUNDLED, MODELS, NODE, PEERS, type Program, REGISTRY } from './prepare.ts';
 import type { Command } from './run.ts';
 
@@ -8,8 +9,8 @@ import type { Command } from './run.ts';
 export interface Case {
   model: string;
   rows: number;
-  /** With unseen categories, quoted values and long texts; clean ones have missing values only. */
-  odd: boolean;
+  /** none: missing values only, so that the peers may read categories the fastest way they know. */
+  oddness: Oddness;
   /** Far more rows: only the fastest take part. */
   large: boolean;
 }
@@ -24,10 +25,11 @@ export interface Contender {
 
 const all = (): boolean => true;
 /** The peers do not know the package of the bundled model: it is measured alone, where nothing else is there. */
-const trained = ({ model, odd, large }: Case): boolean => !NOT_FOR_PEERS.has(model) && !odd && !large;
+const isClean = ({ oddness, large }: Case): boolean => oddness === 'none' && !large;
+const trained = (one: Case): boolean => !NOT_FOR_PEERS.has(one.model) && isClean(one);
 /** CatBoost exports a list of dictionaries, which ONNX Runtime does not hand to JavaScript and peers do not write by themselves. */
 const NOT_FOR_PEERS = new Set<string>([BUNDLED, 'bench-catboost']);
-const only = (model: string) => (one: Case) => one.model === model && !one.odd && !one.large;
+const only = (model: string) => (one: Case) => one.model === model && isClean(one);
 
 export function sluice(
   program: Program,
@@ -82,7 +84,7 @@ export function peer(python: string, name: string, what: string, call: string, t
     name,
     what,
     takes,
-    command: ({ model, odd = false }, input, output) => ({
+    command: ({ model, oddness = 'none' }, input, output) => ({
       args: [
         python,
         '-W',
@@ -98,7 +100,7 @@ export function peer(python: string, name: string, what: string, call: string, t
         input,
         '--output',
         output,
-        ...(odd ? ['--odd'] : []),
+        ...(oddness === 'none' ? [] : ['--odd']),
       ],
     }),
   };
@@ -112,13 +114,12 @@ export interface Pythons {
 
 /** The first is what all others are related to. */
 export function contenders(program: Program, { python, compiled }: Pythons, cores: number): Contender[] {
-  const clean = ({ odd, large }: Case): boolean => !odd && !large;
   const workers = ['--workers', String(cores)];
   const onnx = [...workers, '--evaluator', 'onnxruntime'];
   const list = [
     sluice(program, 'sluice', `\`sluice score\`, ${cores} workers`, workers),
-    sluice(program, 'sluice, 1 worker', 'the same with one worker', ['--workers', '1'], clean),
-    sluice(program, 'sluice, ONNX Runtime', `\`--evaluator onnxruntime\`, ${cores} workers`, onnx, clean),
+    sluice(program, 'sluice, 1 worker', 'the same with one worker', ['--workers', '1'], isClean),
+    sluice(program, 'sluice, ONNX Runtime', `\`--evaluator onnxruntime\`, ${cores} workers`, onnx, isClean),
     naive('csv-parse + onnxruntime-node', '', []),
     naive(
       'csv-parse + onnxruntime-node, 1 thread',
@@ -150,13 +151,13 @@ export function contenders(program: Program, { python, compiled }: Pythons, core
 }
 
 function libraries(python: string): Contender[] {
-  const own = (name: string, call: string, model: string, odd = false): Contender =>
+  const own = (name: string, call: string, model: string): Contender =>
     peer(
       python,
       `polars + ${name}`,
       `the same reader, ${name}’s own predictor on all cores`,
       call,
-      odd ? (one) => one.model === model && !one.large : only(model),
+      (one) => one.model === model && !one.large,
     );
   return [
     peer(python, 'polars + onnxruntime', 'lazy CSV scan in batches of 50,000 rows, categories as Enum', 'polars'),
@@ -167,8 +168,10 @@ function libraries(python: string): Contender[] {
       'read_csv with types and ENUMs, Arrow batches, COPY … (FORMAT json)',
       'duckdb',
     ),
-    own('LightGBM', 'polars-lightgbm', 'bench-lightgbm', true),
+    own('LightGBM', 'polars-lightgbm', 'bench-lightgbm'),
     own('XGBoost', 'polars-xgboost', 'bench-xgboost'),
     own('CatBoost', 'polars-catboost', 'bench-catboost'),
+    own('scikit-learn', 'polars-forest', 'bench-forest'),
+    own('scikit-learn', 'polars-logistic', 'bench-logistic'),
   ];
 }

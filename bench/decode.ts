@@ -47,7 +47,7 @@ const decodeAll = (decoder: Decoder, block: RecordSlice) => () => {
   for (let from = 0; from < n; from += CAPACITY) decoder.decode(block, from, Math.min(n, from + CAPACITY), batch);
 };
 
-const csv = Buffer.concat([...generatePortfolio({ rows, seed: 7, dirty: true })]);
+const csv = Buffer.concat([...generatePortfolio({ rows, seed: 7, oddness: 'light' })]);
 const delimited = recordsOf(csv.subarray(csv.indexOf(10) + 1), new DelimitedScanner(44, 1 << 20));
 const toJson = (strings: boolean) => {
   const lines = csv.toString().split('\n').slice(1, -1);

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { ODDNESS, type Oddness } from '../src/demo/oddness.ts';
 import { compareWith } from './compare.ts';
 import type { Case } from './contenders.ts';
 import { benchExplain } from './explain.ts';
@@ -138,12 +139,15 @@ else {
   }
 }
 
-/** Each model on clean rows; the first also on odd ones, and on ten times as many. */
+/** Each model on clean and on real rows; the first also on all other kinds, and on ten times as many. */
 function casesOf([first, ...others]: readonly string[], rows: number, quick: boolean): Case[] {
-  const clean = (model: string): Case => ({ model, rows, odd: false, large: false });
-  const one = clean(first!);
-  const more = [{ ...one, odd: true }, ...(quick ? [] : [{ ...one, rows: rows * 10, large: true }])];
-  return [one, ...more, ...others.map(clean)];
+  const caseOf = (model: string, oddness: Oddness): Case => ({ model, rows, oddness, large: false });
+  const large = (oddness: Oddness): Case => ({ ...caseOf(first!, oddness), rows: rows * 10, large: true });
+  return [
+    ...ODDNESS.map((oddness) => caseOf(first!, oddness)),
+    ...(quick ? [] : [large('none'), large('real')]),
+    ...others.flatMap((model) => [caseOf(model, 'none'), caseOf(model, 'real')]),
+  ];
 }
 
 function write(results: Partial<Benchmarks>): void {

@@ -124,8 +124,15 @@ def catboost_predictor(models, model):
     return lambda X: booster.predict_proba(X)[:, 1]
 
 
+def sklearn_predictor(models, model):
+    import joblib
+    fitted = joblib.load(os.path.join(models, model + ".joblib"))
+    return lambda X: fitted.predict_proba(X)[:, 1]
+
+
 OWN = {"polars-lightgbm": lightgbm_predictor, "polars-lleaves": lleaves_predictor, "polars-tl2cgen": tl2cgen_predictor,
-       "polars-xgboost": xgboost_predictor, "polars-catboost": catboost_predictor}
+       "polars-xgboost": xgboost_predictor, "polars-catboost": catboost_predictor,
+       "polars-forest": sklearn_predictor, "polars-logistic": sklearn_predictor}
 
 
 def score_pandas(a, predict):
@@ -223,6 +230,7 @@ def training_matrix(rows, order, codes):
 
 def train(a):
     import catboost
+    import joblib
     import numpy as np
     import onnx
     import pandas as pd
@@ -287,6 +295,7 @@ def train(a):
         # Its own handling of NaN is exported wrongly, so missing becomes -1 in front of it.
         f = make_pipeline(SimpleImputer(strategy="constant", fill_value=-1.0),
                           RandomForestClassifier(500, max_leaf_nodes=255, random_state=1, n_jobs=2)).fit(X, y)
+        joblib.dump(f, path("bench-forest.joblib"))
         save("bench-forest", convert_sklearn(f, "forest", types, options={id(f): {"zipmap": False}}, target_opset=15),
              f.predict_proba)
 
@@ -300,6 +309,7 @@ def train(a):
                                          OneHotEncoder(handle_unknown="ignore")), [at[c] for c in CATEGORIES]),
         ])
         r = make_pipeline(prepare, LogisticRegression(max_iter=1000)).fit(X[:50_000], y[:50_000])
+        joblib.dump(r, path("bench-logistic.joblib"))
         save("bench-logistic", convert_sklearn(r, "logistic", types, options={id(r): {"zipmap": False}}, target_opset=15),
              r.predict_proba)
 

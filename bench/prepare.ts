@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import type { Oddness } from '../src/demo/oddness.ts';
 import { folder, run, say, warn } from './run.ts';
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
@@ -60,15 +61,15 @@ export async function build(root: string): Promise<Program> {
   return { sluice: [NODE, path.join(out, 'main.js')], folder: root };
 }
 
-/** A portfolio; clean: without unseen categories, so that the peers may read categories the fastest way they know. */
+/** A portfolio, or the training data of the models, which has outcomes. */
 export async function applications(
   program: Program,
   rows: number,
-  kind: 'clean' | 'odd' | 'training' = 'clean',
+  kind: Oddness | 'training' = 'none',
 ): Promise<string> {
   folder(CACHE);
   const outcome = kind === 'training';
-  const name = { clean: 'applications', odd: 'odd-applications', training: 'training' }[kind];
+  const name = outcome ? 'training' : kind === 'none' ? 'applications' : `${kind}-applications`;
   const file = path.join(CACHE, `${name}-${rows}.csv`);
   if (existsSync(file)) return file;
   say(`generating ${rows} applications`);
@@ -76,7 +77,8 @@ export async function applications(
   const partial = `${file}.making.csv`;
   const args = [
     'generate',
-    ...(kind === 'odd' ? [] : ['--clean']),
+    '--oddness',
+    outcome ? 'none' : kind,
     '--rows',
     String(rows),
     '--seed',

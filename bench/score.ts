@@ -48,11 +48,11 @@ export async function benchScore(setting: Setting): Promise<void> {
   const list = contenders(program, setting.pythons, cores);
   const taken = cases.map((one) => new Taken(one, list));
   const load: number[] = [];
-  for (const one of taken) await one.warmUp(await applications(program, WARM_UP_ROWS, one.case.odd ? 'odd' : 'clean'));
+  for (const one of taken) await one.warmUp(await applications(program, WARM_UP_ROWS, one.case.oddness));
   for (let round = 0; round < rounds; round++) {
     load.push(loadavg()[0]!);
     for (const one of taken) {
-      const input = await applications(program, one.case.rows, one.case.odd ? 'odd' : 'clean');
+      const input = await applications(program, one.case.rows, one.case.oddness);
       await one.round(input, round, `round ${round + 1}/${rounds}`, cores);
     }
     const rows = Math.min(...cases.map((one) => one.rows));
@@ -105,7 +105,8 @@ class Taken {
     }
     if (round === 0) this.compare(samples);
     // It has all floats in memory.
-    if (!this.case.large && !this.case.odd) this.ideals.push(await ideal(this.case.model, input, first, cores));
+    if (!this.case.large && this.case.oddness === 'none')
+      this.ideals.push(await ideal(this.case.model, input, first, cores));
   }
 
   private compare(samples: ReadonlyMap<string, Float64Array>): void {
@@ -126,11 +127,13 @@ class Taken {
   }
 }
 
-const titleOf = ({ model, rows, odd, large }: Case): string =>
-  nameOf(model) + (odd ? ', odd rows' : '') + (large ? `, ${rows.toLocaleString('en')} rows` : '');
+const titleOf = ({ model, rows, oddness, large }: Case): string =>
+  nameOf(model) +
+  (oddness === 'none' ? '' : `, ${oddness} rows`) +
+  (large ? `, ${rows.toLocaleString('en')} rows` : '');
 
 const fileOf = (one: Case, c: Contender): string =>
-  path.join(folder(CACHE, 'outputs'), `${one.model}-${c.name.replaceAll(/[^a-z0-9]+/gi, '-')}.ndjson`);
+  path.join(folder(CACHE, 'outputs'), `${one.model}-${one.oddness}-${c.name.replaceAll(/[^a-z0-9]+/gi, '-')}.ndjson`);
 
 async function ideal(model: string, input: string, output: string, cores: number): Promise<Ideal> {
   const script = path.join(import.meta.dirname, 'ideal.ts');

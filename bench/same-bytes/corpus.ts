@@ -16,7 +16,7 @@ const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 
 /** Lines and cells of a portfolio in which nothing is quoted. */
 const table = (options: Partial<GenerateOptions> = {}): string[][] =>
-  portfolio({ dirty: false, ...options })
+  portfolio({ oddness: 'none', ...options })
     .trimEnd()
     .split('\n')
     .map((line) => line.split(','));
@@ -132,7 +132,7 @@ function delimited(): Record<string, string | Buffer> {
     'no-ending': csv(plain, '\t'),
     'text.txt': csv(plain, '\t'),
     'large.csv': portfolio({ rows: LARGE_ROWS, faults: 100 }),
-    'large-clean.csv': portfolio({ rows: LARGE_ROWS, dirty: false }),
+    'large-clean.csv': portfolio({ rows: LARGE_ROWS, oddness: 'none' }),
   };
 }
 

@@ -1,6 +1,7 @@
 // The portfolio generator: realistic applications with missing values, unseen categories and, on request, planted errors.
 
 import { Random } from '../core/random.ts';
+import { addOddCells, type Oddness } from './oddness.ts';
 import * as population from './population.ts';
 
 export interface GenerateOptions {
@@ -14,8 +15,8 @@ export interface GenerateOptions {
   outcome?: boolean;
   /** Add a leading column `application_id`. */
   ids?: boolean;
-  /** Include unseen categories. Default: true. Missing values are always included. */
-  dirty?: boolean;
+  /** Default: light. Missing values are always included. */
+  oddness?: Oddness;
   /** Generate a drifted portfolio; see `DRIFTED`. Default: no. */
   drift?: boolean;
 }
@@ -88,6 +89,7 @@ export function* generatePortfolio(
   const header = [...(options.ids ? ['application_id'] : []), ...COLUMNS, ...(options.outcome ? ['ok'] : [])];
   const special = ['"', '\r', '\n', delimiter];
   const random = new Random();
+  const oddness = options.oddness ?? 'light';
   const fields: string[] = [];
   let text = `${header.join(delimiter)}\n`;
   let line = 2;
@@ -95,12 +97,7 @@ export function* generatePortfolio(
   for (let row = 1; row <= options.rows; row++) {
     random.seed(options.seed, row);
     fields.length = 0;
-    const ok = application(
-      random,
-      fields,
-      options.drift ? population.DRIFTED : population.STABLE,
-      options.dirty ?? true,
-    );
+    const ok = application(random, fields, options.drift ? population.DRIFTED : population.STABLE, oddness);
     let lines = 1;
     for (const c of CATEGORIES) {
       const value = fields[c]!;
@@ -154,7 +151,7 @@ function money(v: number): string {
 }
 
 /** Writes one application into `fields` (unquoted) and returns whether it was repaid. */
-function application(r: Random, fields: string[], tendency: population.Tendency, dirty: boolean): boolean {
+function application(r: Random, fields: string[], tendency: population.Tendency, oddness: Oddness): boolean {
   const { SOURCE, REMITTANCE, OCCUPATION, MARITAL, TERM, PRODUCTS, VERIFICATORS, PARTNERS } = population;
   const source = SOURCE[r.pick(tendency.source)]!;
   const remittance = REMITTANCE[r.pick(SHARES.remittance)]!;
@@ -221,7 +218,8 @@ function application(r: Random, fields: string[], tendency: population.Tendency,
     r.chance(0.1) ? '' : money(partTime),
     String(banned),
   );
-  if (dirty && r.chance(tendency.unseen)) writeUnseen(r, fields, tendency);
+  if (oddness === 'light' && r.chance(tendency.unseen)) writeUnseen(r, fields, tendency);
+  if (oddness !== 'none' && oddness !== 'light') addOddCells(r, fields, AT, oddness);
   return ok;
 }
 

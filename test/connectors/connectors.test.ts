@@ -69,7 +69,7 @@ afterAll(() => {
 
 test('a connector that is registered is checked, scored from and written to, without other changes', async () => {
   const folder = scratch();
-  const portfolio = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, dirty: false, ids: true })]);
+  const portfolio = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, oddness: 'none', ids: true })]);
   TABLES.set('applications', portfolio);
   const csv = path.join(folder, 'in.csv');
   writeFileSync(csv, portfolio);

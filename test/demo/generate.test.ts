@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
+import type { Oddness } from '../../src/demo/oddness.ts';
 import { COLUMNS, type GenerateOptions, generatePortfolio, type PlantedFault } from '../../src/demo/portfolio.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 
@@ -31,6 +32,62 @@ test('23 columns that csv-parse reads, with gaps, unseen categories and a plausi
   const unseen = share((r) => r.partner_id === 'P9999' || r.source_type === 'TELEGRAM_BOT');
   expect(unseen).toBeGreaterThan(0.0005);
   expect(rows.some((r) => r.occupation_type === 'FREELANCE, "OTHER"')).toBe(true);
+});
+
+test.each([
+  { oddness: 'none', missing: 0.324, unseen: 0, quoted: 0, notAscii: 0, signs: 0, longTexts: 0, longNumbers: 0 },
+  {
+    oddness: 'real',
+    missing: 0.48,
+    unseen: 0.3,
+    quoted: 0.04,
+    notAscii: 0.04,
+    signs: 0.04,
+    longTexts: 0.003,
+    longNumbers: 0.003,
+  },
+  {
+    oddness: 'heavy',
+    missing: 0.48,
+    unseen: 1,
+    quoted: 0.04,
+    notAscii: 0.04,
+    signs: 0.04,
+    longTexts: 0.003,
+    longNumbers: 1,
+  },
+  {
+    oddness: 'cyrillic',
+    missing: 0.48,
+    unseen: 1,
+    quoted: 0.04,
+    notAscii: 1,
+    signs: 0.04,
+    longTexts: 0.003,
+    longNumbers: 0.003,
+  },
+] as const)('$oddness rows have the shares of odd cells that the benchmarks state', ({ oddness, ...shares }) => {
+  const of = (level: Oddness): Record<string, string>[] =>
+    parse(bytes({ rows: 20_000, seed: 9, oddness: level }), { columns: true });
+  const [rows, known] = [of(oddness), of('none')];
+  const share = (test: (cell: string, column: string) => boolean) =>
+    rows.filter((row) => Object.entries(row).some(([column, cell]) => test(cell, column))).length / rows.length;
+  const categories = COLUMNS.filter((column) => known.some((row) => /[A-Z]|^0/.test(row[column]!)));
+  const words = new Map(categories.map((column) => [column, new Set(known.map((row) => row[column]))]));
+  const found = {
+    missing: share((cell) => cell === ''),
+    unseen: share((cell, column) => cell !== '' && words.get(column)?.has(cell) === false),
+    quoted: share((cell) => cell.includes('"')),
+    notAscii: share((cell) => /[^\x00-\x7f]/.test(cell)),
+    signs: share((cell) => /^\+|\de-?\d/.test(cell)),
+    longTexts: share((cell) => cell.length === 500),
+    longNumbers: share((cell) => /^[+\d][\d.]+$/.test(cell) && cell.replace(/\D/g, '').length >= 18),
+  };
+  for (const [what, expected] of Object.entries(shares)) {
+    // Oddities of a row may replace one another.
+    expect(found[what as keyof typeof found], what).toBeGreaterThanOrEqual(expected * 0.8 - 0.001);
+    expect(found[what as keyof typeof found], what).toBeLessThanOrEqual(expected * 1.2 + 0.001);
+  }
 });
 
 test('a drifted portfolio: lower incomes, other sources, missing occupations, unseen categories, fewer repaid', () => {
@@ -90,7 +147,7 @@ test('line numbers count the line breaks inside quotes', () => {
 
 test('each kind of fault is what its code says', () => {
   const planted: PlantedFault[] = [];
-  const lines = bytes({ rows: 700, seed: 6, dirty: false, faults: 7 }, (f) => planted.push(f))
+  const lines = bytes({ rows: 700, seed: 6, oddness: 'none', faults: 7 }, (f) => planted.push(f))
     .toString('latin1')
     .split('\n');
   const shown = planted.map((f) => [f.code, f.column, lines[f.line - 1]!.split(',')] as const);

@@ -22,7 +22,7 @@ async function setting() {
   const cwd = s.folder;
   writeFileSync(path.join(cwd, 'tls.crt'), s.running.certificate!);
   const portfolio = (ids: boolean) =>
-    Buffer.concat([...generatePortfolio({ rows: 40, seed: 29, ids, delimiter: '\t', dirty: false })]);
+    Buffer.concat([...generatePortfolio({ rows: 40, seed: 29, ids, delimiter: '\t', oddness: 'none' })]);
   return { s, cwd, portfolio };
 }
 

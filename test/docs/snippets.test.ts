@@ -43,7 +43,7 @@ async function auditedService({ folder }: Session): Promise<string> {
 /** The file that the page describes: the export of a bank with its own names, number format, missing values and total line. */
 function foreignFile({ folder }: Session): string {
   const portfolioText = Buffer.concat([
-    ...generatePortfolio({ rows: 200, seed: 3, ids: true, delimiter: ';', dirty: false }),
+    ...generatePortfolio({ rows: 200, seed: 3, ids: true, delimiter: ';', oddness: 'none' }),
   ]).toString('utf8');
   const [header, ...rows] = portfolioText.trimEnd().split('\n');
   const names = header!.split(';');

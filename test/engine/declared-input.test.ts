@@ -67,7 +67,9 @@ interface Dialect {
 
 /** Rows of the model, some without a value here and there, some with one that is none. */
 function rowsOf(draw: Draw, count: number, encoding: EncodingName): Row[] {
-  const text = Buffer.concat([...generatePortfolio({ rows: count, seed: draw.below(1e6), dirty: false })]).toString();
+  const text = Buffer.concat([
+    ...generatePortfolio({ rows: count, seed: draw.below(1e6), oddness: 'none' }),
+  ]).toString();
   const [header, ...lines] = text
     .trimEnd()
     .split('\n')

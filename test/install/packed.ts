@@ -64,7 +64,7 @@ export async function runInstalled(node: string, folder: string, args: string[],
 
 /** Scores a file, then serves and predicts one of its rows: both have to say the same. */
 export async function scoreAndServe(node: string, folder: string, cwd: string): Promise<void> {
-  const csv = Buffer.concat([...generatePortfolio({ rows: 50, seed: 22, dirty: false })]).toString();
+  const csv = Buffer.concat([...generatePortfolio({ rows: 50, seed: 22, oddness: 'none' })]).toString();
   writeFileSync(path.join(cwd, 'portfolio.csv'), csv);
   const scored = await runInstalled(
     node,

@@ -153,7 +153,7 @@ testNeeding([], 'sluice lint passes on every pipeline of k8s/', async () => {
 testNeeding([], 'the nightly run as it is started there: rejected rows are listed, and are no failure', async () => {
   const folder = scratch();
   for (const name of ['incoming', 'scored']) mkdirSync(path.join(folder, name));
-  const text = Buffer.concat([...generatePortfolio({ rows: 20, seed: 3, delimiter: ',', dirty: false })]).toString();
+  const text = Buffer.concat([...generatePortfolio({ rows: 20, seed: 3, delimiter: ',', oddness: 'none' })]).toString();
   const [header, ...lines] = text.trimEnd().split('\n');
   const rows = [...lines, lines[0]!.replaceAll(/[^,]+/g, 'x')].map((line, i) => `A${i},${line}`);
   const csv = [`application_id,${header}`, ...rows, ''].join('\n');

@@ -54,7 +54,7 @@ const NIGHTLY_ROWS = 3000;
 
 /** A portfolio with other values in one column. */
 function withColumn(column: string, change: (value: string) => string, count = 300): string {
-  const text = Buffer.concat([...generatePortfolio({ rows: count, seed: 6, dirty: false })]).toString();
+  const text = Buffer.concat([...generatePortfolio({ rows: count, seed: 6, oddness: 'none' })]).toString();
   const [header, ...lines] = text.trimEnd().split('\n');
   const at = header!.split(',').indexOf(column);
   const changed = lines.map((line) => line.split(',').map((v, i) => (i === at ? change(v) : v)));

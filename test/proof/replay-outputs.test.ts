@@ -18,7 +18,7 @@ type Row = Record<string, unknown>;
 const ROWS = 60;
 const REJECTED = 17;
 
-const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 4, faults: 0, dirty: false })]).toString();
+const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 4, faults: 0, oddness: 'none' })]).toString();
 /** Ids that are null, hold quotes, and look like the number of the row; a row without an amount, and one that is rejected. */
 const rows: Row[] = asNative(asObjects(text)).map((row, i) => ({
   'ref "id"': i % 5 === 0 ? null : `{"row":${i},"ü"}`,

@@ -15,7 +15,7 @@ const ROWS = 200;
 
 /** Applications of which some have no value or one that no column takes, with an id that is passed through. */
 function applications(): Row[] {
-  const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 9, faults: 0, dirty: false })]).toString();
+  const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 9, faults: 0, oddness: 'none' })]).toString();
   return asNative(asObjects(text)).map((row, i) => ({
     id: i % 5 === 0 ? null : `Kr-${i % 50} "ü"`,
     ...row,

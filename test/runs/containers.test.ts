@@ -16,7 +16,7 @@ import { predictUrl, type Service, startService } from '../support/service.ts';
 import { checkTest, SEED, times } from '../support/tiers.ts';
 
 const CUTS = times('cuts', { quick: 25, check: 25, campaigns: 1000 });
-const PLAIN = Buffer.concat([...generatePortfolio({ rows: 40, seed: 12, delimiter: '\t', dirty: false })]);
+const PLAIN = Buffer.concat([...generatePortfolio({ rows: 40, seed: 12, delimiter: '\t', oddness: 'none' })]);
 const CONTAINERS = containersOf(PLAIN);
 
 /** Numbers below `limit`, the same in every run. */

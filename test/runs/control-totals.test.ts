@@ -16,7 +16,7 @@ import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const ROWS = 60;
-const TEXT = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 4, dirty: false })]).toString();
+const TEXT = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 4, oddness: 'none' })]).toString();
 const sha256 = (bytes: string | Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 /** Reads an input whole, as a run does; gives what was left of its text, or the code and message it ends with. */

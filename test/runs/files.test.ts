@@ -14,7 +14,7 @@ import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
-  Buffer.concat([...generatePortfolio({ rows, seed, faults, dirty: false })]);
+  Buffer.concat([...generatePortfolio({ rows, seed, faults, oddness: 'none' })]);
 
 describe('score: the names of the files say what is read and written', () => {
   const text = portfolio(300, 5, 2);

@@ -24,7 +24,7 @@ const ALL = { effects: true, reasons: true, top: null, below: null };
 
 /** Applications of which some have an amount that is no number. */
 function applications(rows: number, seed = 12): { csv: string; objects: Record<string, string>[] } {
-  const text = Buffer.concat([...generatePortfolio({ rows, seed, dirty: false })]).toString();
+  const text = Buffer.concat([...generatePortfolio({ rows, seed, oddness: 'none' })]).toString();
   const [header, ...lines] = text.trimEnd().split('\n') as [string, ...string[]];
   const at = header.split(',').indexOf('amount');
   const broken = lines.map((line, i) => line.split(',').map((cell, c) => (c === at && i % 9 === 4 ? 'many' : cell)).join()); // biome-ignore format: one line

@@ -29,7 +29,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
     retries: 0,
   });
   const portfolio = Buffer.concat([
-    ...generatePortfolio({ rows: 12_000, seed: 3, faults: 3, dirty: false, ids: true }),
+    ...generatePortfolio({ rows: 12_000, seed: 3, faults: 3, oddness: 'none', ids: true }),
   ]);
 
   beforeAll(async () => {

@@ -14,7 +14,7 @@ import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
-  Buffer.concat([...generatePortfolio({ rows, seed, faults, dirty: false })]);
+  Buffer.concat([...generatePortfolio({ rows, seed, faults, oddness: 'none' })]);
 
 describe('the file of a pipeline', () => {
   test('those that come with Sluice are in order', async () => {

@@ -7,7 +7,7 @@ import { scratch, sluiceHere } from '../support/cli.ts';
 import { asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
-const CLEAN = Buffer.concat([...generatePortfolio({ rows: 6, seed: 5, ids: true, dirty: false })]).toString();
+const CLEAN = Buffer.concat([...generatePortfolio({ rows: 6, seed: 5, ids: true, oddness: 'none' })]).toString();
 const [HEADER, ...ROWS] = CLEAN.trimEnd().split('\n') as [string, ...string[]];
 const AMOUNT = HEADER.split(',').indexOf('amount');
 

@@ -218,7 +218,7 @@ for (const { name, root, install, start, env, create, missing } of PROVIDERS) {
     test('a run from objects to objects writes the bytes of a run on a disk', async () => {
       const cwd = scratch();
       const portfolio = Buffer.concat([
-        ...generatePortfolio({ rows: 3_000, seed: 3, faults: 3, dirty: false, ids: true }),
+        ...generatePortfolio({ rows: 3_000, seed: 3, faults: 3, oddness: 'none', ids: true }),
       ]);
       writeFileSync(path.join(cwd, 'in.csv'), portfolio);
       await store.put('in/a.csv.gz', gzipSync(portfolio));

@@ -7,7 +7,7 @@ export const CANARY = 'Jane.Doe-77';
 export const SUNG = /jane.{0,3}doe/i;
 
 export const clean = (delimiter: string): string[] =>
-  Buffer.concat([...generatePortfolio({ rows: 3, seed: 3, delimiter, dirty: false })])
+  Buffer.concat([...generatePortfolio({ rows: 3, seed: 3, delimiter, oddness: 'none' })])
     .toString()
     .trimEnd()
     .split('\n')

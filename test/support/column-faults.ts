@@ -99,7 +99,7 @@ export const COLUMN_FAULTS: readonly ColumnFault[] = [
 
 /** A portfolio as CSV, with the fault in every row. */
 export function faultyPortfolio(rows: number, seed: number, plant: ColumnFault['plant'] = () => {}): string {
-  const [, ...lines] = Buffer.concat([...generatePortfolio({ rows, seed, dirty: false })])
+  const [, ...lines] = Buffer.concat([...generatePortfolio({ rows, seed, oddness: 'none' })])
     .toString()
     .trimEnd()
     .split('\n');

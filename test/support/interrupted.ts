@@ -33,7 +33,7 @@ export function jobOf(
 ): Job {
   const folder = path.join(scratch(), 'work');
   mkdirSync(folder);
-  const csv = Buffer.concat([...generatePortfolio({ rows, seed, faults: Math.floor(rows / 100), dirty: false })]);
+  const csv = Buffer.concat([...generatePortfolio({ rows, seed, faults: Math.floor(rows / 100), oddness: 'none' })]);
   writeFileSync(path.join(folder, input), packed(input, written(input, csv)));
   return { folder, input, output, flags: ['--evaluator', 'native', '--block-bytes', '4096', ...flags] };
 }

@@ -22,7 +22,7 @@ export async function scoredBy({ model, pool, rows, blockBytes, interpreted = fa
     account: new RunAccount().unit(),
     model,
     pool,
-    chunks: inChunks(Buffer.concat([...generatePortfolio({ rows, seed: 5, dirty: true, faults: 3 })]), 65_536),
+    chunks: inChunks(Buffer.concat([...generatePortfolio({ rows, seed: 5, oddness: 'light', faults: 3 })]), 65_536),
     input: { format: 'delimited', delimiter: ',' },
     output: { format: 'ndjson', delimiter: ',' },
     passthrough: [],

@@ -21,7 +21,7 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   const faults = Math.min(10, Math.floor(rows / 2));
   const rejects = path.join(folder, 'rejected.csv');
   say(`\n1. ${count(rows)} applications, ${faults} of them broken → ${portfolio}`);
-  await generate({ rows, seed: 7, output: portfolio, faults, ids: true });
+  await generate({ rows, seed: 7, output: portfolio, faults, ids: true, oddness: 'light' });
   say(
     `\n2. sluice score ${portfolio} --model credit-default --passthrough application_id -o ${scored} --rejects ${rejects}\n`,
   );

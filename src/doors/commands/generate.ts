@@ -42,7 +42,7 @@ export async function generate(flags: GenerateFlags): Promise<void> {
       faults: flags.faults,
       outcome: flags.outcome === true,
       ids: flags.ids === true,
-      dirty: flags.clean !== true,
+      oddness: flags.clean === true ? 'none' : flags.oddness,
       drift: flags.drift === true,
     };
     for (const chunk of generatePortfolio(options, (fault) => planted.push(fault))) {

@@ -25,7 +25,7 @@ const NUMBERS = new Set(['amount', 'income', 'monthly_payment', 'pt_income', 'te
 const CUSTOMER = 9_007_199_254_740_993n;
 
 type Row = Record<string, unknown>;
-const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 3, dirty: false })]).toString();
+const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 3, oddness: 'none' })]).toString();
 const objects: Row[] = asNative(asObjects(text));
 const kindOf = (name: string) =>
   NUMBERS.has(name) ? 'double' : objects.some((o) => typeof o[name] === 'boolean') ? 'boolean' : 'string';

@@ -16,7 +16,7 @@ import { asObjects } from '../../support/service.ts';
 
 const MOST = 3;
 const ROWS = 40;
-const csv = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 33, dirty: false })]).toString();
+const csv = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 33, oddness: 'none' })]).toString();
 const objects = asObjects(csv);
 const SCORE = `score: { interpretation: effects, interactions: ${MOST}, passthrough: [id], workers: 1 }\n`;
 

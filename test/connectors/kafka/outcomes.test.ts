@@ -28,7 +28,9 @@ requireKafka('outcomes', () => {
     await using cluster = await KafkaCluster.start();
     const folder = scratch();
     for (const topic of ['in', 'out', 'approved', 'labels']) await cluster.createTopic(topic, 3);
-    const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 5, dirty: false, outcome: true })]).toString();
+    const text = Buffer.concat([
+      ...generatePortfolio({ rows: ROWS, seed: 5, oddness: 'none', outcome: true }),
+    ]).toString();
     const rows = asNative(asObjects(text));
     const key = (i: number) => `customer-${i}`;
     await produce(

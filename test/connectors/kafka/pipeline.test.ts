@@ -74,7 +74,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
   const header = (m: KafkaMessage, name: string) => String(m.headers?.[name] ?? '');
 
   const applications = (rows: number, seed: number): { text: string; objects: Record<string, unknown>[] } => {
-    const text = Buffer.concat([...generatePortfolio({ rows, seed, dirty: false })]).toString();
+    const text = Buffer.concat([...generatePortfolio({ rows, seed, oddness: 'none' })]).toString();
     return { text, objects: asNative(asObjects(text)) };
   };
   const messagesOf = (objects: Record<string, unknown>[]): Message[] =>

@@ -202,7 +202,9 @@ requirePostgres('a query as the source', () => {
 
   checkTest('a run that was killed goes on by its key; where a row before it changed, it says so', async () => {
     const job: Job = { folder: scratch(), input: 'nightly.yaml', output: 'out.csv', flags: [] };
-    const portfolio = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5, faults: 0, dirty: true, ids: true })]);
+    const portfolio = Buffer.concat([
+      ...generatePortfolio({ rows: 2000, seed: 5, faults: 0, oddness: 'light', ids: true }),
+    ]);
     const [header, ...records] = portfolio.toString().trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
     const whole = records.filter((cells) => cells.length === header!.length);
     const objects = whole.map((cells) => Object.fromEntries(cells.map((cell, i) => [header![i], cell === '' ? null : cell]))); // biome-ignore format: one line
@@ -235,7 +237,7 @@ requirePostgres('a query as the source', () => {
   test('from file to table to table to file: the answers of a file, and keys that are still what they were', async () => {
     const folder = scratch();
     const portfolio = Buffer.concat([
-      ...generatePortfolio({ rows: 200, seed: 11, faults: 4, dirty: false, ids: true }),
+      ...generatePortfolio({ rows: 200, seed: 11, faults: 4, oddness: 'none', ids: true }),
     ]);
     const input = path.join(folder, 'in.csv');
     writeFileSync(input, portfolio);

@@ -9,7 +9,7 @@ import { encoded } from '../../support/encodings.ts';
 import { startService } from '../../support/service.ts';
 
 const portfolio = (rows = 60) =>
-  Buffer.concat([...generatePortfolio({ rows, seed: 8, ids: true, dirty: false })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed: 8, ids: true, oddness: 'none' })]).toString();
 const inspect = (args: string[], cwd: string) => sluiceHere(['inspect', ...args, '-m', 'credit-default'], { cwd });
 
 function folderWith(files: Readonly<Record<string, string | Buffer>>): string {

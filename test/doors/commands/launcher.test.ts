@@ -41,7 +41,7 @@ checkTest('npx in a fresh checkout, which nobody has built; an old build beside 
   expect((await run('npx', ['sluice', '--version'], { cwd })).stdout).toBe(`${VERSION}\n`);
   mkdirSync(path.join(cwd, 'dist'));
   writeFileSync(path.join(cwd, 'dist', 'main.js'), 'console.log("an old build");\n');
-  writeFileSync(path.join(cwd, 'p.csv'), Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, dirty: false })]));
+  writeFileSync(path.join(cwd, 'p.csv'), Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, oddness: 'none' })]));
   await run(process.execPath, ['bin/sluice.js', 'score', 'p.csv', '-m', 'credit-default', '-o', 'scored.csv'], { cwd });
   expect(readFileSync(path.join(cwd, 'scored.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(21);
 });
@@ -101,7 +101,7 @@ test.each([
 test('a Node without zstd scores, and says so where zstd is asked for', async () => {
   const folder = scratch();
   const [input, packed] = ['p.csv', 'p.csv.zst'].map((name) => path.join(folder, name)) as [string, string];
-  const rows = Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, dirty: false })]);
+  const rows = Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, oddness: 'none' })]);
   writeFileSync(input, rows);
   writeFileSync(packed, zstdCompressSync(rows));
   const score = (from: string, to: string) =>

@@ -18,7 +18,7 @@ const END = 'sluice_run_last_end_timestamp_seconds';
 function nightly(name: string, more = ''): { folder: string; file: string; input: string; left: string } {
   const folder = scratch();
   const input = path.join(folder, 'in.csv');
-  writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 50, seed: 3, dirty: false })]));
+  writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 50, seed: 3, oddness: 'none' })]));
   const file = path.join(folder, `${name}.yaml`);
   const yaml = `model: credit-default
 source: { type: file, path: ${input} }

@@ -28,7 +28,7 @@ type Row = Record<string, unknown>;
 const NO_BYTES = new Uint8Array(0);
 
 const portfolio = (rows: number, faults = 0): Row[] =>
-  asNative(asObjects(Buffer.concat([...generatePortfolio({ rows, seed: 17, faults, dirty: false })]).toString()));
+  asNative(asObjects(Buffer.concat([...generatePortfolio({ rows, seed: 17, faults, oddness: 'none' })]).toString()));
 
 /** Numbers and booleans with their types, words as a dictionary; `batch`: rows of a record batch. */
 function frame(rows: readonly Row[], batch = rows.length): Buffer {

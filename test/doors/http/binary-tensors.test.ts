@@ -152,7 +152,7 @@ describe('over sockets', () => {
     s.call('POST', '/v2/models/credit-default/infer', sent);
 
   const rows = asNative(
-    asObjects(Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, dirty: false })]).toString()),
+    asObjects(Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, oddness: 'none' })]).toString()),
   );
   const columns = Object.keys(rows[0]!).map((name): Tensor => {
     const data = rows.map((row) => row[name] ?? null);

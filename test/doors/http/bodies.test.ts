@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 const portfolio = (rows: number, seed = 31): string =>
-  Buffer.concat([...generatePortfolio({ rows, seed, delimiter: '\t', dirty: false })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed, delimiter: '\t', oddness: 'none' })]).toString();
 
 const digest = (bytes: Uint8Array | string, name = 'sha-256'): string =>
   `${name}=:${createHash(name.replace('-', '')).update(bytes).digest('base64')}:`;

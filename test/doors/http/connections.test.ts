@@ -53,7 +53,7 @@ const HELLO = Buffer.from([22, 3, 1, 2, 0, 1, 0, 1, 252]);
 
 onLinux(`${RESETS} resets at any moment leave at most ten descriptors`, async () => {
   const s = await startProcess(REGISTRY);
-  const body = Buffer.concat([...generatePortfolio({ rows: 300, seed: 3, delimiter: '\t', dirty: false })]);
+  const body = Buffer.concat([...generatePortfolio({ rows: 300, seed: 3, delimiter: '\t', oddness: 'none' })]);
   const head = (length: number, more = '') =>
     `POST ${predictUrl('csv')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\ncontent-length: ${length}\r\n${more}\r\n`;
   const inside = (text: () => (string | Uint8Array)[]) => async () => {
@@ -146,7 +146,7 @@ onLinux('clients that stay without a whole head, or without TLS, are let go', as
 onLinux('a pause of the server is not held against its clients: heads and bodies that came meanwhile are read', async () => {
   const limits = ['timeouts.head_ms=3000', 'timeouts.body_idle_ms=3000'];
   const s = await startProcess(REGISTRY, limits);
-  const body = Buffer.concat([...generatePortfolio({ rows: 3, seed: 3, delimiter: '\t', dirty: false })]);
+  const body = Buffer.concat([...generatePortfolio({ rows: 3, seed: 3, delimiter: '\t', oddness: 'none' })]);
   expect((await s.call('POST', predictUrl('csv'), { body })).status).toBe(200);
   const whole = `POST ${predictUrl('csv')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
   // Cut in the head, in the body, and before the first byte.

@@ -17,7 +17,7 @@ import { testNeeding } from '../../support/tools.ts';
 
 const ON = ['compression.level=1'];
 const csv = (rows: number): string =>
-  Buffer.concat([...generatePortfolio({ rows, seed: 7, delimiter: ',', dirty: false })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed: 7, delimiter: ',', oddness: 'none' })]).toString();
 const bodies = (rows: number): { csv: string; json: string; ndjson: string } => {
   const native = asNative(asObjects(csv(rows)));
   const ndjson = native.map((row) => `${JSON.stringify(row)}\n`).join('');

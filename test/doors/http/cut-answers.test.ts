@@ -37,7 +37,9 @@ interface Told {
 }
 
 const portfolio = (rows: number): Buffer =>
-  zlib.gzipSync(Buffer.concat([...generatePortfolio({ rows, seed: 41, delimiter: '\t', dirty: false })]), { level: 1 });
+  zlib.gzipSync(Buffer.concat([...generatePortfolio({ rows, seed: 41, delimiter: '\t', oddness: 'none' })]), {
+    level: 1,
+  });
 
 /** Starts a client that posts these files one after the other. */
 function ask(command: readonly string[], url: string, token: string, files: readonly string[]): Promise<Told[]> {

@@ -21,7 +21,7 @@ import { call, openUpload, predictUrl, REGISTRY, startService } from '../../supp
 import { checkTest, TIER } from '../../support/tiers.ts';
 
 const portfolio = (rows: number): string =>
-  Buffer.concat([...generatePortfolio({ rows, seed: 37, delimiter: '\t', dirty: false })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed: 37, delimiter: '\t', oddness: 'none' })]).toString();
 const PLENTY = { requests_per_second_per_key: 1e9, concurrent_requests_per_key: 1e9, queued_requests: 1e9 };
 
 /** A service with keys of three owners. */

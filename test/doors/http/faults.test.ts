@@ -27,7 +27,7 @@ const OF_MODELS = ['registry_unavailable', 'model_not_found', 'model_invalid', '
 
 /** Rows that are scored, each with the canary in a column that is passed through. */
 function rows(n: number): string {
-  const [header, line] = Buffer.concat([...generatePortfolio({ rows: 1, seed: 3, delimiter: '\t', dirty: false })])
+  const [header, line] = Buffer.concat([...generatePortfolio({ rows: 1, seed: 3, delimiter: '\t', oddness: 'none' })])
     .toString()
     .split('\n');
   return `${header}\tname\n${`${line}\t${CANARY}\n`.repeat(n)}`;

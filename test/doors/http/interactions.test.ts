@@ -12,7 +12,7 @@ import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.t
 import { asNative, asObjects, PREDICT, type Reply, type Service, startService } from '../../support/service.ts';
 import { campaignTest } from '../../support/tiers.ts';
 
-const csv = Buffer.concat([...generatePortfolio({ rows: 12, seed: 21, dirty: false })]).toString();
+const csv = Buffer.concat([...generatePortfolio({ rows: 12, seed: 21, oddness: 'none' })]).toString();
 const objects = asObjects(csv);
 const SPEC = { effects: true, reasons: true, top: 3, below: null, interactions: 4 };
 const url = (format: string, more = '&top_effects=3&interactions=4', modelId = 'credit-default') =>

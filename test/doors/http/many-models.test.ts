@@ -96,7 +96,7 @@ checkTest(
   async () => {
     const { metrics, call } = await startMany();
     const clean = Buffer.concat([
-      ...generatePortfolio({ rows: 1100, seed: 5, delimiter: '\t', dirty: false }),
+      ...generatePortfolio({ rows: 1100, seed: 5, delimiter: '\t', oddness: 'none' }),
     ]).toString();
     const few = clean.split('\n').slice(0, 5).join('\n');
     const faulty = faultyRows(clean.split('\n').slice(0, 150).join('\n'));

@@ -64,7 +64,7 @@ checkTest('rows, waits, workers and models of a service', async () => {
 
   // Rows are answered, and then one ends it: the answer is cut.
   const rows = Buffer.concat([
-    ...generatePortfolio({ rows: 30_000, seed: 8, delimiter: '\t', dirty: false }),
+    ...generatePortfolio({ rows: 30_000, seed: 8, delimiter: '\t', oddness: 'none' }),
   ]).toString();
   const asked = s.call('POST', predictUrl('csv', '&on_invalid=fail'), { body: `${rows}broken\n` });
   await expect(asked).rejects.toThrow();

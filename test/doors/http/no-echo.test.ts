@@ -19,7 +19,7 @@ import { checkTest } from '../../support/tiers.ts';
 const CANARY = 'canary-4711';
 const P = '/api/v1/scoring/predict';
 const GOOD = `${P}.csv?modelId=credit-default`;
-const csv = Buffer.concat([...generatePortfolio({ rows: 3, seed: 1, delimiter: '\t', dirty: false })]).toString();
+const csv = Buffer.concat([...generatePortfolio({ rows: 3, seed: 1, delimiter: '\t', oddness: 'none' })]).toString();
 const form = (name: string, file: string, text: string) =>
   `--x\r\ncontent-disposition: form-data; name="${name}"; filename="${file}"\r\n\r\n${text}\r\n--x--\r\n`;
 const FORM = { 'content-type': 'multipart/form-data; boundary=x' };

@@ -26,7 +26,7 @@ function tensors(rows: readonly Record<string, unknown>[], wide = false): Input[
 }
 
 const applications = (rows: number): Record<string, unknown>[] =>
-  asNative(asObjects(Buffer.concat([...generatePortfolio({ rows, seed: 29, dirty: false })]).toString()));
+  asNative(asObjects(Buffer.concat([...generatePortfolio({ rows, seed: 29, oddness: 'none' })]).toString()));
 
 const INFER = '/v2/models/credit-default/infer';
 

@@ -21,7 +21,7 @@ import {
 import { sharedService } from '../../support/shared-service.ts';
 
 const portfolio = (rows: number, faults = 0, seed = 17): string =>
-  Buffer.concat([...generatePortfolio({ rows, seed, faults, dirty: false })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed, faults, oddness: 'none' })]).toString();
 
 const predict = (s: Service, format: string, body: string | Uint8Array, query = '', options: CallOptions = {}) =>
   s.call('POST', predictUrl(format, query), { body, ...options });

@@ -57,7 +57,7 @@ checkTest('the service of k8s/ begins with empty volumes, answers uploads while 
   onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);
 
-  const body = Buffer.concat([...generatePortfolio({ rows: 60_000, seed: 5, delimiter: '\t', dirty: false })]);
+  const body = Buffer.concat([...generatePortfolio({ rows: 60_000, seed: 5, delimiter: '\t', oddness: 'none' })]);
   const answer = await call(port, token, 'POST', predictUrl('csv'), { body, headers: { via: '1.0 proxy' } });
   expect([answer.status, answer.text.trimEnd().split('\n').length]).toEqual([200, 60_001]);
 

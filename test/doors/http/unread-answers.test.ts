@@ -25,7 +25,7 @@ let s: Service;
 let lines: LogLine[];
 let result: string;
 let resultBytes: number;
-const body = Buffer.concat([...generatePortfolio({ rows: 14_000, seed: 3, delimiter: '\t', dirty: false })]);
+const body = Buffer.concat([...generatePortfolio({ rows: 14_000, seed: 3, delimiter: '\t', oddness: 'none' })]);
 
 beforeAll(async () => {
   replaceClock(clock);

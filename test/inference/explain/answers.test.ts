@@ -19,7 +19,7 @@ const ROWS = times('rows whose effects add up', { quick: 0, check: 2_000, campai
 const ALL: InterpretationSpec = { effects: true, reasons: true, top: null, below: null };
 const NDJSON = { output: { format: 'ndjson', delimiter: ',' } } as const;
 const portfolio = (rows: number, seed = 31) =>
-  Buffer.concat([...generatePortfolio({ rows, seed, dirty: true })]).toString();
+  Buffer.concat([...generatePortfolio({ rows, seed, oddness: 'light' })]).toString();
 
 interface Answer {
   row: number;
@@ -58,7 +58,7 @@ describe.each([
 
   checkTest('the same bytes alone, in any batch and with any number of workers', async () => {
     // Without line breaks inside of fields: a line is a row.
-    const text = Buffer.concat([...generatePortfolio({ rows: 40, seed: 5, dirty: false })]).toString();
+    const text = Buffer.concat([...generatePortfolio({ rows: 40, seed: 5, oddness: 'none' })]).toString();
     const reference = (await scoreText(text, { folder, ...NDJSON, interpretation: ALL })).output;
     for (const setup of [{ batchRows: 1 }, { batchRows: 7, blockBytes: 1500 }, { workers: 2, blockBytes: 3000 }]) {
       expect((await scoreText(text, { folder, ...NDJSON, interpretation: ALL, ...setup })).output).toBe(reference);

@@ -3,7 +3,7 @@ import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 
 /** 1,000 applications of about 500 bytes as JSON, all cells as text, null where one is missing. */
 export function someApplications(): Record<string, string | null>[] {
-  const text = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, dirty: false })]).toString();
+  const text = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, oddness: 'none' })]).toString();
   const [names, ...lines] = text
     .trimEnd()
     .split('\n')

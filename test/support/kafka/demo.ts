@@ -109,7 +109,7 @@ function count(id: number): void {
 async function produce(): Promise<void> {
   const producer = cluster.client().producer({ idempotent: true, maxInFlightRequests: 1 });
   await producer.connect();
-  const [header, ...lines] = Buffer.concat([...generatePortfolio({ rows: RECORDS, seed: 7, dirty: false })])
+  const [header, ...lines] = Buffer.concat([...generatePortfolio({ rows: RECORDS, seed: 7, oddness: 'none' })])
     .toString()
     .trimEnd()
     .split('\n');

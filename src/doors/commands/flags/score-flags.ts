@@ -6,6 +6,7 @@ import { DECLARED, TOTALS } from '../../../config/options/input-declarations.ts'
 import { SCORING } from '../../../config/options/scoring.ts';
 import { Type } from '../../../config/schema.ts';
 import { FILE_FORMATS } from '../../../core/file-format.ts';
+import { ODDNESS } from '../../../demo/oddness.ts';
 import { RUN_OPTIONS } from '../../../runs/plugins/plugin-list.ts';
 import {
   type CommandSpecs,
@@ -273,7 +274,13 @@ export const SCORE_COMMANDS = {
       },
       outcome: switchFlag('add the outcome column ok, for training'),
       ids: switchFlag('add a leading column application_id'),
-      clean: switchFlag('generate no unseen categories'),
+      oddness: {
+        schema: choice('unseen categories, quotes, long texts and numbers, from none to a portfolio of them', ODDNESS, {
+          default: 'light',
+        }),
+        value: 'level',
+      },
+      clean: switchFlag('the same as --oddness none'),
       drift: switchFlag('generate data that has drifted from the training data of the bundled model'),
     },
   },
