@@ -1,6 +1,7 @@
 // Measures decoding and formatting of generated applications, ours against the references: node bench/decode.ts [rows]
 import path from 'node:path';
 import { newBatch, newColumns } from '../src/core/batch.ts';
+import { ODDNESS, type Oddness } from '../src/demo/oddness.ts';
 import { COLUMNS, generatePortfolio } from '../src/demo/portfolio.ts';
 import { createDecoder, type DecoderInput } from '../src/formats/choose-decoder.ts';
 import { createFormatter } from '../src/formats/choose-formatter.ts';
@@ -47,8 +48,11 @@ const decodeAll = (decoder: Decoder, block: RecordSlice) => () => {
   for (let from = 0; from < n; from += CAPACITY) decoder.decode(block, from, Math.min(n, from + CAPACITY), batch);
 };
 
-const csv = Buffer.concat([...generatePortfolio({ rows, seed: 7, oddness: 'light' })]);
-const delimited = recordsOf(csv.subarray(csv.indexOf(10) + 1), new DelimitedScanner(44, 1 << 20));
+const csvOf = (oddness: Oddness): Buffer => Buffer.concat([...generatePortfolio({ rows, seed: 7, oddness })]);
+const blockOf = (text: Buffer): RecordSlice =>
+  recordsOf(text.subarray(text.indexOf(10) + 1), new DelimitedScanner(44, 1 << 20));
+const csv = csvOf('light');
+const delimited = blockOf(csv);
 const toJson = (strings: boolean) => {
   const lines = csv.toString().split('\n').slice(1, -1);
   const text = lines.map((line) => {
@@ -90,6 +94,16 @@ for (const [name, block, input] of [
   for (const choice of ['fast', 'reference'] as const) {
     measure(`decode ${name}, ${choice}`, block.faults.length, decodeAll(createDecoder(readers, input, choice), block));
   }
+}
+for (const oddness of ODDNESS) {
+  const block = blockOf(csvOf(oddness));
+  const decoder = createDecoder(readers, csvInput, 'fast', encoder);
+  measure(`decode and encode ${oddness} rows`, block.faults.length, () => {
+    for (let from = 0; from < block.faults.length; from += CAPACITY) {
+      decoder.decode(block, from, Math.min(block.faults.length, from + CAPACITY), batch);
+      encoder.encode(batch);
+    }
+  });
 }
 createDecoder(readers, csvInput, 'fast').decode(delimited, 0, CAPACITY, batch);
 measure('encode', rows, () => {

@@ -321,6 +321,16 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
+  /** Pops a number n and leaves the block of label n; for larger numbers, the block `otherwise`. */
+  leaveAt(labels: readonly Label[], otherwise: Label): this {
+    this.#stack.take('i32', 'br_table');
+    const depths = labels.map((label) => this.#stack.branch(label, 'br_table'));
+    this.#code.byte(0x0e).unsigned(depths.length);
+    for (const depth of depths) this.#code.unsigned(depth);
+    this.#code.unsigned(this.#stack.jump(otherwise));
+    return this;
+  }
+
   /** Pops a number and leaves the block if it is non-zero. */
   leaveIf(label: Label): this {
     this.#stack.take('i32', 'br_if');

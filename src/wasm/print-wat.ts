@@ -192,7 +192,11 @@ function instructions(r: Reader, localName: (i: number) => string, names: Readon
       open.pop();
       line('end');
     } else if (code === 0x0c || code === 0x0d) line(`${code === 0x0c ? 'br' : 'br_if'} ${target(r.unsigned())}`);
-    else if (VARIABLES[code]) line(`${VARIABLES[code]} ${localName(r.unsigned())}`);
+    else if (code === 0x0e) {
+      const targets: string[] = [];
+      r.items(() => targets.push(target(r.unsigned())));
+      line(`br_table ${[...targets, target(r.unsigned())].join(' ')}`);
+    } else if (VARIABLES[code]) line(`${VARIABLES[code]} ${localName(r.unsigned())}`);
     else if (code === 0x41) line(`i32.const ${r.signed(32)}`);
     else if (code === 0x42) line(`i64.const ${r.signed(64)}`);
     else if (code === 0x44) line(`f64.const ${floatText(r.float64())}`);

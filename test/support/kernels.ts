@@ -45,7 +45,7 @@ function row(quoting: boolean, direct: boolean): void {
   if (!kernel) throw new Error('no row kernel');
 }
 
-function jsonRow(direct: boolean): void {
+function jsonRow(direct: boolean, anyOrder: boolean): void {
   const kinds = READERS.map((r) => r.kind);
   const members = ['id', ...READERS.map(({ name }) => name), 'a key that is longer than a vector'].map((name, at) => ({
     key: Buffer.from(JSON.stringify(name)),
@@ -53,7 +53,7 @@ function jsonRow(direct: boolean): void {
   }));
   const layout = { fields: members.length, columns: READERS.map((_, c) => c + 1), passthrough: [0] };
   const encoder = direct ? new Encoder(MANIFEST, kinds, 64) : null;
-  const syntax = jsonRows(members, new Set(direct ? READERS : []));
+  const syntax = jsonRows(members, new Set(direct ? READERS : []), anyOrder);
   const kernel = RowKernel.open({ readers: READERS, layout, syntax, capacity: 64, direct: encoder });
   if (!kernel) throw new Error('no row kernel');
 }
@@ -80,8 +80,9 @@ function answer(): void {
 export const KERNELS: Readonly<Record<string, { make: () => void; room: string }>> = {
   'row kernel': { make: () => row(true, true), room: 'src/formats/(?:decode|delimited|json)/' },
   'row kernel for columns': { make: () => row(false, false), room: 'src/formats/(?:decode|delimited|json)/' },
-  'JSON row kernel': { make: () => jsonRow(true), room: 'src/formats/(?:decode|delimited|json)/' },
-  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/formats/(?:decode|delimited|json)/' },
+  'JSON row kernel': { make: () => jsonRow(true, false), room: 'src/formats/(?:decode|delimited|json)/' },
+  'JSON row kernel for columns': { make: () => jsonRow(false, false), room: 'src/formats/(?:decode|delimited|json)/' },
+  'JSON row kernel for any order': { make: () => jsonRow(true, true), room: 'src/formats/(?:decode|delimited|json)/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
   'element kernel': { make: elements, room: 'src/io/source/' },

@@ -44,6 +44,8 @@ const REFUSED: readonly (readonly [name: string, emit: (f: WasmFunction, l: Loca
   ['a branch on nothing', (f) => f.block('b', (b) => f.leaveIf(b)), /br_if takes \[i32\], but an operand is missing/],
   ['a branch to a block that is closed', (f) => { let gone!: Label; f.block('gone', (b) => { gone = b; }).block('b', () => f.leave(gone)); }, /br to gone, which is not open here/],
   ['a branch to a block of another function', (f) => { let far!: Label; new WasmFunction('other', {}).block('far', (b) => { far = b; f.block('b', () => f.i32(1).leaveIf(far)); }); }, /br_if to far, which is not open here/],
+  ['a choice of branches on nothing', (f) => f.block('b', (b) => f.leaveAt([b], b)), /br_table takes \[i32\], but an operand is missing/],
+  ['a choice of branches after which something is left', (f, { i }) => f.block('b', (b) => f.get(i, i).leaveAt([b], b)), /br to b leaves \[i32\] on the stack/],
   ['a jump that drops something', (f, { i }) => f.block('b', (b) => f.get(i).leave(b)), /br to b leaves \[i32\] on the stack/],
   ['a wrong type where nothing is reached', (f, { x }) => f.block('b', (b) => f.leave(b).get(x).op('i32.eqz')), /i32\.eqz takes \[i32\], but finds f64/],
   ['an end within a block', (f) => f.block('b', () => f.end()), /function test ends while another block is open/],

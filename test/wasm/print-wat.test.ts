@@ -100,9 +100,11 @@ function codeOf(wat: string): number[][] {
     } else if (word === 'end' || word === 'else') {
       if (word === 'end') open.pop();
       code.push(word === 'end' ? 0x0b : 0x05);
-    } else if (word === 'br' || word === 'br_if') {
-      const depth = rest[0]!.startsWith('$') ? open.length - 1 - open.lastIndexOf(rest[0]!) : Number(rest[0]);
-      code.push(word === 'br' ? 0x0c : 0x0d, ...leb(BigInt(depth), false));
+    } else if (word === 'br' || word === 'br_if' || word === 'br_table') {
+      const depths = rest.map((to) => (to.startsWith('$') ? open.length - 1 - open.lastIndexOf(to) : Number(to)));
+      code.push({ br: 0x0c, br_if: 0x0d, br_table: 0x0e }[word]);
+      if (word === 'br_table') code.push(...leb(BigInt(depths.length - 1), false));
+      for (const depth of depths) code.push(...leb(BigInt(depth), false));
     } else if (word.startsWith('local.')) {
       code.push({ get: 0x20, set: 0x21, tee: 0x22 }[word.slice(6)]!, ...leb(BigInt(locals.indexOf(rest[0]!)), false));
     } else if (word === 'i32.const' || word === 'i64.const') {

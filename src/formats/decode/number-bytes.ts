@@ -8,6 +8,8 @@ export const PLUS = 43;
 const LARGEST_POWER = 22;
 /** A mantissa of this many digits is always below 2^53. */
 export const EXACT_DIGITS = 15;
+/** Texts of a sign, that many digits and a point. */
+const LONGEST_EXACT = EXACT_DIGITS + 2;
 /** A mantissa of up to this many digits is an exact sum of two doubles. */
 const WIDE_DIGITS = 19;
 /** Larger exponents all give zero or infinity. */
@@ -21,11 +23,12 @@ const SPLITTER = 2 ** 27 + 1;
  * The number in `bytes[start..end)`: an optional sign, digits with at most one point, and an optional exponent. NaN for
  * any other text. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity. For up to 15
  * digits and a small power of ten, one division of exact doubles suffices (Clinger, "How to read floating point numbers
- * accurately", PLDI 1990); `scaled` handles the rest.
+ * accurately", PLDI 1990).
  */
 export function numberAt(bytes: Uint8Array, start: number, end: number): number {
   let p = start;
   if (p >= end) return NaN;
+  if (end - p > LONGEST_EXACT) return longNumberAt(bytes, start, end);
   let c = bytes[p]!;
   const negative = c === MINUS;
   if (negative || c === PLUS) p++;
@@ -50,29 +53,18 @@ export function numberAt(bytes: Uint8Array, start: number, end: number): number 
   }
   const digits = p - first - points;
   if (digits === 0) return NaN;
-  if (p < end || digits > EXACT_DIGITS) return scaled(bytes, start, end, p, digits, fraction, mantissa);
+  if (digits > EXACT_DIGITS) return longNumberAt(bytes, start, end);
+  if (p < end) return scaled(bytes, start, end, p, fraction, mantissa);
   const value = mantissa / POWERS[fraction]!;
   return negative ? -value : value;
 }
 
-/** Parses a number with an exponent or many digits. `at`: position after the mantissa, which has `digits` digits. */
-function scaled(
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-  at: number,
-  digits: number,
-  fraction: number,
-  mantissa: number,
-): number {
-  let exponent = 0;
-  if (at < end) {
-    exponent = exponentAt(bytes, at, end);
-    if (Number.isNaN(exponent)) return NaN;
-  }
+/** Applies the exponent in `bytes[at..end)` to the mantissa before it. */
+function scaled(bytes: Uint8Array, start: number, end: number, at: number, fraction: number, mantissa: number): number {
+  const exponent = exponentAt(bytes, at, end);
+  if (Number.isNaN(exponent)) return NaN;
   const scale = exponent - fraction;
   if (scale > LARGEST_POWER || scale < -LARGEST_POWER) return throughText(bytes, start, end);
-  if (digits > EXACT_DIGITS) return wide(bytes, start, end, at, scale);
   const value = scale < 0 ? mantissa / POWERS[-scale]! : mantissa * POWERS[scale]!;
   return bytes[start] === MINUS ? -value : value;
 }
@@ -99,44 +91,75 @@ function throughText(bytes: Uint8Array, start: number, end: number): number {
 }
 
 /**
- * Parses a mantissa of 16 to 19 significant digits times 10^scale, |scale| ≤ 22. The mantissa becomes an exact sum of
- * two doubles. One product or quotient is computed, and its error is added as a second term (Dekker, "A floating-point
- * technique for extending the available precision", 1971). If the remaining error could change the rounding, or with
- * more than 19 digits, Number() decides.
+ * Parses a number of any length. Its first 19 significant digits become an exact sum of two doubles. One product or
+ * quotient with a power of ten up to 10^22 is computed, and its error is added as a second term (Dekker, "A
+ * floating-point technique for extending the available precision", 1971). If the remaining error, or the digits after
+ * the first 19, could change the rounding, Number() decides.
  */
-function wide(bytes: Uint8Array, start: number, end: number, at: number, scale: number): number {
-  let high = 0;
-  let low = 0;
+function longNumberAt(bytes: Uint8Array, start: number, end: number): number {
+  let p = start;
+  const negative = bytes[p] === MINUS;
+  if (negative || bytes[p] === PLUS) p++;
+  const first = p;
+  // The significant digits: 9, 6 and 4 of them as integers, and whether one of those that follow is not zero.
+  let [a, b, c, rest] = [0, 0, 0, 0];
   let significant = 0;
-  for (let p = start; p < at; p++) {
-    const c = bytes[p]! ^ 48;
-    if (c > 9 || (significant === 0 && c === 0)) continue;
-    if (significant < EXACT_DIGITS) high = high * 10 + c;
-    else low = low * 10 + c;
-    significant++;
+  let point = -1;
+  for (; p < end; p++) {
+    const digit = bytes[p]! ^ 48;
+    if (digit > 9) {
+      if (point >= 0 || bytes[p] !== POINT) break;
+      point = p;
+      continue;
+    }
+    if (significant < 9) a = (a * 10 + digit) | 0;
+    else if (significant < EXACT_DIGITS) b = (b * 10 + digit) | 0;
+    else if (significant < WIDE_DIGITS) c = (c * 10 + digit) | 0;
+    else rest |= digit;
+    if ((significant | digit) !== 0) significant++;
   }
-  if (significant > WIDE_DIGITS) return throughText(bytes, start, end);
-  const shift = POWERS[Math.max(0, significant - EXACT_DIGITS)]!;
+  if (p === first || (point >= 0 && p === first + 1)) return NaN;
+  const exponent = p < end ? exponentAt(bytes, p, end) : 0;
+  if (Number.isNaN(exponent)) return NaN;
+  const scale = exponent - (point < 0 ? 0 : p - point - 1) + Math.max(0, significant - WIDE_DIGITS);
+  if (scale > LARGEST_POWER || scale < -LARGEST_POWER) return throughText(bytes, start, end);
+  const value = timesPower(
+    a * POWERS[Math.min(6, Math.max(0, significant - 9))]! + b,
+    c,
+    Math.min(4, Math.max(0, significant - EXACT_DIGITS)),
+    scale,
+    rest !== 0,
+  );
+  if (Number.isNaN(value)) return throughText(bytes, start, end);
+  return negative ? -value : value;
+}
+
+/**
+ * (`high` · 10^`digits` + `low`) · 10^`scale`, for integers `high` < 10^15 and `low` < 10^`digits`, and |`scale`| ≤ 22.
+ * `more`: further digits follow. Returns NaN if the rounding is not certain.
+ */
+function timesPower(high: number, low: number, digits: number, scale: number, more: boolean): number {
+  const shift = POWERS[digits]!;
   const product = high * shift;
   const sum = product + low;
   const rounded = sum - product;
-  const rest = productError(high, shift, product) + (product - (sum - rounded) + (low - rounded));
+  const beyond = productError(high, shift, product) + (product - (sum - rounded) + (low - rounded));
+  const power = POWERS[Math.abs(scale)]!;
   let value: number;
   let correction: number;
   if (scale < 0) {
-    const power = POWERS[-scale]!;
     value = sum / power;
     const back = value * power;
-    correction = (sum - back - productError(value, power, back) + rest) / power;
+    correction = (sum - back - productError(value, power, back) + beyond) / power;
   } else {
-    const power = POWERS[scale]!;
     value = sum * power;
-    correction = productError(sum, power, value) + rest * power;
+    correction = productError(sum, power, value) + beyond * power;
   }
+  // What the further digits add at most.
+  const added = more ? (scale < 0 ? 1 / power : power) : 0;
   const doubt = value * DOUBT;
   const result = value + (correction - doubt);
-  if (result !== value + (correction + doubt)) return throughText(bytes, start, end);
-  return bytes[start] === MINUS ? -result : result;
+  return result === value + (correction + added + doubt) ? result : NaN;
 }
 
 /** `a * b - product` exactly, where `product` is the rounded `a * b`. */

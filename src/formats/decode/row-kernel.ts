@@ -36,15 +36,27 @@ export interface RowSyntax {
   readonly name: string;
   /** Maximum bytes between two fields. */
   readonly between: number;
+  /** Places further tables, before those of the columns. */
+  place?(arena: Arena): void;
   /** Places the word table of a column. */
   words(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null;
   /**
-   * Reads an odd cell into row `row` of `out`, as the reference decoder does. `text`: its bytes, from `p` to `q - 1` of
-   * the program. Returns false if the row must be declined.
+   * Reads an odd cell into row `row` of `out`, as the reference decoder does. Returns false if the row must be
+   * declined.
    */
-  readOdd(reader: ColumnReader, text: string, quoted: boolean, out: ColumnData, row: number): boolean;
+  readOdd(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean;
   /** Creates the function rows(count, shift); see RowFrame. */
   program(fields: readonly RowField[], places: RowPlaces): WasmFunction;
+}
+
+/** An odd cell: bytes `from` to `to - 1`, from `p` to `q - 1` of the program. */
+export interface OddCell {
+  bytes: Buffer;
+  from: number;
+  to: number;
+  quoted: boolean;
+  /** Whether anything needs the text of an unseen category. */
+  keepsText: boolean;
 }
 
 interface RowKernelOptions {
@@ -82,6 +94,7 @@ function layOut({ readers, layout, capacity, direct, syntax }: RowKernelOptions)
   const arena = new Arena();
   const divisors = placeDivisors(arena);
   const masks = placeMasks(arena);
+  syntax.place?.(arena);
   const records = arena.take(capacity * 8);
   const states = arena.take(capacity);
   const left = arena.take(8);
@@ -139,6 +152,7 @@ export class RowKernel {
   readonly #options: RowKernelOptions;
   #all: Uint8Array;
   #buffer: Buffer;
+  readonly #cell: OddCell;
 
   private constructor(
     options: RowKernelOptions,
@@ -153,6 +167,7 @@ export class RowKernel {
     this.#slack = slack;
     this.#all = new Uint8Array(memory.buffer);
     this.#buffer = Buffer.from(memory.buffer);
+    this.#cell = { bytes: this.#buffer, from: 0, to: 0, quoted: false, keepsText: true };
   }
 
   /** Creates a kernel; null if it would not pay off or is not possible. */
@@ -218,23 +233,28 @@ export class RowKernel {
   #readOddCells(count: number, states: Uint8Array, batch: ColumnBatch, first: number): number {
     const { readers, syntax, direct } = this.#options;
     const cells = new Int32Array(this.#memory.buffer, this.#at.places.odd, count * ODD_CELL);
+    const cell = this.#cell;
+    cell.bytes = this.#buffer;
     let declined = 0;
     for (let at = 0; at < cells.length; at += ODD_CELL) {
       const r = cells[at]!;
       if (states[r] !== VALID) continue;
       const row = first + r;
       const column = cells[at + 1]! >> 1;
-      const quoted = (cells[at + 1]! & 1) === 1;
-      const text = this.#buffer.toString('utf8', cells[at + 2]!, cells[at + 3]!);
+      cell.quoted = (cells[at + 1]! & 1) === 1;
+      cell.from = cells[at + 2]!;
+      cell.to = cells[at + 3]!;
+      const encoding = direct?.columns[column];
+      // The cells of a column that is encoded at once are in no answer.
+      cell.keepsText = !encoding;
       const out = batch.columns[column]!;
-      if (!syntax.readOdd(readers[column]!, text, quoted, out, row)) {
+      if (!syntax.readOdd(readers[column]!, cell, out, row)) {
         states[r] = DECLINED;
         declined++;
         // The decoder that reads the row next notes its unseen cells again.
         for (const { unseenRows } of batch.columns) if (unseenRows.at(-1) === row) unseenRows.pop();
         continue;
       }
-      const encoding = direct?.columns[column];
       if (!encoding) continue;
       const value = encodedValue(encoding, out, row);
       for (const place of encoding.places) {

@@ -86,6 +86,10 @@ export function placeTokens(
 export const placeJsonWords = (arena: Arena): Words =>
   placeTable(arena, new Map(['null', 'true', 'false'].map((word) => [word, 0])), () => 0);
 
+/** Places the quoted keys of JSON objects, without their quotes; the code of a key is its index. */
+export const placeJsonKeys = (arena: Arena, keys: readonly Buffer[]): Words =>
+  placeTable(arena, new Map(keys.map((key, i) => [key.toString().slice(1, -1), i])), () => 0);
+
 const inAscii = (token: string): string =>
   token.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 

@@ -1,11 +1,14 @@
 // Emits a row kernel for delimited text: it splits rows and stores numbers and codes, for the columns of a stream.
 
 import { QUOTE } from '../../core/ascii.ts';
+import type { ColumnData } from '../../core/batch.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import type { Label } from '../../wasm/type-stack.ts';
+import { numberAt } from '../decode/number-bytes.ts';
 import { readNumber } from '../decode/number-program.ts';
 import { type FieldModel, type RowField, RowFrame, type RowPlaces } from '../decode/row-frame.ts';
-import type { RowSyntax } from '../decode/row-kernel.ts';
+import type { OddCell, RowSyntax } from '../decode/row-kernel.ts';
 import { type RowLocals, VECTOR } from '../decode/row-locals.ts';
 import { findWord, placeWords } from '../decode/word-table.ts';
 
@@ -25,10 +28,28 @@ export const delimitedRows = (delimiter: string, quoting: boolean): RowSyntax =>
   name: 'row-kernel',
   between: 0,
   words: placeWords,
-  readOdd: (reader, text, quoted, out, row) =>
-    reader.readText(quoted && text.includes('"') ? text.replaceAll('""', '"') : text, out, row) === null,
+  readOdd: readOddField,
   program: (fields, places) => new RowProgram({ fields, delimiter: delimiter.charCodeAt(0), quoting, places }).emit(),
 });
+
+/** Reads a field without creating its text, if its value does not depend on that. */
+function readOddField(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean {
+  const { bytes, from, to, quoted, keepsText } = cell;
+  if (reader.readsPlainNumbers) {
+    const value = numberAt(bytes, from, to);
+    if (!Number.isNaN(value)) return reader.readNumber(value, out, row) === null;
+  } else if (!keepsText && reader.scoresUnseen && !hasByte(bytes, from, to, 0, quoted ? QUOTE : 0)) {
+    return reader.readUnseen(out, row) === null;
+  }
+  const text = bytes.toString('utf8', from, to);
+  return reader.readText(quoted && text.includes('"') ? text.replaceAll('""', '"') : text, out, row) === null;
+}
+
+/** Whether one of the bytes `from` to `to - 1` is `a` or `b`. */
+function hasByte(bytes: Uint8Array, from: number, to: number, a: number, b: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] === a || bytes[at] === b) return true;
+  return false;
+}
 
 class RowProgram {
   readonly #frame: RowFrame;

@@ -21,7 +21,7 @@ import { InputNames } from '../decode/input-names.ts';
 import { endOfRun, KERNEL_ROWS, readByKernel, settle } from '../decode/kernel-rows.ts';
 import { RowKernel } from '../decode/row-kernel.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
-import { jsonRows } from './json-row-program.ts';
+import { jsonRows, MOST_IN_ANY_ORDER } from './json-row-program.ts';
 
 // Compares keys in their usual form, four bytes at a time.
 
@@ -142,6 +142,12 @@ const WORD_NULL = 0x6c6c756e;
 const WORD_TRUE = 0x65757274;
 const WORD_FALS = 0x736c6166;
 
+/** An order of keys that no object has. */
+const ANY_ORDER = 'any';
+
+/** Declining one row takes longer than reading the keys of this many rows in any order. */
+const REOPENING_SHARE = 8;
+
 /** Maximum kernels of a stream, each for objects of another shape. */
 const MOST_KERNELS = 3;
 
@@ -163,6 +169,8 @@ export class JsonBytesDecoder implements Decoder {
   #kernelIn: number;
   /** Kernels by the shape of objects; null: no kernel is possible. */
   readonly #kernels = new Map<string, RowKernel | null>();
+  /** The order of the keys, by the fields of an object: of the first object, or ANY_ORDER once it varies. */
+  readonly #orders = new Map<string, string>();
   readonly #columns: readonly CellColumn[];
   /** Quoted key in its usual form → field: first model columns, then passthrough, then ignored columns. */
   readonly #fields: Dictionary;
@@ -259,16 +267,22 @@ export class JsonBytesDecoder implements Decoder {
       this.#kernelIn = 0;
       return;
     }
-    const order = [...this.#shape];
-    const shape = JSON.stringify([order, this.#readers.map((reader) => this.#mixed.has(reader))]);
-    if (this.#kernels.has(shape)) this.#kernel = this.#kernels.get(shape)!;
+    const shape = [...this.#shape];
+    const sorted = shape.toSorted((a, b) => a - b);
+    const [order, fields] = [shape.join(), sorted.join()];
+    const known = this.#orders.get(fields);
+    const anyOrder = known !== undefined && known !== order && shape.length <= MOST_IN_ANY_ORDER;
+    this.#orders.set(fields, anyOrder ? ANY_ORDER : order);
+    const mixed = this.#readers.map((reader) => this.#mixed.has(reader));
+    const key = JSON.stringify([anyOrder ? ANY_ORDER : order, fields, mixed]);
+    if (this.#kernels.has(key)) this.#kernel = this.#kernels.get(key)!;
     else if (this.#kernels.size < MOST_KERNELS) {
-      this.#kernel = this.#makeKernel(order);
-      this.#kernels.set(shape, this.#kernel);
+      this.#kernel = this.#makeKernel(anyOrder ? sorted : shape, anyOrder);
+      this.#kernels.set(key, this.#kernel);
     }
   }
 
-  #makeKernel(order: readonly number[]): RowKernel | null {
+  #makeKernel(order: readonly number[], anyOrder: boolean): RowKernel | null {
     const columns = this.#columns.length;
     const members = order.map((field) => ({
       key: Buffer.from(JSON.stringify(this.#names[field])),
@@ -283,7 +297,7 @@ export class JsonBytesDecoder implements Decoder {
       },
       capacity: KERNEL_ROWS,
       direct: this.#direct,
-      syntax: jsonRows(members, this.#mixed),
+      syntax: jsonRows(members, this.#mixed, anyOrder),
     });
   }
 
@@ -297,7 +311,7 @@ export class JsonBytesDecoder implements Decoder {
       const { states } = run;
       for (let r = 0; r < states.length; r++) if (states[r] === VALID) batch.passthrough[0]![first + r] = '';
     }
-    if (run && run.declined * 2 > to - from) this.#openKernel();
+    if (run && run.declined * REOPENING_SHARE > to - from) this.#openKernel();
     return run !== null;
   }
 

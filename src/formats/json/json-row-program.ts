@@ -1,16 +1,16 @@
-// Emits a row kernel for JSON objects: it reads values in place, for the keys of a stream in their order.
+// Emits a row kernel for JSON objects: it reads values in place, for the keys of a stream in one order or in any order.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnData } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import type { WasmFunction } from '../../wasm/function.ts';
+import type { Local, WasmFunction } from '../../wasm/function.ts';
 import type { Label } from '../../wasm/type-stack.ts';
-import { POINT } from '../decode/number-bytes.ts';
+import { MINUS, numberAt, POINT } from '../decode/number-bytes.ts';
 import { readNumber } from '../decode/number-program.ts';
 import { type FieldModel, type RowField, RowFrame, type RowPlaces } from '../decode/row-frame.ts';
-import type { RowSyntax } from '../decode/row-kernel.ts';
+import type { OddCell, RowSyntax } from '../decode/row-kernel.ts';
 import { type RowLocals, VECTOR } from '../decode/row-locals.ts';
-import { findWord, placeJsonWords, placeTokens, type Words } from '../decode/word-table.ts';
+import { findWord, placeJsonKeys, placeJsonWords, placeTokens, WORD_CODE, type Words } from '../decode/word-table.ts';
 
 const BACKSLASH = 92;
 const COLON = 58;
@@ -38,29 +38,46 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 };
 
 /**
- * The syntax of JSON objects. An object is plain if it has exactly these keys in this order and usual form, and no
- * nested values. Copied values must have no escapes. `mixed`: columns with values of the other type, numbers in strings
- * or words that are numbers.
+ * The syntax of JSON objects. An object is plain if it has exactly these keys in usual form, in this order unless
+ * `anyOrder`, and no nested values. Copied values must have no escapes. `mixed`: columns with values of the other type,
+ * numbers in strings or words that are numbers.
  */
-export const jsonRows = (members: readonly JsonMember[], mixed: ReadonlySet<ColumnReader>): RowSyntax => {
-  let others: Words | null = null;
+export const jsonRows = (
+  members: readonly JsonMember[],
+  mixed: ReadonlySet<ColumnReader>,
+  anyOrder: boolean,
+): RowSyntax => {
+  let others: Words;
+  let keys: Words | null = null;
   return {
     name: 'json-row-kernel',
     between: Math.max(...members.map(({ key }) => key.length)) + VECTOR,
-    words: (arena, reader, encoding) => {
-      others ??= placeJsonWords(arena);
-      return placeTokens(arena, reader, encoding, mixed.has(reader));
+    place: (arena) => {
+      others = placeJsonWords(arena);
+      if (anyOrder) keys = placeJsonKeys(arena, members.map(({ key }) => key)); // biome-ignore format: one line
     },
+    words: (arena, reader, encoding) => placeTokens(arena, reader, encoding, mixed.has(reader)),
     readOdd: readOddToken,
-    program: (fields, places) => new JsonRowProgram({ fields, members, mixed, places, others: others! }).emit(),
+    program: (fields, places) => new JsonRowProgram({ fields, members, mixed, places, others, keys }).emit(),
   };
 };
+
+/** Maximum members of objects whose keys may be in any order: one bit of a number each. */
+export const MOST_IN_ANY_ORDER = 64;
 
 /**
  * Reads a token that ends before a byte that may follow a value, or before the first quote of its text (`quoted`). If
  * that quote is escaped, the token is not valid JSON.
  */
-function readOddToken(reader: ColumnReader, text: string, quoted: boolean, out: ColumnData, row: number): boolean {
+function readOddToken(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean {
+  const { bytes, from, to, quoted, keepsText } = cell;
+  if (reader.readsPlainNumbers && isJsonNumber(bytes, from, to)) {
+    const number = numberAt(bytes, from, to);
+    if (!Number.isNaN(number)) return reader.readNumber(number, out, row) === null;
+  } else if (quoted && !keepsText && reader.scoresUnseen && isPlainText(bytes, from + 1, to)) {
+    return reader.readUnseen(out, row) === null;
+  }
+  const text = bytes.toString('utf8', from, to);
   let value: unknown;
   try {
     value = JSON.parse(quoted ? `${text}"` : text);
@@ -70,12 +87,30 @@ function readOddToken(reader: ColumnReader, text: string, quoted: boolean, out: 
   return reader.readNative(value, out, row) === null;
 }
 
+/** Whether a number is written as in JSON: without a plus sign and leading zeros, and with digits around the point. */
+function isJsonNumber(bytes: Uint8Array, from: number, to: number): boolean {
+  const first = bytes[from] === MINUS ? from + 1 : from;
+  const isDigit = (at: number): boolean => at < to && (bytes[at]! ^ 48) <= 9;
+  if (!isDigit(first) || (bytes[first] === 48 && isDigit(first + 1))) return false;
+  let at = first;
+  while (isDigit(at)) at++;
+  return at === to || bytes[at] !== POINT || isDigit(at + 1);
+}
+
+/** Whether a text has neither escapes nor control characters. */
+function isPlainText(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at]! < BLANK || bytes[at] === BACKSLASH) return false;
+  return true;
+}
+
 interface JsonRowProgramOptions {
   fields: readonly RowField[];
   members: readonly JsonMember[];
   mixed: ReadonlySet<ColumnReader>;
   places: RowPlaces;
   others: Words;
+  /** The keys; null: they have one order. */
+  keys: Words | null;
 }
 
 class JsonRowProgram {
@@ -85,16 +120,18 @@ class JsonRowProgram {
   readonly #members: readonly JsonMember[];
   readonly #mixed: ReadonlySet<ColumnReader>;
   readonly #divisors: number;
+  readonly #keys: Words | null;
   /** Word table of null, true and false. */
   readonly #others: Words;
 
-  constructor({ fields, members, mixed, places, others }: JsonRowProgramOptions) {
+  constructor({ fields, members, mixed, places, others, keys }: JsonRowProgramOptions) {
     this.#frame = new RowFrame(fields, places);
     this.#x = this.#frame.x;
     this.#fields = fields;
     this.#members = members;
     this.#mixed = mixed;
     this.#divisors = places.divisors;
+    this.#keys = keys;
     this.#others = others;
   }
 
@@ -102,24 +139,80 @@ class JsonRowProgram {
     return this.#frame.emit((slow) => {
       this.#spaces(slow);
       this.#expect(OPEN, slow);
-      for (const [k, field] of this.#fields.entries()) {
-        if (k > 0) this.#expect(COMMA, slow);
-        this.#spaces(slow);
-        this.#member(field, this.#members[k]!, slow);
-        this.#spaces(slow);
-      }
+      if (this.#keys) this.#inAnyOrder(this.#keys, slow);
+      else this.#inOrder(slow);
       this.#expect(CLOSE, slow);
       this.#toEnd(slow);
     });
   }
 
-  /** Reads the member at `p`, then sets `p` to the end of its value. */
-  #member(field: RowField, member: JsonMember, slow: Label): void {
-    const { f, p, q, quoted } = this.#x;
-    this.#key(member.key, slow);
+  #inOrder(slow: Label): void {
+    for (const [k, { key }] of this.#members.entries()) {
+      if (k > 0) this.#expect(COMMA, slow);
+      this.#spaces(slow);
+      this.#key(key, slow);
+      this.#colon(slow);
+      this.#value(k, slow);
+      this.#spaces(slow);
+    }
+  }
+
+  #inAnyOrder(keys: Words, slow: Label): void {
+    const { f, p, q, c, head, slot } = this.#x;
+    const member = f.local('i32', 'member');
+    const { seen, bit } = f.locals('i64', 'seen', 'bit');
+    f.i64(0n).set(seen);
+    f.repeat(
+      () => {
+        this.#spaces(slow);
+        this.#text(slow);
+        f.get(p).memory('v128.load').set(head);
+        findWord(this.#x, keys, slow);
+        f.get(slot).memory('i32.load', WORD_CODE).set(member);
+        f.i64(1n).get(member).op('i64.extend_i32_u', 'i64.shl').tee(bit).get(seen);
+        f.op('i64.and').i64(0n).op('i64.ne').leaveIf(slow);
+        f.get(seen, bit).op('i64.or').set(seen);
+        f.get(q).i32(1).op('i32.add').set(p);
+        this.#colon(slow);
+        f.block('stored', (stored) => this.#valueOf(member, stored, slow));
+        this.#spaces(slow);
+        this.#x.byte().i32(COMMA).op('i32.eq').tee(c).get(p).op('i32.add').set(p);
+      },
+      () => f.get(c),
+    );
+    f.get(seen)
+      .i64(BigInt.asIntN(64, (1n << BigInt(this.#members.length)) - 1n))
+      .op('i64.ne')
+      .leaveIf(slow);
+  }
+
+  /** Reads the value of the member whose index is in a local variable, then jumps to `stored`. */
+  #valueOf(member: Local, stored: Label, slow: Label): void {
+    const { f } = this.#x;
+    const labels: Label[] = [];
+    const nest = (k: number): void => {
+      f.block(`member ${k}`, (label) => {
+        labels.push(label);
+        if (k + 1 < this.#members.length) nest(k + 1);
+        else f.get(member).leaveAt(labels, slow);
+      });
+      this.#value(k, slow);
+      f.leave(stored);
+    };
+    nest(0);
+  }
+
+  #colon(slow: Label): void {
     this.#spaces(slow);
     this.#expect(COLON, slow);
     this.#spaces(slow);
+  }
+
+  /** Reads the value of member `k` at `p`, then sets `p` to its end. */
+  #value(k: number, slow: Label): void {
+    const { f, p, q, quoted } = this.#x;
+    const field = this.#fields[k]!;
+    const member = this.#members[k]!;
     if (field.model?.reader.kind === 'number') this.#number(field.model, slow);
     else if (field.model) this.#word(field.model, slow);
     else if (member.isText) this.#text(slow);

@@ -171,6 +171,10 @@ export class ColumnReader {
   readonly nullNumbers: ReadonlySet<number>;
   /** Strings are decimals of a typed table: numbers, to which declarations about texts do not apply. */
   readonly fromDecimals: boolean;
+  /** Whether a text that `numberAt` reads has that value, unless it is a word for a missing value. */
+  readonly readsPlainNumbers: boolean;
+  /** Whether each text that is neither a category nor a word for a missing value is unseen, and has the same value. */
+  readonly scoresUnseen: boolean;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
   readonly #missing: CellFault | null;
@@ -199,6 +203,7 @@ export class ColumnReader {
     this.missingNumbers = [...this.missingTexts].some((text) => !Number.isNaN(this.#numberOf(text)));
     const nullNumbers = (rules?.nullValues ?? []).map((text) => this.#numberOf(text));
     this.nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
+    this.readsPlainNumbers = this.kind === 'number' && !this.notation && !this.missingNumbers && !fromDecimals;
     this.values = listed?.values ?? [];
     const { values } = this;
     this.takesNumbers = !isWord(this.kind) || anyNumbers || (values.length > 0 && areAll(values, isNumberText));
@@ -226,6 +231,8 @@ export class ColumnReader {
     this.#missing = spec.missing?.as === 'error' ? fault('missing_value', 'a value is required') : null;
     this.#unseen =
       (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a known category of the model') : null;
+    // If missing values are an error, kernels do not know the words for them.
+    this.scoresUnseen = this.kind === 'category' && !this.#unseen && !this.#missing && !this.trims;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
       whole: fault('bad_number', 'not a whole number'),

@@ -265,9 +265,9 @@ test('a kernel reads rows with a few odd cells, and declines rows with many or a
   const quoted = ROWS.map((row) => row.map((text) => `"${text}"`).join(','));
   expect(readBy(() => delimitedRows(',', true), 'delimited', quoted)).toEqual(wanted);
   const members = NAMES.map((name) => ({ key: Buffer.from(JSON.stringify(name)), isText: false }));
-  expect(readBy(() => jsonRows(members, new Set()), 'json', ROWS.map(jsonLine))).toEqual(wanted);
+  expect(readBy(() => jsonRows(members, new Set(), false), 'json', ROWS.map(jsonLine))).toEqual(wanted);
   // With numbers in strings and words that are numbers.
-  const mixed: SyntaxOf = (readers) => jsonRows(members, new Set(readers));
+  const mixed: SyntaxOf = (readers) => jsonRows(members, new Set(readers), false);
   const strings = ROWS.map((row) => `{${row.map((text, c) => `"${NAMES[c]}":"${text}"`).join(',')}}`);
   expect(readBy(mixed, 'json', [...ROWS.map(jsonLine), ...strings])).toEqual([...wanted, ...wanted]);
 });
