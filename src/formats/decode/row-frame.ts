@@ -40,8 +40,6 @@ export interface FieldModel {
  */
 export const ODD_CELL = 4;
 const ODD_CELL_BYTES = ODD_CELL * 4;
-/** A row with more odd cells is declined, because the byte decoder reads it in less time. */
-export const ODD_CELLS_PER_ROW = 3;
 
 /** Addresses in the kernel's memory. */
 export interface RowPlaces {
@@ -142,25 +140,22 @@ export class RowFrame {
     }
   }
 
-  /** Lists p..q-1 as an odd cell, or declines the row if it has too many of them. */
-  storeOdd({ column, listsOdd }: FieldModel, slow: Label): void {
-    const { f, row, p, q, c, quoted, odd, oddBefore } = this.x;
+  /** Lists p..q-1 as an odd cell. */
+  storeOdd({ column, listsOdd, reader }: FieldModel, slow: Label): void {
+    const { f, row, p, q, c, quoted, odd, valued } = this.x;
     if (!listsOdd) {
       f.leave(slow);
       return;
     }
     const to = this.#places.odd;
-    f.get(odd, oddBefore)
-      .op('i32.sub')
-      .i32(ODD_CELLS_PER_ROW * ODD_CELL_BYTES)
-      .op('i32.ge_u')
-      .leaveIf(slow);
     f.i32(column * 2)
       .get(quoted)
       .op('i32.or')
       .set(c);
     for (const [i, number] of [row, c, p, q].entries()) f.get(odd, number).memory('i32.store', to + i * 4);
     f.bump(odd, ODD_CELL_BYTES);
+    // Without quotes and spaces, the kernel knows each word for a missing value, so the cell is a number or invalid.
+    if (reader.readsPlainNumbers && !reader.trims) f.get(quoted).op('i32.eqz').get(valued).op('i32.or').set(valued);
   }
 
   /** Stores p..q-1 wherever the field's text is needed. */

@@ -8,7 +8,7 @@ import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule } from '../../wasm/module.ts';
 import { DECLINED, VALID } from './cells.ts';
 import { placeDivisors } from './number-program.ts';
-import { ODD_CELL, ODD_CELLS_PER_ROW, type RowField, type RowPlaces } from './row-frame.ts';
+import { ODD_CELL, type RowField, type RowPlaces } from './row-frame.ts';
 import { placeMasks } from './row-locals.ts';
 import { mayMiss, type Words } from './word-table.ts';
 
@@ -98,7 +98,7 @@ function layOut({ readers, layout, capacity, direct, syntax }: RowKernelOptions)
   const records = arena.take(capacity * 8);
   const states = arena.take(capacity);
   const left = arena.take(8);
-  const odd = arena.take(capacity * ODD_CELLS_PER_ROW * ODD_CELL * 4);
+  const odd = arena.take(capacity * layout.fields * ODD_CELL * 4);
   const used = new Set(direct?.columns.flatMap((c) => c?.places.map((p) => p.input) ?? []));
   const matrices = (direct?.inputs ?? []).map((input, i) => {
     const at = used.has(i) ? arena.take(capacity * input.width * 4) : 0;

@@ -65,10 +65,7 @@ export const jsonRows = (
 /** Maximum members of objects whose keys may be in any order: one bit of a number each. */
 export const MOST_IN_ANY_ORDER = 64;
 
-/**
- * Reads a token that ends before a byte that may follow a value, or before the first quote of its text (`quoted`). If
- * that quote is escaped, the token is not valid JSON.
- */
+/** Reads a token that ends before a byte that may follow a value, or before the closing quote of its text (`quoted`). */
 function readOddToken(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean {
   const { bytes, from, to, quoted, keepsText } = cell;
   if (reader.readsPlainNumbers && isJsonNumber(bytes, from, to)) {
@@ -394,7 +391,28 @@ class JsonRowProgram {
       });
       // A kernel for mixed columns finds words that are numbers in less time.
       if (!this.#mixed.has(model.reader)) f.get(quoted).op('i32.eqz').leaveIf(slow);
+      this.#afterEscapes(slow);
       this.#frame.storeOdd(model, slow);
+    });
+  }
+
+  /** If the token is a string whose first quote may be escaped, sets `q` to its closing quote. */
+  #afterEscapes(slow: Label): void {
+    const { f, p, q, c, end, quoted } = this.#x;
+    f.get(q).i32(1).op('i32.sub').memory('i32.load8_u').i32(BACKSLASH).op('i32.eq').get(quoted).op('i32.and');
+    f.when(() => {
+      f.get(p).i32(1).op('i32.add').set(q);
+      f.block('closed', (closed) => {
+        f.repeat(
+          () => {
+            f.get(q).memory('i32.load8_u').tee(c).i32(QUOTE).op('i32.eq').leaveIf(closed);
+            // An escape has two bytes; further digits are plain.
+            f.get(q).i32(1).op('i32.add').get(c).i32(BACKSLASH).op('i32.eq', 'i32.add').set(q);
+          },
+          () => f.get(q, end).op('i32.lt_u'),
+        );
+        f.leave(slow);
+      });
     });
   }
 
