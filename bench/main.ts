@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ODDNESS, type Oddness } from '../src/demo/oddness.ts';
-import { compareWith } from './compare.ts';
+import { COMPARED, compareWith } from './compare.ts';
 import type { Case } from './contenders.ts';
 import { benchExplain } from './explain.ts';
 import { benchFormats } from './formats.ts';
@@ -28,8 +28,10 @@ const { values } = parseArgs({
     only: { type: 'string' },
     /** Only these models, comma-separated. */
     models: { type: 'string' },
-    /** Another commit: ratios of this checkout and that one. */
+    /** Another commit, or `release` for the last release: ratios of this checkout and that one. */
     compare: { type: 'string' },
+    /** Of --compare: the largest ratio of CPU seconds; exit 1 if one is larger. */
+    limit: { type: 'string' },
     /** Another commit: what it writes at every door, byte for byte. */
     'same-bytes': { type: 'string' },
     /** Of --same-bytes: only cases whose name holds this. */
@@ -41,10 +43,15 @@ const { values } = parseArgs({
   },
 });
 const PARTS = ['score', 'formats', 'pipeline', 'http', 'explain', 'proof', 'spark'] as const;
-const only = values.only?.split(',') ?? [...PARTS];
-for (const part of only) {
-  if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
+/** The values of --only. */
+function chosenFrom<T extends string>(list: readonly T[]): T[] {
+  const words = values.only?.split(',') ?? list;
+  for (const word of words) {
+    if (!(list as readonly string[]).includes(word)) throw new Error(`--only takes ${list.join(', ')}`);
+  }
+  return words as T[];
 }
+const only = values.compare === undefined ? chosenFrom(PARTS) : [];
 const number = (text: string | undefined, otherwise: number): number => {
   const n = text === undefined ? otherwise : Number(text);
   if (!Number.isInteger(n) || n < 1) throw new Error(`${text} is no whole number from 1`);
@@ -61,18 +68,28 @@ const program = await build(ROOT);
 if (values['same-bytes'] !== undefined) {
   process.exit(await sameBytes(values['same-bytes'], { program, only: values.cases ?? '' }));
 }
-const python = await environment('venv', 'requirements.txt', 'every Python peer');
+const wanted = values.models?.split(',');
+// The bundled model can be compared without Python.
+const needsPython = values.compare === undefined || wanted?.every((model) => model === BUNDLED) !== true;
+const python = needsPython ? await environment('venv', 'requirements.txt', 'every Python peer') : null;
 if (python !== null) await models(program, python);
-const compilers = await environment('compilers', 'requirements-compiled.txt', 'what compiles trees');
-const compiled = python !== null && compilers !== null && (await compiledTrees(compilers)) ? compilers : null;
+const compilers =
+  values.compare === undefined && python !== null
+    ? await environment('compilers', 'requirements-compiled.txt', 'what compiles trees')
+    : null;
+const compiled = compilers !== null && (await compiledTrees(compilers)) ? compilers : null;
 if (!metersChildren) warn('no python3 to measure with: processes are measured by themselves, children do not count');
 const scored =
   python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic', 'bench-xgboost', 'bench-catboost'];
-const chosen = values.models?.split(',') ?? scored;
+const chosen = wanted ?? scored;
 
-if (values.compare !== undefined)
-  await compareWith(values.compare, { program, parts: only, models: chosen, rows, rounds, cores });
-else {
+if (values.compare !== undefined) {
+  const limit = values.limit === undefined ? null : Number(values.limit);
+  const parts = chosenFrom(COMPARED);
+  const slower = await compareWith(values.compare, { program, parts, models: chosen, rows, rounds, cores, limit });
+  for (const what of slower) process.stdout.write(`over the limit of ${limit}: ${what}\n`);
+  if (slower.length > 0) process.exitCode = 1;
+} else {
   const before: Partial<Benchmarks> = existsSync(path.join(out, 'benchmarks.json'))
     ? (JSON.parse(readFileSync(path.join(out, 'benchmarks.json'), 'utf8')) as Benchmarks)
     : {};

@@ -58,6 +58,7 @@ npm run bench                          # everything: about half an hour, needs p
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
 npm run bench -- --only score          # or formats, pipeline, http, explain, proof, spark: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
+npm run bench -- --compare release --models credit-default --limit 1.03   # against the last release, without Python; exit 1 if slower
 \`\`\`
 
 Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`, \`--note TEXT\`. Data, models and Python environments are created once, in

@@ -105,7 +105,9 @@ test.each(Object.entries(FAULTS))('a planted fault in a kernel names our file an
   expect(error).toBeInstanceOf(InvalidKernel);
   const { file, text } = emitterOf(error!);
   expect(`${file} ${error!.message}`).toMatch(new RegExp(`^${KERNELS[fault.kernel]!.room}[a-z-]+\\.ts `));
-  expect(text).toMatch(fault.method === 'end' ? /assemble\(|\.end\(\)/ : /\bf$|\bf\b.*\.|^\s*\.|\b(?:x\.\w+|look)\(.*\)\./);
+  expect(text).toMatch(
+    fault.method === 'end' ? /assemble\(|\.end\(\)/ : /\bf$|\bf\b.*\.|^\s*\.|\b(?:x\.\w+|look)\(.*\)\./,
+  );
 });
 
 const HEIGHT: Partial<Record<Method, number>> = { get: 1, set: -1, i32: 1, f64: 1 };
