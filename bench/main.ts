@@ -19,6 +19,8 @@ import { folder, metersChildren, say, warn } from './run.ts';
 import { sameBytes } from './same-bytes/same-bytes.ts';
 import { benchScore } from './score.ts';
 import { benchSpark } from './spark.ts';
+import { typedApplications } from './typed-tables.ts';
+import { benchWhere } from './where.ts';
 
 const { values } = parseArgs({
   options: {
@@ -42,7 +44,7 @@ const { values } = parseArgs({
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'formats', 'pipeline', 'http', 'explain', 'proof', 'spark'] as const;
+const PARTS = ['score', 'where', 'formats', 'pipeline', 'http', 'explain', 'proof', 'spark'] as const;
 /** The values of --only. */
 function chosenFrom<T extends string>(list: readonly T[]): T[] {
   const words = values.only?.split(',') ?? list;
@@ -112,6 +114,16 @@ if (values.compare !== undefined) {
         write(results);
       },
     });
+  }
+  if (only.includes('where')) {
+    const inputs = [
+      { title: 'CSV', file: input },
+      { title: 'CSV, real rows', file: await applications(program, rows, 'real') },
+      { title: 'Parquet', file: await typedApplications(program, rows, 'parquet') },
+    ];
+    const result = await benchWhere({ program, model: chosen[0]!, inputs, rows, rounds, cores });
+    if (result) results.where = { machine: await where(), ...result };
+    write(results);
   }
   if (only.includes('formats') && python !== null) {
     const result = await benchFormats({

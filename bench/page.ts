@@ -9,11 +9,13 @@ import type { ProofResult } from './proof.ts';
 import type { Spread } from './run.ts';
 import type { ModelResult, ScoreResult } from './score.ts';
 import type { SparkResult } from './spark.ts';
+import type { WhereResult } from './where.ts';
 
 export interface Benchmarks {
   /** About this run, by whoever made it. */
   note?: string;
   score: { machine: Machine } & ScoreResult;
+  where: { machine: Machine } & WhereResult;
   formats: { machine: Machine } & FormatsResult;
   pipeline: { machine: Machine } & PipelineResult;
   http: { machine: Machine } & HttpResult;
@@ -36,6 +38,7 @@ export function page(b: Partial<Benchmarks>): string {
     HEAD,
     b.note,
     b.score && scorePart(b.score),
+    b.where && wherePart(b.where),
     b.formats && formatsPart(b.formats),
     b.pipeline && pipelinePart(b.pipeline),
     b.http && httpPart(b.http),
@@ -56,7 +59,7 @@ machine that is shared with other work. Ratios are more likely to apply to other
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or formats, pipeline, http, explain, proof, spark: measures a part again, the others stay as they are
+npm run bench -- --only score          # or where, formats, pipeline, http, explain, proof, spark: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 npm run bench -- --compare release --models credit-default --limit 1.03   # against the last release, without Python; exit 1 if slower
 \`\`\`
@@ -121,6 +124,25 @@ function modelPart(m: ModelResult, rows: number): string {
       `Sluice takes ${times(first.seconds.median / i.seconds.median)} as long.`
     : '';
   return `### ${m.name[0]!.toUpperCase()}${m.name.slice(1)}\n\n${table(head, body)}${ideal}`;
+}
+
+function wherePart(w: Benchmarks['where']): string {
+  const phases = Object.keys(w.tables[0]!.shares) as (keyof WhereResult['tables'][number]['shares'])[];
+  const cell = (t: WhereResult['tables'][number], share: number): string =>
+    `${(share * t.cpuSeconds).toFixed(2)} (${(share * 100).toFixed(0)} %)`;
+  const rows = [
+    ...phases.map((phase) => [phase, ...w.tables.map((t) => cell(t, t.shares[phase]))]),
+    ['all', ...w.tables.map((t) => t.cpuSeconds.toFixed(2))],
+    ['idle cores', ...w.tables.map((t) => t.idleSeconds.toFixed(2))],
+  ];
+  return `## Where the CPU time goes: ${whole(w.rows)} rows to NDJSON, with a manifest
+
+${busy(w.machine, [w.load])}CPU seconds (user and system) of all threads, medians of ${w.rounds} rounds. \`perf\` samples a second run, and the functions on the stack give the
+shares. Start is all work of a thread before its first row, without hashing and reading. Compilation and collection run on threads of V8 meanwhile.
+
+${table(['CPU seconds', ...w.tables.map((t) => t.title)], rows)}
+
+${measured(w.machine, [w.load])}`;
 }
 
 function formatsPart(f: Benchmarks['formats']): string {
