@@ -8,9 +8,9 @@ import { expect, test } from 'vitest';
 import { VERSION } from '../../src/core/version.ts';
 import { packWheel } from '../../tools/pack/python.ts';
 import { MAIN, scratch } from '../support/cli.ts';
-import { pythonWith } from '../support/python-environment.ts';
+import { pythonTest as withPackages } from '../support/python-environment.ts';
 import { startProcess } from '../support/service.ts';
-import { IN_CHECK, SEED, SKIPPED, TIER, times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 
 const run = promisify(execFile);
 const CLIENT = path.resolve('clients/python');
@@ -28,16 +28,8 @@ interface Verdict {
   wrong: boolean;
 }
 
-/** A test with the packages of the Python tests; skipped with the reason if they are missing. */
-async function pythonTest(name: string, body: (python: string) => Promise<void>): Promise<void> {
-  if (TIER === 'quick') {
-    test.skip(`${name}${SKIPPED}${IN_CHECK}`);
-    return;
-  }
-  const environment = await pythonWith(path.join('clients', 'python', 'tests', 'requirements.txt'));
-  if ('missing' in environment) test.skip(`${name}${SKIPPED}needs ${environment.missing}`);
-  else test(name, () => body(environment.python));
-}
+const pythonTest = (name: string, body: (python: string) => Promise<void>): Promise<void> =>
+  withPackages(path.join('clients', 'python', 'tests', 'requirements.txt'), name, body);
 
 const environmentWith = (folder: string): NodeJS.ProcessEnv => ({
   ...process.env,

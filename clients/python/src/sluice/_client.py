@@ -191,6 +191,7 @@ class Feed:
 
     def __init__(self, call: Call) -> None:
         self.error: Exception | None = None
+        # Whether part of the body was read, or part of the response was passed on.
         self.started = False
         self._chunks: Iterator[bytes] | None = call.body() if call.body is not None else None
 
@@ -326,6 +327,7 @@ class Client(Remote):
         try:
             body = b""
             if response.status_code < 300 and call.begin is not None:
+                feed.started = True
                 into = call.begin()
                 for chunk in response.iter_bytes():
                     into(chunk)
@@ -393,6 +395,7 @@ class AsyncClient(Remote):
         try:
             body = b""
             if response.status_code < 300 and call.begin is not None:
+                feed.started = True
                 into = call.begin()
                 async for chunk in response.aiter_bytes():
                     into(chunk)

@@ -41,7 +41,7 @@ class Reply:
 
 @dataclass
 class Broken:
-    """The connection failed. `sent`: part of the body may have been consumed."""
+    """The connection failed. `sent`: part of the body was read, or part of the response was passed on."""
 
     message: str
     sent: bool = False

@@ -270,7 +270,7 @@ class Model:
     def drift(self, window: str = "hour") -> Any:
         """Distribution of the scores and columns of the rows that this server scored, compared with the training data.
 
-        `window`: a window of the service, such as `"hour"`. Returns a dictionary; `baseline` is False if the model has
-        no baseline. `psi` is the population stability index: below 0.1 stable, from 0.25 shifted.
+        `window`: `"hour"`, `"day"`, or `"start"` of the server process. Returns a dictionary; `baseline` is False if the model has
+        no baseline. `psi` is the population stability index: below 0.1 stable, from 0.2 shifted.
         """
         return self._operations._run(self._operations._drift(self.ref, window))

@@ -27,6 +27,9 @@ from ._frames import (
 
 END_OF_STREAM = 8
 """Bytes of the marker that ends an Arrow stream."""
+SAMPLE_ROWS = 10_000
+FEW_TEXTS = 1_000
+"""Texts of a column among SAMPLE_ROWS that are sent as a dictionary: half the bytes, and less work for both sides."""
 
 
 def kind_of(dtype: Any) -> str:
@@ -55,13 +58,20 @@ class PolarsFrame(Frame):
     def chunks(self, names: Sequence[str]) -> Iterator[bytes]:
         sent = self._frame.select(names)
         step = batch_rows(sent.height, int(sent.estimated_size()))
+        head = sent.head(SAMPLE_ROWS)
+        repeated = [
+            column.name
+            for column in head.iter_columns()
+            if column.dtype == pl.String and head.height == SAMPLE_ROWS and column.n_unique() <= FEW_TEXTS
+        ]
         for start in range(0, max(sent.height, 1), step):
             buffer = io.BytesIO()
-            sent.slice(start, step).write_ipc_stream(buffer)
+            part = sent.slice(start, step)
+            part.with_columns(part.select(repeated).cast(pl.Categorical)).write_ipc_stream(buffer)
             stream = buffer.getbuffer()
             # Each part is a stream of its own; only the first one contributes the description of the columns.
-            head = 8 + int.from_bytes(stream[4:8], "little")
-            yield bytes(stream[head if start > 0 else 0 : len(stream) - END_OF_STREAM])
+            schema = 8 + int.from_bytes(stream[4:8], "little")
+            yield bytes(stream[schema if start > 0 else 0 : len(stream) - END_OF_STREAM])
         yield b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
     def slice(self, start: int, rows: int) -> PolarsFrame:

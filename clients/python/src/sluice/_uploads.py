@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._exchange import Call, Flow, Pause, Reply
+from ._exchange import REPEATED, Call, Flow, Pause, Reply
 from ._http_errors import ApiError, ConnectionFailed, JobFailed, SluiceError
 
 PART_BYTES = 64 << 20
@@ -116,7 +116,7 @@ def upload(
                 offset, failures = int(reply.headers["upload-offset"]), 0
             except (ConnectionFailed, ApiError) as error:
                 # What arrived is kept: the next part begins after it.
-                passing = isinstance(error, ConnectionFailed) or error.status in (409, 423, 429) or error.status >= 500
+                passing = isinstance(error, ConnectionFailed) or error.status in {409, 423, *REPEATED}
                 failures += 1
                 if not passing or failures > max_retries:
                     raise
@@ -184,9 +184,10 @@ def download(exchange: Exchange, job: str, target: str, size: int, max_retries: 
                     if file.tell() == size:
                         break
                     raise SluiceError("the result has another size than the job says")
-                except ConnectionFailed:
+                except (ConnectionFailed, ApiError) as error:
+                    passing = isinstance(error, ConnectionFailed) or error.status in REPEATED
                     failures = 1 if file.tell() > at else failures + 1
-                    if failures > max_retries:
+                    if not passing or failures > max_retries:
                         raise
                     yield Pause(0.5 * 2**failures)
         os.replace(partial, target)
