@@ -1,6 +1,6 @@
 // The Python package of clients/python: thirty pipelines are registered and scored, its own tests pass, and its wheel installs.
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -127,6 +127,7 @@ await pythonTest('the wheel has the package, its types and nothing else', async 
   cpSync(CLIENT, path.join(root, 'clients', 'python'), { recursive: true });
   const wheel = packWheel(root, python, folder);
   expect(path.basename(wheel)).toBe(`sluice_client-${VERSION}-py3-none-any.whl`);
+  expect(statSync(wheel).size).toBeLessThan(60_000);
   const site = path.join(folder, 'site');
   await run(python, ['-m', 'pip', 'install', '-q', '--no-deps', '--no-index', '--target', site, wheel]);
   expect(readdirSync(path.join(site, 'sluice'))).toEqual(expect.arrayContaining(['__init__.py', 'py.typed']));
