@@ -46,6 +46,14 @@ def kind_of(kind: Any) -> str:
     return next((name for name, test in tests.items() if test(kind)), OTHER)
 
 
+def size_of(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch; for types whose slices this version cannot measure, those of all their buffers."""
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowException:
+        return int(batch.get_total_buffer_size())
+
+
 class Pieces:
     """A file that keeps what is written until it is taken."""
 
@@ -107,7 +115,7 @@ class ArrowFrame(Frame):
                 rows += batch.num_rows
                 # The columns of other libraries may name the same type differently.
                 chosen = batch.select(list(names))
-                step = batch_rows(batch.num_rows, chosen.nbytes)
+                step = batch_rows(batch.num_rows, size_of(chosen))
                 for start in range(0, batch.num_rows, step):
                     yield chosen.slice(start, step)
             self.rows = rows
@@ -228,7 +236,10 @@ class DuckFrame(ArrowFrame):
         self.types = dict(types)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._relation.to_arrow_reader(BATCH_ROWS)
+        # A relation of its own each time: in earlier versions of DuckDB a relation can be read once.
+        relation = self._relation.select("*")
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        yield from read(BATCH_ROWS)
 
     def slice(self, start: int, rows: int) -> Frame:
         return DuckFrame(self._relation.limit(rows, offset=start))

@@ -31,6 +31,9 @@ SAMPLE_ROWS = 10_000
 FEW_TEXTS = 1_000
 """Texts of a column among SAMPLE_ROWS that are sent as a dictionary: half the bytes, and less work for both sides."""
 
+CODES = tuple(int(part) for part in pl.__version__.split(".")[:2]) >= (1, 32)
+"""Whether conversion to categories is safe: earlier versions of polars can hang in it."""
+
 
 def kind_of(dtype: Any) -> str:
     """The kind of the values of a column."""
@@ -62,12 +65,12 @@ class PolarsFrame(Frame):
         repeated = [
             column.name
             for column in head.iter_columns()
-            if column.dtype == pl.String and head.height == SAMPLE_ROWS and column.n_unique() <= FEW_TEXTS
+            if CODES and column.dtype == pl.String and head.height == SAMPLE_ROWS and column.n_unique() <= FEW_TEXTS
         ]
         for start in range(0, max(sent.height, 1), step):
             buffer = io.BytesIO()
             part = sent.slice(start, step)
-            part.with_columns(part.select(repeated).cast(pl.Categorical)).write_ipc_stream(buffer)
+            part.with_columns([part[name].cast(pl.Categorical) for name in repeated]).write_ipc_stream(buffer)
             stream = buffer.getbuffer()
             # Each part is a stream of its own; only the first one contributes the description of the columns.
             schema = 8 + int.from_bytes(stream[4:8], "little")

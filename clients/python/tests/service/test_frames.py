@@ -63,7 +63,7 @@ def dicts_of(result: Any) -> list[dict[str, Any]]:
         return result.astype(object).where(result.notna(), None).to_dict("records")
     if isinstance(result, (pa.Table, pa.RecordBatch)):
         return result.to_pylist()
-    return result.to_arrow_table().to_pylist()
+    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)().to_pylist()
 
 
 def scores(result: Any) -> list[tuple[str, str]]:
