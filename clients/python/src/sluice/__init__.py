@@ -14,7 +14,8 @@ from ._card import ReportCard
 from ._errors import CannotRegister, Problem, RegistrationError
 
 if TYPE_CHECKING:
-    from ._client import AsyncClient, Client
+    from ._async_client import AsyncClient
+    from ._client import Client
     from ._http_errors import (
         ApiError,
         BadGateway,
@@ -81,7 +82,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'sluice' has no attribute {name!r}")
     from importlib import import_module
 
-    module = {"Client": "_client", "AsyncClient": "_client", "Local": "_local"}.get(name, "_http_errors")
+    module = {"Client": "_client", "AsyncClient": "_async_client", "Local": "_local"}.get(name, "_http_errors")
     value = getattr(import_module(f".{module}", __name__), name)
     globals()[name] = value
     return value

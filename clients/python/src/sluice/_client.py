@@ -1,19 +1,18 @@
-"""Clients of the HTTPS service: one for ordinary code, one for asyncio, with the same methods."""
+"""The client of the HTTPS service, and what it shares with the client for asyncio."""
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 import httpx2
 
-from ._duplex import make_duplex
+from ._duplex import DuplexBackend, make_duplex
 from ._exchange import Broken, Call, Flow, Pause, Reply, Step, exchange
 from ._http_errors import ApiError, NotPermitted, SluiceError
 from ._operations import Operations, Request
@@ -96,7 +95,6 @@ class Remote(Operations):
         if ca is not None:
             options["verify"] = ssl.create_default_context(cafile=ca)
         self._http = self._new_http(options)
-        make_duplex(self._http)
 
     def _new_http(self, options: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -220,13 +218,6 @@ class Feed:
         while (chunk := self.next()) is not None:
             yield chunk
 
-    async def rest_async(self, first: bytes, second: bytes) -> AsyncIterator[bytes]:
-        """All parts, converted in a thread, so that the event loop does not wait for them."""
-        yield first
-        yield second
-        while (chunk := await asyncio.to_thread(self.next)) is not None:
-            yield chunk
-
 
 class BodyFailed(Exception):
     """A frame could not be converted; `Feed.error` has the reason."""
@@ -282,7 +273,9 @@ class Client(Remote):
     _http: httpx2.Client
 
     def _new_http(self, options: dict[str, Any]) -> httpx2.Client:
-        return httpx2.Client(**options)
+        http = httpx2.Client(**options)
+        make_duplex(http, DuplexBackend)
+        return http
 
     def __enter__(self) -> Client:
         return self
@@ -339,71 +332,3 @@ class Client(Remote):
             return Reply(response.status_code, headers_of(response), body)
         finally:
             response.close()
-
-
-class AsyncClient(Remote):
-    """The same client for asyncio: every method of `Client` returns an awaitable.
-
-    `await client.predict(frame, model="credit")`, `await client.models["credit"].columns`. Use it in one event loop.
-    """
-
-    _http: httpx2.AsyncClient
-
-    def _new_http(self, options: dict[str, Any]) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(**options)
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
-
-    async def _run(self, flow: Flow[Any]) -> Any:
-        value: Any = None
-        try:
-            while True:
-                value = await self._perform(flow.send(value))
-        except StopIteration as end:
-            return end.value
-        finally:
-            flow.close()
-
-    async def _perform(self, step: Step) -> Any:
-        if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
-            return None
-        feed = Feed(step)
-        failure: BaseException
-        try:
-            return await self._send(step, feed)
-        except BodyFailed:
-            failure = feed.error or SluiceError("the frame could not be converted")
-        except httpx2.TransportError as error:
-            return broken(error, feed)
-        except BaseException as error:
-            failure = clean(error)
-        raise failure
-
-    async def _send(self, call: Call, feed: Feed) -> Reply:
-        first, second = await asyncio.to_thread(feed.start)
-        content = first if second is None else feed.rest_async(first or b"", second)
-        response = await self._http.send(self._request(call, content if call.body is not None else None), stream=True)
-        try:
-            body = b""
-            if response.status_code < 300 and call.begin is not None:
-                feed.started = True
-                into = call.begin()
-                async for chunk in response.aiter_bytes():
-                    into(chunk)
-            else:
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if response.status_code >= 300 and len(body) > MOST_ERROR_BYTES:
-                        break
-            return Reply(response.status_code, headers_of(response), body)
-        finally:
-            await response.aclose()
