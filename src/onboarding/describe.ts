@@ -1,4 +1,5 @@
 // Describes a model for callers: columns with their values, versions, aliases and an example application.
+import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { sampleApplication } from '../inference/encode/encode-rows.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -8,6 +9,7 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
   const { manifest } = model;
   const version = versionOf(manifest);
   const { versions = [version], aliases = {}, states = {} } = entry ?? {};
+  const readers = columnReaders(manifest);
   return {
     id: manifest.id,
     version,
@@ -18,7 +20,7 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
     package_sha256: model.sha256,
     ...(manifest.classes ? { classes: manifest.classes } : {}),
     ...(manifest.positive_class === undefined ? {} : { positive_class: manifest.positive_class }),
-    columns: manifest.columns.map((c) => {
+    columns: manifest.columns.map((c, i) => {
       const values = c.values ?? (c.codes ? Object.keys(c.codes) : undefined);
       return {
         name: c.name,
@@ -26,6 +28,7 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
         ...(values ? { values } : {}),
         ...(c.range ? { range: c.range } : {}),
         required: c.missing?.as === 'error',
+        accepts: acceptedTypes(readers[i]!),
       };
     }),
     versions,
@@ -34,6 +37,13 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
     sample: sampleApplication(manifest),
   };
 }
+
+/** JSON types that represent every value of the column without loss; a number loses the zeros of 0230. */
+const acceptedTypes = ({ takesNumbers, takesBooleans }: ColumnReader): string[] => [
+  'string',
+  ...(takesNumbers ? ['number'] : []),
+  ...(takesBooleans ? ['boolean'] : []),
+];
 
 export type ModelDescription = ReturnType<typeof describeModel>;
 

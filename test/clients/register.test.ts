@@ -1,6 +1,6 @@
 // The Python package of clients/python: thirty pipelines are registered and scored, its own tests pass, and its wheel installs.
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -8,9 +8,9 @@ import { expect, test } from 'vitest';
 import { VERSION } from '../../src/core/version.ts';
 import { packWheel } from '../../tools/pack/python.ts';
 import { MAIN, scratch } from '../support/cli.ts';
-import { pythonWith } from '../support/python-environment.ts';
+import { pythonTest as withPackages } from '../support/python-environment.ts';
 import { startProcess } from '../support/service.ts';
-import { IN_CHECK, SEED, SKIPPED, TIER, times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 
 const run = promisify(execFile);
 const CLIENT = path.resolve('clients/python');
@@ -28,16 +28,8 @@ interface Verdict {
   wrong: boolean;
 }
 
-/** A test with the packages of the Python tests; skipped with the reason if they are missing. */
-async function pythonTest(name: string, body: (python: string) => Promise<void>): Promise<void> {
-  if (TIER === 'quick') {
-    test.skip(`${name}${SKIPPED}${IN_CHECK}`);
-    return;
-  }
-  const environment = await pythonWith(path.join('clients', 'python', 'tests', 'requirements.txt'));
-  if ('missing' in environment) test.skip(`${name}${SKIPPED}needs ${environment.missing}`);
-  else test(name, () => body(environment.python));
-}
+const pythonTest = (name: string, body: (python: string) => Promise<void>): Promise<void> =>
+  withPackages(path.join('clients', 'python', 'tests', 'requirements.txt'), name, body);
 
 const environmentWith = (folder: string): NodeJS.ProcessEnv => ({
   ...process.env,
@@ -135,6 +127,7 @@ await pythonTest('the wheel has the package, its types and nothing else', async 
   cpSync(CLIENT, path.join(root, 'clients', 'python'), { recursive: true });
   const wheel = packWheel(root, python, folder);
   expect(path.basename(wheel)).toBe(`sluice_client-${VERSION}-py3-none-any.whl`);
+  expect(statSync(wheel).size).toBeLessThan(90_000);
   const site = path.join(folder, 'site');
   await run(python, ['-m', 'pip', 'install', '-q', '--no-deps', '--no-index', '--target', site, wheel]);
   expect(readdirSync(path.join(site, 'sluice'))).toEqual(expect.arrayContaining(['__init__.py', 'py.typed']));

@@ -162,6 +162,17 @@ test.each(['json', 'ndjson'])(
   },
 );
 
+test('GET /models lists for each column the types that it accepts', async () => {
+  const { json } = await s.call('GET', `/api/v1/models/${MODEL}`);
+  const columns = json.columns as { name: string; accepts: string[] }[];
+  expect(columns.map(({ name, accepts }) => [name, ...accepts])).toEqual([
+    ['amount', 'string', 'number'],
+    ['banned', 'string', 'number', 'boolean'],
+    ['product', 'string'],
+    ['purpose', 'string'],
+  ]);
+});
+
 test('tensors: a datatype that cannot be the column is refused once, by its name', async () => {
   const rows = cells();
   const tensor = (name: string, datatype: string, data: unknown[]) => ({ name, shape: [rows.length], datatype, data });

@@ -4,7 +4,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { vi } from 'vitest';
+import { test, vi } from 'vitest';
+import { IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 import { missingTools } from './tools.ts';
 
 const run = promisify(execFile);
@@ -57,4 +58,19 @@ function isRunning(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
+}
+
+/** A test of `npm run check` with the packages of a requirements file; skipped with the reason if they are missing. */
+export async function pythonTest(
+  requirements: string,
+  name: string,
+  body: (python: string) => Promise<void>,
+): Promise<void> {
+  if (TIER === 'quick') {
+    test.skip(`${name}${SKIPPED}${IN_CHECK}`);
+    return;
+  }
+  const environment = await pythonWith(requirements);
+  if ('missing' in environment) test.skip(`${name}${SKIPPED}needs ${environment.missing}`);
+  else test(name, () => body(environment.python));
 }

@@ -119,7 +119,9 @@ class Problems(unittest.TestCase):
         frame = pd.DataFrame({"answer": np.where(TRAINING["owns_home"], "None", "yes"), "debt": TRAINING["debt"]})
         frame.loc[:50, "answer"] = np.nan
         model = make_pipeline(branches((one_hot(), ["answer"]), (StandardScaler(), ["debt"])), LogisticRegression())
-        self.assertIn("does not distinguish its category 'None' from a missing value", problems_of(model.fit(frame, OK), frame))
+        self.assertIn(
+            "does not distinguish its category 'None' from a missing value", problems_of(model.fit(frame, OK), frame)
+        )
 
     def test_a_number_and_a_category(self) -> None:
         frame = TRAINING[["term"]]

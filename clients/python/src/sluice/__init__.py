@@ -1,19 +1,117 @@
-"""Registers models trained in Python with Sluice, the bulk credit-scoring engine.
+"""Client of Sluice, the bulk credit-scoring engine: predictions for frames, and registration of models.
 
-Importing this package loads only the standard library. `register` loads pandas and the model's libraries.
+Importing this package loads only the standard library. `Client` loads httpx2 when it is first used, and a frame loads
+its own library. `register` loads pandas and the model's libraries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._card import ReportCard
 from ._errors import CannotRegister, Problem, RegistrationError
 
-__all__ = ["CannotRegister", "Problem", "RegistrationError", "ReportCard", "register"]
+if TYPE_CHECKING:
+    from ._async_client import AsyncClient
+    from ._client import Client
+    from ._http_errors import (
+        ApiError,
+        BadGateway,
+        BadRequest,
+        ColumnError,
+        ColumnNameError,
+        ColumnTypeError,
+        CommandFailed,
+        Conflict,
+        ConnectionFailed,
+        GatewayTimeout,
+        JobFailed,
+        Locked,
+        NotAuthenticated,
+        NotFound,
+        NotPermitted,
+        RowsRejected,
+        ServerFault,
+        SluiceError,
+        TooLarge,
+        TooManyRequests,
+        Unavailable,
+    )
+    from ._local import Local
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "BadGateway",
+    "BadRequest",
+    "CannotRegister",
+    "Client",
+    "ColumnError",
+    "ColumnNameError",
+    "ColumnTypeError",
+    "CommandFailed",
+    "Conflict",
+    "ConnectionFailed",
+    "GatewayTimeout",
+    "JobFailed",
+    "Local",
+    "Locked",
+    "NotAuthenticated",
+    "NotFound",
+    "NotPermitted",
+    "Problem",
+    "RegistrationError",
+    "ReportCard",
+    "RowsRejected",
+    "ServerFault",
+    "SluiceError",
+    "TooLarge",
+    "TooManyRequests",
+    "Unavailable",
+    "local",
+    "register",
+]
 __version__ = "0.3.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a client or an error when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'sluice' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = {"Client": "_client", "AsyncClient": "_async_client", "Local": "_local"}.get(name, "_http_errors")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+def local(
+    model: str,
+    *,
+    registry: str | PathLike[str] | None = None,
+    command: str | Sequence[str] | None = None,
+    timeout: float = 600.0,
+) -> Local:
+    """Scores frames with the sluice command on this machine, without a service. The methods are those of `Client`.
+
+    - `model`: reference of the default model: `id`, `id:version` or `id@alias`.
+    - `registry`: folder or address of the registry. Default: that of the command (`SLUICE_REGISTRY`, or `./models`).
+    - `command`: the sluice command, as text or as a list of arguments. Default: `SLUICE_COMMAND`, else `sluice` on the
+      path, else `npx sluice`.
+    - `timeout`: time limit of one call in seconds. Default: 600.
+
+    Each call starts the command, which takes a second or two. Raises `CommandFailed` instead of `ApiError`.
+    """
+    from ._local import local as run
+
+    return run(model, registry, command, timeout)
 
 
 def register(

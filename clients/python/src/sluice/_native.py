@@ -82,7 +82,9 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
 
     booster = model if isinstance(model, lightgbm.Booster) else model.booster_
     text = booster.model_to_string()
-    objective = next((line[10:].split(" ") for line in text.splitlines() if line.startswith("objective=")), [])
+    objective: list[str] = next(
+        (line[10:].split(" ") for line in text.splitlines() if line.startswith("objective=")), []
+    )
     if (
         not objective
         or objective[0] == "custom"

@@ -161,6 +161,11 @@ const MODEL = {
           kind: { type: 'string' },
           values: { type: 'array', items: { type: 'string' } },
           required: { type: 'boolean' },
+          accepts: {
+            type: 'array',
+            items: { type: 'string', enum: ['string', 'number', 'boolean'] },
+            description: 'JSON types that represent every value without loss; other types are bad_type',
+          },
         },
       },
     },
