@@ -56,7 +56,7 @@ export async function addOperations(app: FastifyInstance, { audit, state, ...of 
   addJobRoutes(app, jobs, config.compression.level);
   addUploadRoutes(app, { jobs, mostBytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });
-  addOperatorRoutes(app, { config, uploads: pipelines });
+  addOperatorRoutes(app, { config, host, uploads: pipelines });
   const canAnswer = () => state.ready && state.kept.ready && (audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable, document });
   addOpenInference(app, { services, ready: canAnswer });
