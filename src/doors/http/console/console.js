@@ -50,7 +50,7 @@ const LOCALE = 'en-GB';
 /** @param {number | null | undefined} n */
 const count = (n) => (n === null || n === undefined ? '–' : n.toLocaleString(LOCALE));
 /** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+const percent = (share) => (share === 0 ? '0 %' : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
 /** @param {string} iso */
 const when = (iso) => new Date(iso).toLocaleString(LOCALE, { dateStyle: 'medium', timeStyle: 'short' });
 /** @param {string} iso */
@@ -148,7 +148,9 @@ const card = (title, props, ...children) =>
 function table(caption, head, rows, empty = 'Nothing to show.') {
   if (rows.length === 0) return h('p', { class: 'empty' }, empty);
   const cells = (/** @type {Content[]} */ row) =>
-    row.map((cell, i) => h(i === 0 ? 'th' : 'td', { scope: i === 0 && 'row', 'data-label': head[i] }, cell));
+    row.map((cell, i) =>
+      h(i === 0 ? 'th' : 'td', { scope: i === 0 && 'row', 'data-label': head[i] }, h('div', {}, cell)),
+    );
   return h(
     'div',
     { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `Table: ${caption}` },
@@ -285,11 +287,7 @@ function render() {
     return;
   }
   document.title = `${view.title} – Sluice`;
-  const heading = h(
-    'h1',
-    { tabindex: -1 },
-    name === 'model' || name === 'run' ? `${view.title} ${argument}` : view.title,
-  );
+  const heading = h('h1', { tabindex: -1 }, name === 'model' ? `Model ${argument}` : view.title);
   const content =
     view.needs === '' || may(view.needs)
       ? view.show(argument)
@@ -756,7 +754,12 @@ function showRun(id) {
       announce(
         `Files: ${run.outputs.map((/** @type {Json} */ o) => INTACT[o.manifest.state]?.[0]).join(', ') || 'nothing published'}`,
       );
-      return h('div', { class: 'grid' }, runFacts(run), runFiles(run), runGate(run), runDrift(run));
+      return h(
+        'div',
+        { class: 'split' },
+        runFacts(run),
+        h('div', { class: 'stack' }, runFiles(run), runGate(run), runDrift(run)),
+      );
     },
     2000,
   );
@@ -772,6 +775,7 @@ const runFacts = (run) =>
       ['Error', run.error && `${run.error.message} [${run.error.code}]`],
       ['Exit code', count(run.exitCode)],
       ['Run', `${run.name} on ${run.host}`],
+      ['Record', run.id],
       ['Began', time(run.began)],
       ['Ended', run.ended === null ? 'not ended' : time(run.ended)],
       ['Model', h('a', { href: `#model/${ref(modelOf(run))}` }, modelOf(run))],
@@ -913,7 +917,7 @@ function modelFacts({ id, version, state, task, description, package_sha256, sha
   );
   return card(
     'Version',
-    { aside: may('predict') && h('a', { href: `#try/${ref(`${id}:${version}`)}` }, 'Try it') },
+    { class: 'wide', aside: may('predict') && h('a', { href: `#try/${ref(`${id}:${version}`)}` }, 'Try it') },
     facts([
       ['Shown', [`version ${version} `, badge(state)]],
       ['All versions', chips],
@@ -944,7 +948,7 @@ function modelMoves(history) {
   );
   return card(
     'Who put which version there?',
-    {},
+    { class: 'wide' },
     table(
       'Moves of aliases',
       ['Alias', 'Version', 'From', 'Until', 'By', 'Reason'],
@@ -1406,8 +1410,8 @@ const CHECKED_ROWS = 200;
 /** The first slice is small, so that its results appear at once. */
 const FIRST_SLICE = 128 * 1024;
 const LARGEST_SLICE = 2 * 1024 * 1024;
-/** A record without an end within this size is cut at the next line. */
-const LONGEST_RECORD = 4 * 1024 * 1024;
+/** A longer line ends the work, because slices are held in memory. */
+const LONGEST_RECORD = 64 * 1024 * 1024;
 const AT_ONCE = 2;
 const MOST_TRIES = 6;
 const BARS = 20;
@@ -1597,22 +1601,25 @@ function judgeCells(names, rows, model) {
 /** Cuts a file into slices of whole records. @param {Blob & { name: string }} file @param {Json} form @returns {AsyncGenerator<{ bytes: Uint8Array, lines: number[], read: number }>} */
 async function* slices(file, { format, delimiter, skip, header }) {
   const reader = contentOf(file).getReader();
-  const scan = new RecordScan(format === 'csv' ? delimiter.charCodeAt(0) : -1, header.length > 0 ? 2 : 1);
+  const longest = session?.caller.limits.row_bytes ?? LONGEST_RECORD;
+  const scan = new RecordScan(format === 'csv' ? delimiter.charCodeAt(0) : -1, header.length > 0 ? 2 : 1, longest);
   let held = new Uint8Array(0);
   let target = FIRST_SLICE;
   let left = skip;
   let read = 0;
   try {
     for (;;) {
-      const { value, done } = await reader.read();
-      if (done) break;
+      const { value = new Uint8Array(0), done } = await reader.read();
       read += value.length;
       const dropped = Math.min(left, value.length);
       left -= dropped;
-      const bytes = joined([held, value.subarray(dropped)]);
-      scan.read(bytes, held.length);
-      held = bytes;
-      const end = scan.end === 0 && held.length > LONGEST_RECORD ? held.lastIndexOf(10) + 1 : scan.end;
+      const from = held.length;
+      held = joined([held, value.subarray(dropped)]);
+      scan.read(held, from, done);
+      if (done) break;
+      if (held.length - scan.end > LONGEST_RECORD)
+        throw new Error(`Line ${scan.start} is longer than ${size(LONGEST_RECORD)}.`);
+      const { end } = scan;
       if (end < target) continue;
       yield { bytes: held.subarray(0, end), lines: scan.take(end), read };
       held = held.slice(end);
@@ -1624,11 +1631,17 @@ async function* slices(file, { format, delimiter, skip, header }) {
   }
 }
 
-/** Finds the ends of records in bytes that arrive in pieces. A line break within quotes does not end a record. */
+const [FIELD_START, UNQUOTED, QUOTED, QUOTE_IN_QUOTED, BAD_LINE] = [0, 1, 2, 3, 4];
+
+/**
+ * Finds the ends of records in bytes that arrive in pieces, by the rules of the service: a line break within quotes does
+ * not end a record, and a malformed record never affects more than its first line.
+ */
 class RecordScan {
-  /** @param {number} delimiter byte; -1: lines without quotes @param {number} line number of the first line */
-  constructor(delimiter, line) {
+  /** @param {number} delimiter byte; -1: lines without quotes @param {number} line number of the first line @param {number} longest */
+  constructor(delimiter, line, longest) {
     this.delimiter = delimiter;
+    this.longest = longest;
     this.line = line;
     /** Offset behind the last complete record. */
     this.end = 0;
@@ -1636,29 +1649,53 @@ class RecordScan {
     this.starts = [];
     this.start = line;
     this.blank = true;
-    this.quoted = false;
-    this.fieldStart = true;
+    this.state = FIELD_START;
+    /** Offset behind the first line break within the current record; -1: none. */
+    this.firstBreak = -1;
   }
 
-  /** @param {Uint8Array} bytes @param {number} from */
-  read(bytes, from) {
-    const quotes = this.delimiter >= 0;
-    for (let i = from; i < bytes.length; i++) {
-      const byte = bytes[i];
-      if (byte === 10) {
-        this.line++;
-        if (!this.quoted) this.#finish(i + 1);
-        continue;
-      }
-      if (byte !== 13) this.blank = false;
-      if (!quotes) continue;
-      if (byte === 34) {
-        // The second quote of a pair opens again what the first one closed.
-        if (this.quoted) this.quoted = false;
-        else if (this.fieldStart || bytes[i - 1] === 34) this.quoted = true;
-        this.fieldStart = false;
-      } else this.fieldStart = !this.quoted && byte === this.delimiter;
+  /** @param {Uint8Array} bytes @param {number} from @param {boolean} final */
+  read(bytes, from, final) {
+    let i = from;
+    for (;;) {
+      while (i < bytes.length)
+        i = bytes[i] === 10 || bytes[i] === 13 ? this.#lineBreak(bytes, i) : this.#text(bytes[i], i);
+      if (!final || this.state !== QUOTED || this.firstBreak < 0) return;
+      i = this.#cut();
     }
+  }
+
+  /** @param {Uint8Array} bytes @param {number} i */
+  #lineBreak(bytes, i) {
+    if (bytes[i] === 10 && bytes[i - 1] === 13) {
+      if (this.end === i) this.end = i + 1;
+      return i + 1;
+    }
+    this.line++;
+    if (this.state !== QUOTED) return this.#finish(i + 1);
+    if (this.firstBreak < 0) this.firstBreak = i + 1;
+    return i - this.end > this.longest ? this.#cut() : i + 1;
+  }
+
+  /** @param {number} byte @param {number} i */
+  #text(byte, i) {
+    this.blank = false;
+    if (this.delimiter < 0 || this.state === BAD_LINE) return i + 1;
+    if (this.state === QUOTED) {
+      if (byte === 34) this.state = QUOTE_IN_QUOTED;
+    } else if (byte === this.delimiter) this.state = FIELD_START;
+    else if (this.state === QUOTE_IN_QUOTED) {
+      if (byte === 34) this.state = QUOTED;
+      else if (this.firstBreak >= 0) return this.#cut();
+      else this.state = BAD_LINE;
+    } else this.state = this.state === FIELD_START && byte === 34 ? QUOTED : UNQUOTED;
+    return i + 1;
+  }
+
+  /** Ends a malformed record at its first line break; scanning continues there. */
+  #cut() {
+    this.line = this.start + 1;
+    return this.#finish(this.firstBreak);
   }
 
   /** @param {number} end */
@@ -1667,7 +1704,9 @@ class RecordScan {
     this.end = end;
     this.start = this.line;
     this.blank = true;
-    this.fieldStart = true;
+    this.state = FIELD_START;
+    this.firstBreak = -1;
+    return end;
   }
 
   /** The lines of the records before `end`, which are removed. @param {number} end */
@@ -1676,6 +1715,7 @@ class RecordScan {
     if (end !== this.end && !this.blank) lines.push(this.start);
     this.starts = [];
     this.end = 0;
+    if (this.firstBreak >= 0) this.firstBreak -= end;
     return lines;
   }
 }
@@ -1782,7 +1822,6 @@ async function scoreFile({ file, form, model, start, results }) {
   const tally = new Tally(model, form);
   const page = new ResultsPage({ file, form, model, tally, stop: () => control.abort() });
   results.replaceChildren(page.node);
-  performance.mark('sluice-started');
   try {
     const waiting = [];
     for await (const slice of slices(file, form)) {
@@ -1801,7 +1840,9 @@ async function scoreFile({ file, form, model, start, results }) {
 
 /** @param {{ slice: any, answer: Promise<any> }} sent @param {Tally} tally @param {ResultsPage} page */
 async function settle({ slice, answer }, tally, page) {
-  tally.add(await answer, slice);
+  const found = await answer;
+  if (tally.rows === 0) performance.mark('sluice-first-answer');
+  tally.add(found, slice);
   page.update(slice.read);
   // Lets the browser draw.
   await new Promise((resolve) => setTimeout(resolve));
