@@ -378,7 +378,7 @@ inBrowser('everything can be reached with the keyboard', async () => {
   expect(await focused()).toBe('Drift');
   await press('Enter');
   await expect.poll(focused).toBe('Drift');
-  expect(await page.evaluate('document.activeElement.tagName')).toBe('H1');
+  await expect.poll(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
   await show(page, 'file');
   await page.waitForSelector('#model');
   await page.focus('#model');

@@ -440,6 +440,7 @@ async function returnFromLogin() {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? 'null');
   sessionStorage.removeItem(PENDING);
   if (!answer.has('state')) return;
+  byId('main').replaceChildren(h('p', { class: 'empty' }, 'Logging in …'));
   history.replaceState(null, '', `${location.pathname}${pending?.hash ?? ''}`);
   if (!pending || answer.get('state') !== pending.state)
     throw new Error('The login was not started by this page. Start it again.');
@@ -851,7 +852,7 @@ const runDrift = ({ drift, model }) =>
 const driftTable = (columns) =>
   table(
     'Columns that differ most from the training data',
-    ['Column', 'PSI', 'Missing now', 'In training', 'Unseen values'],
+    ['Column', 'PSI', 'Missing now', 'In training', 'Unseen'],
     columns.map(({ column, psi, missing, missingInTraining, unseen }) => [
       column,
       psiBadge(psi),
@@ -2207,7 +2208,7 @@ function explainBox({ file, form, model, tally }) {
     failure,
     h(
       'details',
-      { open: true },
+      { open: innerWidth > 640 },
       h('summary', {}, `The first ${count(rows.length)} predictions`),
       table('First predictions', head, rows),
     ),
