@@ -67,8 +67,6 @@ testNeeding(
     expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])')).toBe('[{},{}]');
     const authorize = new URL(requests.find((url) => url.startsWith(`${server.url}/auth?`))!);
     expect(authorize.searchParams.get('code_challenge_method')).toBe('S256');
-    expect(requests.filter((url) => ![server.url, service.running.url].includes(new URL(url).origin))).toEqual([]);
-    expect(faults.filter((fault) => !fault.includes(server.url))).toEqual([]);
 
     // An answer that this page did not ask for is not taken.
     await page.goto(`${console_}?code=stolen&state=other`);

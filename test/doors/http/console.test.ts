@@ -325,8 +325,8 @@ inBrowser('six questions of operators are answered on the way from the first vie
   await page.waitForSelector('tr:has-text("scored.csv") .badge:has-text("intact")');
   // Which column drifts?
   await page.click('text=Drift now');
-  await page.waitForSelector('text=source_type');
-  expect(await page.textContent('tr:has-text("score") td:last-child')).toMatch(/^source_type 1\.1/);
+  const worst = await page.waitForSelector('section[aria-label="Recorded runs"] tr:has-text("score") td:last-child');
+  expect(await worst.textContent()).toMatch(/^source_type 1\.1/);
   // Which rows of this file fail?
   await scoreFile(page, s.portfolio);
   expect(await rowOf('bad_boolean')).toBe('bad_boolean1banned: neither true nor false2501');
