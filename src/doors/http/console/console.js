@@ -1135,11 +1135,7 @@ async function tryForm(reference) {
   const given = handedOver;
   handedOver = null;
   const values = { ...model.sample, ...given };
-  const result = h(
-    'div',
-    { class: 'stack', 'aria-live': 'polite', 'aria-atomic': 'false' },
-    h('p', { class: 'empty' }, 'Scoring …'),
-  );
+  const result = h('div', { class: 'stack' }, h('p', { class: 'empty' }, 'Scoring …'));
   const fields = model.columns.map((/** @type {Json} */ column, /** @type {number} */ i) =>
     fieldOf(column, `f${i}`, values[column.name]),
   );
@@ -1235,6 +1231,8 @@ function scorer(reference, fields, result) {
       const options = { method: 'POST', body, headers, signal: own.signal };
       const response = await call(`api/v1/scoring/${path}.json?modelId=${ref(reference)}`, options);
       const { predictions, modelId, modelVersion } = await response.json();
+      // Only the decision is read aloud, not every effect.
+      announce(spoken(predictions[0]));
       result.replaceChildren(...flat([decisionOf(predictions[0], `${modelId}:${modelVersion}`, roomOf(result))]));
     } catch (error) {
       if (!own.signal.aborted) result.replaceChildren(...flat([rejection(error, fields)]));
@@ -1333,6 +1331,12 @@ function decisionOf(prediction, model, width) {
     ),
   ];
 }
+
+/** @param {Json} prediction */
+const spoken = ({ decision, probability, value, prediction }) =>
+  [decision, probability === undefined ? (value ?? prediction) : `probability ${percent4(probability)}`]
+    .filter((part) => part !== undefined)
+    .join(', ');
 
 /** @param {number} p */
 const percent4 = (p) => `${(100 * p).toFixed(2)} %`;
