@@ -30,6 +30,12 @@ export interface ConsoleService {
   close(): Promise<void>;
 }
 
+const REPORT_CARD = `# Report card of model-alpha:1
+
+- self-test: 200 rows agree with the training library
+- training data: AUC 0.81, no column contradicts the outcome
+`;
+
 /** `change`: text of model.yaml → text. */
 function addModel(folder: string, id: string, version: string, change = (yaml: string) => yaml): string {
   const target = path.join(folder, 'models', id, version);
@@ -47,6 +53,7 @@ function addHostileModel(folder: string): void {
       .replaceAll(/(name: |^ +(?:- )?)amount(?=[:,]|$)/gm, `$1${JSON.stringify(HOSTILE)}`)
       .replace('text: The amount requested is high', `text: ${JSON.stringify(HOSTILE)}`),
   );
+  writeFileSync(path.join(target, 'report.md'), HOSTILE);
   for (const name of ['selftest.csv', 'background.csv']) {
     const file = path.join(target, name);
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^amount/, HOSTILE));
@@ -99,7 +106,8 @@ async function moveAliases(folder: string): Promise<FolderRegistry> {
 /** `folder`: an empty folder that the caller removes. */
 export async function startConsoleService(folder: string, settings: string[] = []): Promise<ConsoleService> {
   const at = (name: string) => path.join(folder, name);
-  addModel(folder, 'model-alpha', '1');
+  const first = addModel(folder, 'model-alpha', '1');
+  writeFileSync(path.join(first, 'report.md'), REPORT_CARD);
   addModel(folder, 'model-alpha', '2');
   addModel(folder, 'model-beta', '1');
   addHostileModel(folder);

@@ -888,7 +888,8 @@ function showModel(reference) {
           { class: 'wide' },
           live(
             () => reportCard(reference),
-            (text) => text,
+            (text) =>
+              h('div', { class: 'text', tabindex: 0, role: 'region', 'aria-label': 'Text of the report card' }, text),
           ),
         ),
       ),
