@@ -1,5 +1,4 @@
-// Copies the files that the built program reads: the bundled models and the templates of `sluice init`. Part of `npm
-// run build`.
+// Copies the files that the built program reads: the bundled models, the templates of `sluice init` and the console. Part of `npm run build`.
 import { cpSync } from 'node:fs';
 import path from 'node:path';
 
@@ -13,6 +12,10 @@ for (const id of ['credit-default']) {
 cpSync(path.join(import.meta.dirname, '../project/templates'), path.join(target, 'project', 'templates'), {
   recursive: true,
 });
+for (const file of ['console.html', 'console.js', 'console.css', 'icon.svg']) {
+  const folder = 'doors/http/console';
+  cpSync(path.join(import.meta.dirname, '..', folder, file), path.join(target, folder, file));
+}
 cpSync(
   path.join(import.meta.dirname, '../../k8s/monitoring/rules.yaml'),
   path.join(target, 'project', 'templates', 'monitoring', 'rules.yaml'),

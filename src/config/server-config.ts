@@ -72,6 +72,20 @@ const IssuerSchema = Type.Object(
       default: {},
       description: 'permissions of a role; other values of roles_claim are ignored',
     }),
+    console: Type.Optional(
+      Type.Object(
+        {
+          client_id: text('public client (code flow with PKCE, no secret) registered for the console'),
+          scope: text('requested scopes', { default: 'openid' }),
+          resource: maybe('resource parameter of the requests (RFC 8707)', { otherwise: 'not sent' }),
+        },
+        {
+          ...closed,
+          description:
+            'login to the console through this provider, which must permit requests from its page (CORS) and the redirect to /console; default: none',
+        },
+      ),
+    ),
     keys_refresh_ms: whole('interval for reading the signing keys; a withdrawn key is accepted for this long', [1000], {
       default: 300_000,
     }),
@@ -171,6 +185,33 @@ export const ServerConfigSchema = Type.Object(
       default: [],
       description: 'pipeline files with an upload as their source; served as POST /api/v1/pipelines/NAME',
     }),
+    pipeline_members: Type.Array(Type.String({ pattern: '^https?://[^/?#]+/?$' }), {
+      default: [],
+      description:
+        'metrics addresses of `sluice run` processes, such as http://scoring:9464, which GET /api/v1/pipelines reads; a host name with several addresses means a process at each',
+    }),
+    run_records: maybe('folder with the records of `score --run-records` and of pipelines, for GET /api/v1/runs', {
+      otherwise: 'no runs are listed',
+    }),
+    console: Type.Optional(
+      Type.Union(
+        [
+          Type.Boolean({ description: 'whether the service has a console' }),
+          Type.Object(
+            {
+              grafana: Type.Optional(
+                Type.String({
+                  pattern: '^https?://[^\\s]+$',
+                  description: 'address of a Grafana dashboard to which the console links',
+                }),
+              ),
+            },
+            closed,
+          ),
+        ],
+        { description: 'web page for operators at /console; false disables it; default: true' },
+      ),
+    ),
     preload: Type.Array(Type.String(), {
       default: [],
       description: 'models loaded before the server is ready and never unloaded',

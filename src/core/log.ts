@@ -55,6 +55,7 @@ export const LOG_EVENTS = {
   deadline_at_risk: 'a run is estimated to end after its deadline',
   deadline_safe: 'a run is estimated to end in time again',
   deadline_missed: 'a run ended after its deadline',
+  run_record_not_written: 'the record of a run could not be written',
   report_not_left: 'the report of a run could not be written',
   metrics_not_left: 'the metrics of a run could not be written to their file or pushed',
   command_failed: 'an error ended `serve` or `run`, or prevented its start',

@@ -2,18 +2,25 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Metrics } from './metrics.ts';
+import type { PipelineReports } from './pipeline-report.ts';
 
 export interface MetricsServer {
   port: number;
   close(): Promise<void>;
 }
 
-/** Serves /metrics, /metrics/columns, /livez and /readyz. `ready`: whether the process makes progress. */
+interface MetricsServerOptions {
+  host: string;
+  port: number;
+  /** Whether the process makes progress. */
+  ready: () => boolean;
+  pipelines: () => Promise<PipelineReports>;
+}
+
+/** Serves /metrics, /metrics/columns, /pipelines, /livez and /readyz. */
 export async function serveMetrics(
   metrics: Metrics,
-  host: string,
-  port: number,
-  ready: () => boolean,
+  { host, port, ready, pipelines }: MetricsServerOptions,
 ): Promise<MetricsServer> {
   const unfill = metrics.onScrape(() => metrics.ready.set(ready() ? 1 : 0));
   const server = createServer((request, response) => {
@@ -29,7 +36,12 @@ export async function serveMetrics(
         (text) => answer(200, text, metrics.registry.contentType),
         () => answer(500, 'metrics failed\n'),
       );
-    } else answer(404, 'there are /metrics, /metrics/columns, /livez and /readyz\n');
+    } else if (path === '/pipelines') {
+      pipelines().then(
+        (reports) => answer(200, `${JSON.stringify(reports)}\n`, 'application/json; charset=utf-8'),
+        () => answer(500, 'the state of the pipelines is not available\n'),
+      );
+    } else answer(404, 'there are /metrics, /metrics/columns, /pipelines, /livez and /readyz\n');
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

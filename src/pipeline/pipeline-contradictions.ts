@@ -80,7 +80,11 @@ function judgeSink({ delivery, dead_letter, on_invalid }: Pipeline, { sink, read
     say('on_invalid', 'on_invalid: dead_letter needs the key dead_letter');
 }
 
-function judgeOptionsOfRuns({ allow_empty, deadline, gate, report }: Pipeline, { sink, reads }: Ends, say: Say): void {
+function judgeOptionsOfRuns(
+  { allow_empty, deadline, gate, report, run_records }: Pipeline,
+  { sink, reads }: Ends,
+  say: Say,
+): void {
   const finite = reads === 'bytes' || reads === 'rows';
   if (gate !== undefined && !finite) say('gate', 'gate: is not supported for topics; use alerts on drift');
   else if (gate !== undefined && !sink.capabilities.withhold) {
@@ -89,6 +93,8 @@ function judgeOptionsOfRuns({ allow_empty, deadline, gate, report }: Pipeline, {
   if (allow_empty !== undefined && !finite)
     say('allow_empty', 'allow_empty: is supported for files, queries and standard input only');
   if (report !== undefined && !finite) say('report', 'report: is not supported for topics');
+  if (run_records !== undefined && !finite)
+    say('run_records', 'run_records: is not supported for topics; the metrics port serves their state at /pipelines');
   if (deadline !== undefined && !finite)
     say('deadline', 'deadline: is supported for files, queries and standard input only');
   if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {

@@ -64,6 +64,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
         SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not required' }),
       ),
       report: Type.Optional(SCORING.report()),
+      run_records: Type.Optional(SCORING.run_records()),
       delivery: Type.Optional(
         choice(
           'exactly_once is possible between topics, from a topic to a table, and for uploads with an idempotency key',

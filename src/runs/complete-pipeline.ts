@@ -16,6 +16,7 @@ type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   allow_empty?: boolean;
   deadline?: string;
   report?: string;
+  run_records?: string;
   gate?: NonNullable<PipelineFile['gate']>;
 };
 

@@ -143,6 +143,10 @@ const PAGES: Record<string, Page> = {
   },
   'docs/benchmarks.md': { exempt: { '^npm run bench': 'takes half an hour' } },
   'docs/commands.md': { exempt: { '.': 'generated; test/doors/commands/help.test.ts parses the examples' } },
+  'docs/console.md': {
+    prepare: () => portfolio.replace('portfolio.csv', 'in.csv'),
+    replace: { '/var/lib/sluice/runs': 'runs' },
+  },
   'docs/dead-letters.md': { exempt: { 'sluice dlq': 'needs a broker: test/connectors/kafka/dlq' } },
   'docs/drift.md': { exempt: { '^curl': 'test/doors/http/drift.test.ts' } },
   'docs/exporting.md': { exempt: ELSEWHERE },

@@ -88,6 +88,7 @@ const SEALS: Classified = {
 const AROUND: Classified = {
   deadline: 'test/runs/deadline.test.ts',
   report: 'options',
+  run_records: 'test/doors/http/runs.test.ts',
   checkpoint_every: 'processes',
 };
 
@@ -137,6 +138,7 @@ const PIPELINE: Classified = {
   deadline: 'test/runs/deadline.test.ts',
   checkpoint_every: 'processes',
   report: 'options',
+  run_records: 'test/doors/http/runs.test.ts',
   delivery: 'test/runs/pipelines.test.ts',
   transaction_rows: 'test/connectors/kafka/processor.test.ts',
   commit_interval_ms: 'test/connectors/kafka/processor.test.ts',

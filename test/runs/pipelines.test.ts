@@ -279,7 +279,12 @@ test('a test that fails says where, and the exit code is 1', async () => {
 
 test('metrics and health over plain HTTP', async () => {
   let ready = false;
-  const server = await serveMetrics(new Metrics('topic_run'), '127.0.0.1', 0, () => ready);
+  const server = await serveMetrics(new Metrics('topic_run'), {
+    host: '127.0.0.1',
+    port: 0,
+    ready: () => ready,
+    pipelines: async () => ({ sluice: '0', pipelines: [] }),
+  });
   const get = (where: string) =>
     new Promise<[number, string]>((resolve, reject) => {
       http

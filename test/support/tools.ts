@@ -5,6 +5,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type TestFunction, test } from 'vitest';
 import { isDebian } from '../image/base-image.ts';
+import { chromiumProgram } from './browser.ts';
 import { campaignTest, IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 
 interface Tool {
@@ -31,6 +32,10 @@ const TOOLS = {
   sha256sum: { install: 'apt-get install coreutils', found: () => starts('sha256sum', '--version') },
   mkfifo: { install: 'apt-get install coreutils', found: () => starts('mkfifo', '--version') },
   curl: { install: 'apt-get install curl', found: () => starts('curl', '--version') },
+  Chromium: {
+    install: 'apt-get install chromium-headless-shell, or set SLUICE_CHROMIUM',
+    found: () => chromiumProgram() !== null,
+  },
   nginx: { install: 'apt-get install nginx-light', found: () => starts('nginx', '-v') },
   HAProxy: { install: 'apt-get install haproxy', found: () => starts('haproxy', '-v') },
   'Python 3': { install: 'apt-get install python3', found: () => starts('python3', '--version') },

@@ -288,8 +288,8 @@ topic.
 
 ## Metrics
 
-\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)). Useful
-for alerts: a growing \`sluice_kafka_lag_records\`, \`sluice_kafka_paused\`, \`sluice_pipeline_model_unavailable\`,
+\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)), and
+the state of the pipeline as JSON at \`/pipelines\` ([console.md](console.md#state-of-the-pipelines)). Useful for alerts: a growing \`sluice_kafka_lag_records\`, \`sluice_kafka_paused\`, \`sluice_pipeline_model_unavailable\`,
 \`sluice_model_stale\`, \`rate(sluice_rows_rejected_total)\`, \`rate(sluice_kafka_aborts_total)\`.
 
 ## Tests

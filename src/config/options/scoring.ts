@@ -43,6 +43,7 @@ export const SCORING = {
     choice('invalid applications: report rejects them and continues, fail ends the run', ['report', 'fail'], door),
   deadline: () => text('deadline of the run: 06:00 (its next occurrence, local time) or 2026-11-23T06:00'),
   report: () => text('write an HTML report of the run, compared with the report already in this file'),
+  run_records: () => text('folder for a record of each run, which `sluice serve` lists (GET /api/v1/runs)'),
   allow_empty: () =>
     Type.Boolean({ description: 'publish the output even if every row is rejected; default: the run fails' }),
   manifest: (door: Door<boolean> = {}) =>

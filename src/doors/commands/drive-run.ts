@@ -1,8 +1,7 @@
 // Drives a run from the command line, for any source of its spec: signals, progress, metrics, summary and exit code.
 import { isEndless } from '../../connectors/connectors.ts';
-import { epochMs, monotonicMs } from '../../core/clock.ts';
+import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { OpenedLog } from '../../monitor/open-log.ts';
 import { openTracer } from '../../monitor/otlp-tracer.ts';
@@ -13,8 +12,8 @@ import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { summaryOf, summaryText } from '../../runs/summary.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
-import type { leaveReport } from './leave-report.ts';
 import { contextFor } from './run-context.ts';
+import { openRunFiles } from './run-files.ts';
 import { runLog } from './run-log.ts';
 import { type MetricsOptions, metricsFor, openMetrics, writeRunMetrics } from './run-metrics.ts';
 import { awaitEnd } from './run-progress.ts';
@@ -45,22 +44,18 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
   const lines = runLog(spec, { ...options, tracer }, metrics);
   const { log } = lines;
-  const findings = new RunFindings(spec.report !== undefined);
+  const findings = new RunFindings(spec.report !== undefined || spec.run_records !== undefined);
   const context = { ...(await contextFor(spec, { ...options, log, tracer }, metrics)), findings };
   const state: { running: RunningPipeline | null } = { running: null };
   const deadline = followDeadline(spec, context, () => state.running?.progress() ?? null);
-  const server = await openMetrics(
-    metrics,
-    { ...options, log },
-    () => state.running !== null && (state.running.ready?.() ?? true),
-  );
+  const server = await openMetrics(metrics, { ...options, log }, { spec, context, running: () => state.running });
   const { signal, dispose, abort } = signalled();
   const unhear = lines.survive(abort);
   let doing = 'the run';
   signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
   const began = monotonicMs();
   const seconds = () => (monotonicMs() - began) / 1000;
-  const report = await reportFor(spec, () => state.running, seconds);
+  const files = await openRunFiles(spec, { name: options.name, log, running: () => state.running, seconds });
   let result: RunResult | null = null;
   let exitCode: number = EXIT.failed;
   let ended: SluiceError | null = null;
@@ -84,7 +79,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
     lines.ended(context.account.totals, result, seconds(), ended);
-    await report?.leave({ name: options.name, findings, result, exitCode, error: ended?.message ?? null }, log);
+    await files.leave({ counts: context.account.totals, findings, result, exitCode, error: ended });
     doing = 'stop the workers';
     await context.close();
     doing = 'the metrics server';
@@ -105,24 +100,6 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     if (metrics && exitCode !== EXIT.usage)
       await writeRunMetrics(metrics, end, { ...options, log }, state.running !== null);
   }
-}
-
-type LeftReport = Omit<Parameters<typeof leaveReport>[1], 'spec' | 'began' | 'seconds' | 'progress'>;
-
-/** null: no report is requested. */
-async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, seconds: () => number) {
-  const file = spec.report;
-  if (file === undefined) return null;
-  const { leaveReport, ThroughputWatch } = await import('./leave-report.ts');
-  const began = new Date(epochMs());
-  const watch = new ThroughputWatch(running, seconds);
-  return {
-    async leave(run: LeftReport, log: Log): Promise<void> {
-      const progress = watch.end();
-      // For a rejected run the report path may name an unrelated file, so it is not written.
-      if (running() !== null) await leaveReport(file, { ...run, spec, began, seconds: seconds(), progress }, log);
-    },
-  };
 }
 
 /** Also prints the summary of failed runs, whose counts are valid. */

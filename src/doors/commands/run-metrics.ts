@@ -1,9 +1,11 @@
 // Metrics of a run from the command line: served at a port, or written to a file or a push gateway. Loaded only on request.
-import { isEndless } from '../../connectors/connectors.ts';
+import { connectorOf, isEndless } from '../../connectors/connectors.ts';
+import { epochMs } from '../../core/clock.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import type { RunEnd } from '../../monitor/left-metrics.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import type { MetricsServer } from '../../monitor/metrics-server.ts';
+import type { RunContext, RunningPipeline } from '../../runs/context.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 
 export interface MetricsOptions {
@@ -13,6 +15,13 @@ export interface MetricsOptions {
   metricsFile?: string | undefined;
   /** Push gateway that receives the metrics at the end of the run. */
   pushGateway?: string | undefined;
+}
+
+interface DrivenRun {
+  spec: RunSpec;
+  context: Pick<RunContext, 'name' | 'account'>;
+  /** null: the run has not started. */
+  running: () => RunningPipeline | null;
 }
 
 export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promise<Metrics | null> {
@@ -30,14 +39,26 @@ export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promis
 export async function openMetrics(
   metrics: Metrics | null,
   { metricsPort, metricsHost = '127.0.0.1', log }: MetricsOptions & { log: Log },
-  ready: () => boolean,
+  run: DrivenRun,
 ): Promise<MetricsServer | null> {
   if (!metrics || metricsPort === undefined) return null;
   const { serveMetrics } = await import('../../monitor/metrics-server.ts');
-  const server = await serveMetrics(metrics, metricsHost, metricsPort, ready);
+  const { reportPipeline } = await import('../../monitor/pipeline-report.ts');
+  const ready = () => run.running() !== null && (run.running()!.ready?.() ?? true);
+  const started = new Date(epochMs()).toISOString();
+  const pipelines = () => reportPipeline(metrics, { ...stateOf(run), started }, ready());
+  const server = await serveMetrics(metrics, { host: metricsHost, port: metricsPort, ready, pipelines });
   const address = named(`http://${metricsHost}:${server.port}/metrics`);
   log('info', 'metrics_served', words`metrics on ${address}`, { address });
   return server;
+}
+
+/** State of the pipeline of this process. */
+function stateOf({ spec: { source, sink, model }, context: { name, account }, running }: DrivenRun) {
+  const { rows, scored, rejected, rejectedByCode } = account.progress;
+  const lag = isEndless(source) ? (running()?.progress().lag ?? 0) : null;
+  const ends = { source: connectorOf(source).nameOf(source), sink: connectorOf(sink).nameOf(sink) };
+  return { name, model, ...ends, lag, rows, scored, rejected, rejectedByCode: { ...rejectedByCode } };
 }
 
 export async function writeRunMetrics(

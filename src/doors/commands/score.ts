@@ -96,6 +96,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...featuresIn(options),
       ...(gate === null ? {} : { gate }),
       ...(options.report === undefined ? {} : { report: options.report }),
+      ...(options.runRecords === undefined ? {} : { run_records: options.runRecords }),
       score: {
         ...interpretationFlags(options),
         passthrough,

@@ -12,6 +12,7 @@ import { addUploadOptions, addUploadRoutes, jobIntake } from './jobs/upload-rout
 import { collectRoutes } from './openapi/openapi.ts';
 import { addModelRoutes } from './routes/model-routes.ts';
 import { addOpenInference } from './routes/open-inference.ts';
+import { addOperatorRoutes } from './routes/operator-routes.ts';
 import { addPredictRoutes } from './routes/predict-routes.ts';
 import { addServiceRoutes } from './routes/service-routes.ts';
 import type { ServiceContext } from './wire/scoring-request.ts';
@@ -55,6 +56,7 @@ export async function addOperations(app: FastifyInstance, { audit, state, ...of 
   addJobRoutes(app, jobs, config.compression.level);
   addUploadRoutes(app, { jobs, mostBytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });
+  addOperatorRoutes(app, { config, host, uploads: pipelines });
   const canAnswer = () => state.ready && state.kept.ready && (audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable, document });
   addOpenInference(app, { services, ready: canAnswer });

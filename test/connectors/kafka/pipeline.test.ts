@@ -155,6 +155,12 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     const counted = expected.map(([, , code]) => code).sort();
     const letterCounts = samplesOf(await get(url)).filter((m) => m.name === 'sluice_dead_letters_total');
     expect(letterCounts.flatMap((m) => Array(m.value).fill(m.labels.code)).sort()).toEqual(counted);
+    // The metrics port also reports the pipeline as a whole, for the list of the service.
+    const [report] = JSON.parse(await get(url.replace('/metrics', '/pipelines'))).pipelines;
+    expect(report).toMatchObject({ name: t.name, model: 'credit-default', state: 'running', lag: 0, oldestSeconds: 0 });
+    expect([report.rows, report.rejected]).toEqual([2000 + bad.length, expected.length]);
+    const codes = Object.entries(report.deadLetters as Record<string, number>);
+    expect(codes.flatMap(([code, n]) => Array(n).fill(code)).sort()).toEqual(counted);
     const byColumn = await get(`${url}/columns`);
     expect(sampleOf(byColumn, 'sluice_column_rejected_total', { column: 'amount', code: 'bad_number' })).toBe(1);
     expect(await running.stop()).toBe(0);
@@ -252,6 +258,9 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     expect(await sampleOf(await get(url), 'sluice_ready')).toBe(0);
     await expect(get(url.replace('/metrics', '/readyz'))).resolves.toContain('not ready');
     expect(await sum('sluice_pipeline_last_answer_timestamp_seconds')).toBe(0);
+    const [late] = JSON.parse(await get(url.replace('/metrics', '/pipelines'))).pipelines;
+    expect(late).toMatchObject({ model: 'credit@live', state: 'model_unavailable', lag: 200, rows: 0 });
+    expect(late.oldestSeconds).toBeGreaterThan(0);
     await registry.moveAlias('credit', 'live', '1', 'test');
     await caughtUp(t.name, t.input, 200);
     expect(await get(url)).toContain(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 0`);

@@ -119,6 +119,8 @@ test('what another key has and what does not exist are answered alike, on every 
   ];
   const things = (url: string): Thing[] => {
     if (url.includes('/jobs/') || url.includes('/uploads/')) return uploaded;
+    if (url.includes('/runs/'))
+      return [{ theirs: '20260101T000000000Z-0000beta', nobodys: '20260101T000000000Z-00000000' }];
     if (url.includes('/pipelines/')) return [{ theirs: pipelineOf('beta'), nobodys: 'pipeline-none' }];
     if (/\/models\/|\/predict|\/v2\//.test(url)) return references;
     // Neither its path nor its query names anything.

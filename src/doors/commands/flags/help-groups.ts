@@ -10,7 +10,7 @@ export const HELP_TOPICS = {
   },
   output: {
     heading: 'Output:',
-    flags: 'output rejects format compression passthrough allow-empty report metrics-file push-gateway html json quiet parts', // biome-ignore format: a list
+    flags: 'output rejects format compression passthrough allow-empty report run-records metrics-file push-gateway html json quiet parts', // biome-ignore format: a list
     page: 'docs/score.md',
   },
   model: {

@@ -138,6 +138,7 @@ export const SCORE_COMMANDS = {
       ...flagsOfFeatures(RUN_OPTIONS),
       ...GATE_FLAGS,
       report: { schema: SCORING.report(), value: 'file', complete: 'file' },
+      run_records: { schema: SCORING.run_records(), value: 'folder', complete: 'folder' },
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
       quiet: switchFlag('print no progress and no summary'),
     },

@@ -96,7 +96,8 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
     },
   });
   for (const { schema, config, ...route } of routes) {
-    const security = config?.scope === undefined ? { security: [] } : {};
+    const isPublic = config?.scope === undefined && !route.url.startsWith('/api/');
+    const security = isPublic ? { security: [] } : {};
     app.route({ ...route, config: config ?? {}, schema: { ...schema, ...security }, handler: () => null });
   }
   await app.ready();

@@ -331,6 +331,155 @@ const DRIFT = {
   },
 } as const;
 
+const COUNTS_BY_CODE = { type: 'object', additionalProperties: { type: 'integer' } } as const;
+
+const RUN = {
+  type: 'object',
+  required: [
+    'id',
+    'name',
+    'state',
+    'began',
+    'ended',
+    'exitCode',
+    'error',
+    'model',
+    'rows',
+    'scored',
+    'rejected',
+    'outputs',
+  ],
+  properties: {
+    id: { type: 'string' },
+    name: { type: 'string', description: 'name of the pipeline; `score` for the command' },
+    host: { type: 'string' },
+    state: {
+      type: 'string',
+      enum: ['running', 'done', 'rejected_rows', 'failed', 'gate_stopped'],
+      description: 'running: the run has not ended, or its process was killed',
+    },
+    began: { type: 'string', format: 'date-time' },
+    ended: { type: ['string', 'null'], format: 'date-time' },
+    exitCode: { type: ['integer', 'null'] },
+    error: {
+      anyOf: [
+        { type: 'object', properties: { code: { type: 'string' }, message: { type: 'string' } } },
+        { type: 'null' },
+      ],
+    },
+    model: {
+      type: 'object',
+      required: ['reference', 'id', 'version', 'packageSha256'],
+      properties: {
+        reference: { type: 'string', description: 'as configured' },
+        id: { type: 'string' },
+        version: { type: ['string', 'null'] },
+        packageSha256: { type: ['string', 'null'] },
+      },
+    },
+    input: { type: 'string' },
+    output: { type: 'string' },
+    rows: { type: 'integer' },
+    scored: { type: 'integer' },
+    rejected: { type: 'integer' },
+    rejectedByCode: COUNTS_BY_CODE,
+    gate: { type: ['object', 'null'], description: 'verdict of the gate, its limits, and its inputs' },
+    drift: {
+      type: ['object', 'null'],
+      description: 'PSI of the score, and the columns that differ most from the training data',
+    },
+    report: { type: ['string', 'null'], description: 'path of the HTML report' },
+    outputs: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['path', 'manifest'],
+        properties: {
+          path: { type: 'string' },
+          manifest: {
+            type: 'object',
+            required: ['state', 'findings', 'checked'],
+            properties: {
+              state: {
+                type: 'string',
+                enum: ['verified', 'changed', 'replaced', 'missing', 'none', 'checking', 'not_checked'],
+                description:
+                  'replaced: a later run wrote to this path; missing: this server cannot read the file; none: without manifest',
+              },
+              findings: { type: 'array', items: { type: 'string' } },
+              checked: { type: ['string', 'null'], format: 'date-time' },
+            },
+          },
+        },
+      },
+    },
+    rejectLists: { type: 'array', items: { type: 'string' } },
+  },
+} as const;
+
+const AGE = {
+  lag: { type: ['integer', 'null'], description: 'applications that wait; null: the source is not a topic' },
+  oldestSeconds: { type: ['number', 'null'], description: 'age of the oldest application that waits' },
+} as const;
+
+const PIPELINE_STATE = {
+  type: 'string',
+  enum: ['unreachable', 'model_unavailable', 'paused', 'not_ready', 'running', 'accepts_uploads'],
+} as const;
+
+const PIPELINE = {
+  type: 'object',
+  required: ['name', 'model', 'kind', 'state', 'members', 'lag', 'oldestSeconds'],
+  properties: {
+    name: { type: 'string' },
+    model: { type: 'string', description: 'reference of the model' },
+    kind: { type: 'string', enum: ['topic', 'files', 'upload'] },
+    source: { type: 'string' },
+    sink: { type: 'string' },
+    state: { ...PIPELINE_STATE, description: 'the worst state of its members' },
+    members: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['address', 'state', 'started', 'lag', 'oldestSeconds'],
+        properties: {
+          address: { type: 'string' },
+          state: { ...PIPELINE_STATE, description: 'unreachable: the other values are the last known ones' },
+          started: { type: 'string', format: 'date-time' },
+          ...AGE,
+        },
+      },
+    },
+    ...AGE,
+    rows: { type: 'integer', description: 'since the members started, as all counts' },
+    scored: { type: 'integer' },
+    rejected: { type: 'integer' },
+    rejectedByCode: COUNTS_BY_CODE,
+    deadLetters: { ...COUNTS_BY_CODE, description: 'records in the dead-letter topic by error code' },
+  },
+} as const;
+
+const CALLER = {
+  type: 'object',
+  required: ['name', 'kind', 'scopes', 'models', 'limits'],
+  properties: {
+    name: { type: 'string' },
+    kind: { type: 'string', enum: ['key', 'oidc', 'certificate'] },
+    scopes: { type: 'array', items: { type: 'string' } },
+    models: {
+      type: 'object',
+      description: 'ids of the permitted models by scope; null: all models',
+      additionalProperties: { type: ['array', 'null'], items: { type: 'string' } },
+    },
+    limits: {
+      type: 'object',
+      additionalProperties: { type: 'integer' },
+      description: 'limits of the requests of this key',
+    },
+    links: { type: 'object', properties: { grafana: { type: 'string' } } },
+  },
+} as const;
+
 export const COMPONENTS = {
   Problem: PROBLEM,
   Prediction: PREDICTION,
@@ -341,4 +490,7 @@ export const COMPONENTS = {
   Aliases: ALIASES,
   AliasMove: ALIAS_MOVE,
   Job: JOB,
+  Run: RUN,
+  Pipeline: PIPELINE,
+  Caller: CALLER,
 };

@@ -1,0 +1,153 @@
+// Writes the record of a run when it starts and when it ends. A failure to write does not affect the result of the run.
+import { stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { connectorOf } from '../../connectors/connectors.ts';
+import type { End } from '../../connectors/contract/connector.ts';
+import { makeFolderOf } from '../../connectors/stored-bytes.ts';
+import { epochMs } from '../../core/clock.ts';
+import type { SluiceError } from '../../core/errors.ts';
+import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
+import type { RunCounts } from '../../engine/counts.ts';
+import { addTo, newCounts } from '../../runs/accumulator.ts';
+import type { RunResult } from '../../runs/context.ts';
+import type { RunFindings } from '../../runs/gate.ts';
+import {
+  manifestHash,
+  newRecordId,
+  type RecordedOutput,
+  type RunRecord,
+  recordedDrift,
+  writeRunRecord,
+} from '../../runs/run-records.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+import { gateSummary } from '../../runs/summary.ts';
+import { EXIT } from './exit-codes.ts';
+
+const MOST_FILES = 200;
+const MOST_CHARACTERS = 2000;
+
+export interface EndOfRun {
+  counts: Readonly<RunCounts>;
+  findings: RunFindings;
+  /** null: the run failed. */
+  result: RunResult | null;
+  exitCode: number;
+  error: SluiceError | null;
+}
+
+interface RunRecordWriter {
+  /** Never throws; failures are logged. */
+  end(run: EndOfRun): Promise<void>;
+}
+
+/** Writes the record of a started run. Never throws; failures are logged. null: no records are requested. */
+export async function startRecord(spec: RunSpec, name: string, log: Log): Promise<RunRecordWriter | null> {
+  const folder = spec.run_records;
+  if (folder === undefined) return null;
+  const started = startOf(spec, name);
+  const write = async (record: RunRecord): Promise<void> => {
+    try {
+      await makeFolderOf(path.join(folder, record.id));
+      await writeRunRecord(folder, record);
+    } catch (error) {
+      const says = words`cannot write the record of the run in ${named(folder)}: ${faultOf(error)}`;
+      log('error', 'run_record_not_written', says, faultFields(error));
+    }
+  };
+  await write(started);
+  return { end: async (run) => write(await recordOf(started, spec, run)) };
+}
+
+function startOf(spec: RunSpec, name: string): RunRecord {
+  const began = epochMs();
+  const [id, version] = spec.model.split(/[:@]/);
+  return {
+    id: newRecordId(began),
+    name,
+    host: hostname(),
+    state: 'running',
+    began: new Date(began).toISOString(),
+    ended: null,
+    exitCode: null,
+    error: null,
+    model: {
+      reference: spec.model,
+      id: id!,
+      version: spec.model.includes(':') ? version! : null,
+      packageSha256: null,
+    },
+    input: nameOf(spec.source),
+    output: nameOf(spec.sink),
+    rows: 0,
+    scored: 0,
+    rejected: 0,
+    rejectedByCode: {},
+    gate: null,
+    drift: null,
+    report: null,
+    outputs: [],
+    rejectLists: [],
+  };
+}
+
+async function recordOf(started: RunRecord, spec: RunSpec, run: EndOfRun): Promise<RunRecord> {
+  const { findings, result, exitCode, error } = run;
+  const counts = countsOf(run);
+  const { model } = findings;
+  return {
+    ...started,
+    state: stateOf(exitCode, counts),
+    ended: new Date(epochMs()).toISOString(),
+    exitCode,
+    error: error && { code: error.code, message: error.message.slice(0, MOST_CHARACTERS) },
+    model: model
+      ? {
+          reference: spec.model,
+          id: model.manifest.id,
+          version: String(model.manifest.version),
+          packageSha256: model.sha256,
+        }
+      : started.model,
+    rows: counts.rows,
+    scored: counts.scored,
+    rejected: counts.rejected,
+    rejectedByCode: { ...counts.rejectedByCode } as Record<string, number>,
+    gate: gateSummary(spec.gate, findings.inputs.slice(0, MOST_FILES)),
+    drift: recordedDrift(findings),
+    report: await reportOf(spec, started),
+    outputs: await Promise.all((result?.outputs ?? []).slice(0, MOST_FILES).map(outputOf)),
+    rejectLists: (result?.rejectLists ?? []).slice(0, MOST_FILES).map(absolute),
+  };
+}
+
+/** The rows of a stopped or failed run are those of the inputs that were judged. */
+function countsOf({ counts, findings }: EndOfRun): Readonly<RunCounts> {
+  if (counts.rows > 0) return counts;
+  const judged = newCounts();
+  for (const input of findings.inputs) addTo(judged, input.counts);
+  return judged;
+}
+
+function stateOf(exitCode: number, { rejected }: Readonly<RunCounts>): RunRecord['state'] {
+  if (exitCode === EXIT.gate) return 'gate_stopped';
+  if (exitCode === EXIT.failed || exitCode === EXIT.usage) return 'failed';
+  return rejected > 0 ? 'rejected_rows' : 'done';
+}
+
+/** The report, if this run wrote it. */
+async function reportOf({ report }: RunSpec, { began }: RunRecord): Promise<string | null> {
+  if (report === undefined) return null;
+  const found = await stat(report).catch(() => null);
+  // File systems may round times down to a second.
+  return found && found.mtimeMs >= Date.parse(began) - 1000 ? absolute(report) : null;
+}
+
+const outputOf = async (name: string): Promise<RecordedOutput> => ({
+  path: absolute(name),
+  manifestSha256: await manifestHash(name),
+});
+
+const absolute = (name: string): string => (/^\w+:\/\//.test(name) ? name : path.resolve(name));
+
+const nameOf = (end: End): string => connectorOf(end).nameOf(end);

@@ -1,0 +1,454 @@
+// The console in Chromium: every view in light, dark and phone width, with axe-core, without external requests, for two tenants.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { chromiumProgram, launchChromium, openPage, type WatchedPage } from '../../support/browser.ts';
+import { sluiceHere } from '../../support/cli.ts';
+import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
+import { fileFolder } from '../../support/file-folder.ts';
+import { call, startService } from '../../support/service.ts';
+import { testNeeding } from '../../support/tools.ts';
+
+/** Screenshots for people. */
+const PICTURES = path.resolve('coverage/console');
+const FOLDER = 'src/doors/http/console';
+const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
+
+let s: ConsoleService;
+let browser: Browser | null = null;
+beforeAll(async () => {
+  mkdirSync(PICTURES, { recursive: true });
+  s = await startConsoleService(fileFolder());
+  if (chromiumProgram() !== null) browser = await launchChromium();
+});
+afterAll(async () => {
+  await browser?.close();
+  await s.close();
+});
+
+const inBrowser = (name: string, run: () => Promise<void>): void => testNeeding(['Chromium'], name, run);
+
+async function opened(token: string, options: Parameters<typeof openPage>[1] = {}): Promise<WatchedPage> {
+  const watched = await openPage(browser!, options);
+  onTestFinished(() => watched.close());
+  const { page } = watched;
+  page.setDefaultTimeout(20_000);
+  await page.goto(`${s.url}/console`);
+  await page.fill('#key', token);
+  await page.click('button.primary');
+  await page.waitForSelector('nav');
+  return watched;
+}
+
+async function show(page: Page, hash: string): Promise<void> {
+  await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+  await loaded(page);
+}
+
+const loaded = (page: Page) => page.waitForSelector('[aria-busy]', { state: 'detached' });
+
+/** The text of the view, without what screen readers alone hear. */
+const textOf = async (page: Page): Promise<string> => (await page.textContent('main')) ?? '';
+
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const nodes = 'v.nodes.map((n) => n.html.slice(0, 150)).join(" | ")';
+  return page.evaluate(`axe.run().then(({ violations }) => violations.map((v) => v.id + ': ' + ${nodes}))`);
+}
+
+/** Whether the page is wider than the window, so that a phone scrolls sideways. */
+const overflow = (page: Page) =>
+  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+
+const drop = (page: Page, file: string) => page.setInputFiles('#file', file);
+
+async function runOf(token: string): Promise<string> {
+  const { json } = await call(Number(new URL(s.url).port), token, 'GET', '/api/v1/runs');
+  return json.runs.find((run: { name: string; state: string }) => run.state === 'rejected_rows').id;
+}
+
+async function scoreFile(page: Page, file: string): Promise<void> {
+  await show(page, 'file');
+  await page.waitForSelector('#model');
+  await drop(page, file);
+  await page.click('button:has-text("Score the file")');
+  await page.waitForSelector('button:has-text("Download predictions")');
+}
+
+/** The views with the work that fills them. */
+const VIEWS: [name: string, open: (page: Page) => Promise<unknown>][] = [
+  ['overview', (page) => show(page, 'overview')],
+  ['model', (page) => show(page, 'model/model-alpha')],
+  [
+    'run',
+    async (page) => {
+      await show(page, `run/${await runOf(s.tokens.alpha)}`);
+      await page.waitForSelector('text=intact');
+    },
+  ],
+  [
+    'try',
+    async (page) => {
+      await show(page, 'try/model-alpha');
+      await page.waitForSelector('.waterfall');
+    },
+  ],
+  ['file', (page) => scoreFile(page, s.portfolio)],
+  [
+    'drift',
+    async (page) => {
+      await show(page, 'drift');
+      await page.waitForSelector('.small-charts');
+      await loaded(page);
+    },
+  ],
+];
+
+const LOOKS = [
+  ['light', { colorScheme: 'light', viewport: { width: 1280, height: 900 } }],
+  ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 900 } }],
+  ['phone', { colorScheme: 'light', viewport: { width: 390, height: 844 } }],
+  ['phone-dark', { colorScheme: 'dark', viewport: { width: 390, height: 844 } }],
+] as const;
+
+for (const [look, options] of LOOKS) {
+  inBrowser(`every view is accessible and fits the window: ${look}`, async () => {
+    const { page, requests, faults } = await opened(s.tokens.alpha, options);
+    const found: Record<string, unknown> = {};
+    for (const [view, open] of VIEWS) {
+      await open(page);
+      found[view] = [...(await violations(page)), await overflow(page)];
+      await page.screenshot({ path: path.join(PICTURES, `${view}-${look}.png`), fullPage: true });
+    }
+    await page.click('text=Log out');
+    found.login = [...(await violations(page)), await overflow(page)];
+    await page.screenshot({ path: path.join(PICTURES, `login-${look}.png`) });
+    expect(found).toEqual(Object.fromEntries([...VIEWS.map(([view]) => view), 'login'].map((view) => [view, [0]])));
+    expect(requests.filter((url) => !url.startsWith(`${s.url}/`) && !url.startsWith('blob:'))).toEqual([]);
+    expect(faults).toEqual([]);
+  });
+}
+
+test('the page, its script and its style have at most 40 kB compressed, and a policy without exceptions', async () => {
+  const names = ['console.html', 'console.js', 'console.css', 'icon.svg'];
+  const bytes = names.map((name) => gzipSync(readFileSync(path.join(FOLDER, name)), { level: 9 }).length);
+  expect(bytes.reduce((a, b) => a + b)).toBeLessThanOrEqual(40_000);
+  const port = Number(new URL(s.url).port);
+  for (const url of ['/console', '/console/console.js', '/console/console.css', '/console/icon.svg']) {
+    const { status, headers } = await call(port, '', 'GET', url, { token: null });
+    const policy = String(headers['content-security-policy']);
+    expect([url, status]).toEqual([url, 200]);
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
+    expect(policy).not.toMatch(/unsafe|data:|\*/);
+    expect(policy).toContain("frame-ancestors 'none'");
+  }
+  const packed = await call(port, '', 'GET', '/console/console.js', { headers: { 'accept-encoding': 'gzip' } });
+  expect([packed.headers['content-encoding'], packed.bytes.length]).toEqual(['gzip', bytes[1]]);
+  const html = readFileSync(path.join(FOLDER, 'console.html'), 'utf8');
+  expect(html).not.toMatch(/<style|style=|<script(?! type="module" src="\/console\/console\.js"><)|https?:/);
+  const script = readFileSync(path.join(FOLDER, 'console.js'), 'utf8');
+  expect(script).not.toMatch(
+    /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|localStorage/,
+  );
+});
+
+test('the root leads to the console; console: false removes both, and settings need no key and reveal no address', async () => {
+  const port = Number(new URL(s.url).port);
+  const root = await call(port, '', 'GET', '/', { token: null });
+  expect([root.status, root.headers.location]).toEqual([302, '/console']);
+  const { json } = await call(port, '', 'GET', '/console/settings.json', { token: null });
+  expect(json).toEqual({ version: expect.any(String), logins: [] });
+  const without = await startService(['console=false']);
+  for (const url of ['/', '/console', '/console/console.js', '/console/settings.json']) {
+    expect([url, (await without.call('GET', url)).status]).toEqual([url, 404]);
+  }
+  const linked = await startService(['console.grafana=https://grafana.example/d/1']);
+  expect((await linked.call('GET', '/console/settings.json', { token: null })).text).not.toContain('grafana');
+});
+
+inBrowser('a wrong key is rejected in words, and the key is kept nowhere but in memory', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])')).toBe(
+    '[{},{},""]',
+  );
+  await page.reload();
+  await page.waitForSelector('#key');
+  await page.fill('#key', 'sluice_wrong');
+  await page.click('button.primary');
+  expect(await page.textContent('[role=alert]')).toContain('no valid API key');
+});
+
+inBrowser('two tenants see nothing of each other in any view', async () => {
+  for (const tenant of ['alpha', 'beta'] as const) {
+    const other = tenant === 'alpha' ? 'beta' : 'alpha';
+    const { page } = await opened(s.tokens[tenant]);
+    for (const hash of ['overview', 'try', 'file', 'drift', `model/model-${tenant}`]) {
+      await show(page, hash);
+      await page.waitForSelector('main *:has-text("model-")', { state: 'attached' });
+      const text = (await page.textContent('body')) ?? '';
+      expect([hash, text.includes(`model-${other}`), text.includes(`${other}.csv`)]).toEqual([hash, false, false]);
+    }
+    await show(page, `model/model-${other}`);
+    const theirs = await page.textContent('[role=alert]');
+    await show(page, 'model/model-none');
+    expect(await page.textContent('[role=alert]')).toBe(theirs);
+  }
+});
+
+inBrowser('hostile names of columns, files, runs, pipelines and people are shown as text', async () => {
+  const { page, faults } = await opened(s.tokens.auditor);
+  const shown: Record<string, boolean> = {};
+  const look = async (view: string) => {
+    await expect.poll(() => textOf(page), { message: view, timeout: 20_000 }).toContain(HOSTILE);
+    shown[view] = true;
+    expect(await page.evaluate('[window.hacked ?? null, document.images.length, document.scripts.length]')).toEqual([
+      null,
+      1,
+      1,
+    ]);
+  };
+  await show(page, 'overview');
+  await look('overview');
+  await show(page, 'model/model-odd');
+  await look('model');
+  await page.click('text=Overview');
+  await loaded(page);
+  await page.click('tr:has-text("window.hacked") a[href^="#run/"]');
+  await loaded(page);
+  await look('run');
+  await show(page, 'try/model-odd');
+  await page.waitForSelector('.waterfall');
+  // The largest amount gives the reason with the hostile text.
+  await page.fill('#f0', '9000000');
+  await page.waitForSelector('.reasons:has-text("window.hacked")');
+  await look('try');
+  const header = readFileSync(s.portfolio, 'utf8').split('\n').slice(0, 40).join('\n');
+  const file = path.join(s.folder, `${HOSTILE.replaceAll('/', '')}.csv`);
+  writeFileSync(file, header.replace(',amount,', `,${HOSTILE},`).replace('application_id', `id${HOSTILE}`));
+  await show(page, 'file/model-odd');
+  await page.waitForSelector('#model');
+  await page.selectOption('#model', 'model-odd');
+  await drop(page, file);
+  await page.click('button:has-text("Score the file")');
+  await page.waitForSelector('button:has-text("Download predictions")');
+  await look('file');
+  await show(page, 'drift/model-odd');
+  await loaded(page);
+  await page.waitForSelector('text=rows are too few');
+  await look('drift');
+  expect(shown).toEqual({ overview: true, model: true, run: true, try: true, file: true, drift: true });
+  expect(faults).toEqual([]);
+});
+
+inBrowser(
+  '100,000 rows: rejects appear within a second, and rows, files and counts are those of the service',
+  async () => {
+    const file = path.join(s.folder, 'large.csv');
+    await sluiceHere([
+      'generate',
+      '--rows',
+      '100000',
+      '--seed',
+      '5',
+      '--ids',
+      '--faults',
+      '200',
+      '-o',
+      file,
+      '--faults-json',
+      `${file}.json`,
+    ]);
+    const { page, faults } = await opened(s.tokens.alpha);
+    await show(page, 'file');
+    await page.waitForSelector('#model');
+    await drop(page, file);
+    // All slices but the first wait until the rejects of the first are shown.
+    const shown = Promise.withResolvers<void>();
+    let slices = 0;
+    await page.route('**/predict.csv*', async (route) => {
+      if (slices++ > 0) await shown.promise;
+      await route.continue();
+    });
+    await page.click('button:has-text("Score the file")');
+    await page.waitForSelector('tr:has-text("column_count")');
+    shown.resolve();
+    await page.waitForSelector('button:has-text("Download predictions")');
+    expect(slices).toBeGreaterThan(5);
+    const at = (mark: string) => `performance.getEntriesByName("${mark}")[0].startTime`;
+    const delay = await page.evaluate(`${at('sluice-rejects')} - ${at('sluice-first-answer')}`);
+    expect(delay).toBeLessThan(1000);
+    const figures = await page.evaluate('[...document.querySelectorAll(".figures .figure")].slice(0, 3).map((n) => n.firstChild.textContent)'); // biome-ignore format: one line
+    expect(figures).toEqual(['100,000', '99,800', '200']);
+    const saved = async (button: string) => {
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click(`button:has-text("${button}")`)]);
+      return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')] as const;
+    };
+    const [name, predictions] = await saved('Download predictions');
+    expect(name).toBe('large.scored.csv');
+    const port = Number(new URL(s.url).port);
+    const url = '/api/v1/scoring/predict.csv?modelId=model-alpha&delimiter=comma&passthrough=*';
+    const whole = await call(port, s.tokens.alpha, 'POST', url, { body: readFileSync(file) });
+    expect(predictions === whole.text).toBe(true);
+    const [, rejects] = await saved('Download rejected rows');
+    const found = rejects
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(',').slice(0, 3).join());
+    const expected = JSON.parse(readFileSync(`${file}.json`, 'utf8')) as { row: number; line: number; code: string }[];
+    expect(found).toEqual(expected.map(({ row, line, code }) => `${row},${line},${code}`));
+    expect(faults).toEqual([]);
+  },
+);
+
+inBrowser('six questions of operators are answered on the way from the first view', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  // The aliases were moved today: tomorrow, they decided yesterday.
+  await page.clock.setSystemTime(Date.now() + 86_400_000);
+  await show(page, 'try');
+  await page.click('nav >> text=Overview');
+  await loaded(page);
+  const rowOf = async (name: string) => (await page.textContent(`tr:has-text("${name}")`)) ?? '';
+  // Which model decided yesterday, and who put it there?
+  await expect
+    .poll(() => rowOf('challenger'))
+    .toMatch(/model-alphaversion 1anna\.berg, .*: first releaseversion 1 \(anna\.berg\)/);
+  // Is the topic late?
+  expect(await rowOf('loan-applications')).toMatch(/runninglate3,12012\.6 minbad_number 12/);
+  expect(await textOf(page)).toContain('late Pipeline loan-applications: the oldest application has waited 12.6 min');
+  // Is the file of last night intact?
+  await page.click(
+    'tr:has-text("rows rejected") a:has-text("check now"), tr:has-text("rows rejected") a:has-text("intact")',
+  );
+  await page.waitForSelector('tr:has-text("scored.csv") .badge:has-text("intact")');
+  // Which column drifts?
+  await page.click('text=Drift now');
+  const worst = await page.waitForSelector('section[aria-label="Recorded runs"] tr:has-text("score") td:last-child');
+  expect(await worst.textContent()).toMatch(/^source_type 1\.1/);
+  // Which rows of this file fail?
+  await scoreFile(page, s.portfolio);
+  expect(await rowOf('bad_boolean')).toBe('bad_boolean1banned: neither true nor false2501');
+  // Why was this applicant declined?
+  await page.fill('#which', 'A00000011');
+  await page.click('form.inline button');
+  await page.waitForSelector('.reasons li');
+  expect(await page.textContent('.decision')).toMatch(/^decline32\.88 %/);
+  expect(await page.textContent('.reasons li')).toMatch(/^R\d\d /);
+});
+
+inBrowser('the form predicts on each change, and names the field of a rejected value', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  await show(page, 'try/model-alpha');
+  await page.waitForSelector('.waterfall');
+  const first = await page.textContent('.decision');
+  await page.fill('#f4', '100');
+  await expect.poll(() => page.textContent('.decision')).not.toBe(first);
+  await page.fill('#f4', 'much');
+  await page.waitForSelector('#f4[aria-invalid=true]');
+  expect(await page.textContent('#f4-e')).toContain('number');
+  await page.click('summary:has-text("Paste")');
+  await page.fill('#paste', '{"income": 51822.68, "term": 12, "nonsense": 1}');
+  await page.click('text=Fill the form');
+  await page.waitForSelector('.waterfall');
+  expect(await page.inputValue('#f4')).toBe('51822.68');
+  expect(await page.textContent('#paste-note')).toBe('2 of 23 columns were filled.');
+});
+
+inBrowser('everything can be reached with the keyboard', async () => {
+  const { page } = await openPage(browser!);
+  onTestFinished(() => page.context().close());
+  await page.goto(`${s.url}/console`);
+  await page.waitForSelector('#key');
+  const press = async (key: string, times = 1) => {
+    for (let i = 0; i < times; i++) await page.keyboard.press(key);
+  };
+  const focused = () => page.evaluate('document.activeElement.textContent.trim() || document.activeElement.id');
+  await press('Tab');
+  expect(await focused()).toBe('Skip to the content');
+  await press('Tab', 2);
+  expect(await focused()).toBe('key');
+  await page.keyboard.type(s.tokens.alpha);
+  await press('Enter');
+  await page.waitForSelector('nav');
+  // The heading of a new view has the focus, so that a screen reader reads it.
+  expect(await focused()).toBe('Overview');
+  await press('Shift+Tab', 2);
+  expect(await focused()).toBe('Drift');
+  await press('Enter');
+  await expect.poll(focused).toBe('Drift');
+  await expect.poll(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
+  await show(page, 'file');
+  await page.waitForSelector('#model');
+  await page.focus('#model');
+  await press('Tab');
+  expect(await focused()).toBe('file');
+});
+
+inBrowser('a file is judged before it is sent, and scoring it can be cancelled', async () => {
+  const { page, requests } = await opened(s.tokens.alpha);
+  const [header, ...rows] = readFileSync(s.portfolio, 'utf8').split('\n');
+  const give = async (name: string, text: string | Buffer) => {
+    await page.setInputFiles('#file', { name, mimeType: '', buffer: Buffer.from(text) });
+    await page.waitForSelector(`dd:has-text(${JSON.stringify(name)})`);
+    return textOf(page);
+  };
+  await show(page, 'file');
+  await page.waitForSelector('#model');
+  const lost = header!.replace(',income,', ',Income,').replace(',term,', ',');
+  const text = await give('lost.csv', `${lost}\n`);
+  expect(text).toContain('The column term is missing.');
+  expect(text).toContain('The column income is missing; the file has Income.');
+  expect(await page.isDisabled('button:has-text("Score the file")')).toBe(true);
+  expect(await give('o.csv', `${header},ok\n`)).toContain('outcome column ok');
+  expect(await give('o.parquet', 'PAR1....')).toContain('Parquet');
+  expect(await give('o.xlsx', 'PK....')).toContain('workbook');
+  expect(await give('latin.csv', Buffer.from(`\xe4${header}\n`, 'latin1'))).toContain('The header is not UTF-8');
+  expect(await give('empty.csv', '')).toContain('empty');
+  expect(requests.filter((url) => url.includes('/predict'))).toEqual([]);
+  // Cancelled while the service answers the first slice.
+  const blocked = Promise.withResolvers<void>();
+  await page.route('**/predict.csv*', async (route) => {
+    await blocked.promise;
+    await route.continue().catch(() => {});
+  });
+  await give('long.csv', [header, ...rows].join('\n'));
+  await page.click('button:has-text("Score the file")');
+  await page.click('button:has-text("Cancel")');
+  await page.waitForSelector('.badge:has-text("cancelled")');
+  blocked.resolve();
+  expect(await page.isVisible('text=Download predictions')).toBe(false);
+});
+
+inBrowser('NDJSON, a compressed file and a file without any valid row give the rows of the service', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  const [header, ...rows] = readFileSync(s.portfolio, 'utf8').split('\n', 301);
+  const names = header!.split(',');
+  const plain = rows.filter((row) => !row.includes('"') && row.split(',').length === names.length);
+  const lines = plain.map((row) => JSON.stringify({ meta: { row: 1 }, ...Object.fromEntries(row.split(',').map((cell, i) => [names[i], cell])) })); // biome-ignore format: one line
+  const score = async (name: string, buffer: Buffer) => {
+    await show(page, 'overview');
+    await show(page, 'file');
+    await page.waitForSelector('#model');
+    await page.setInputFiles('#file', { name, mimeType: '', buffer });
+    await page.click('button:has-text("Score the file")');
+    await page.waitForSelector('button:has-text("Download")');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('button:has-text("Download")')]);
+    return readFileSync(await download.path(), 'utf8');
+  };
+  const port = Number(new URL(s.url).port);
+  const answer = async (format: string, body: string, query = '') =>
+    (await call(port, s.tokens.alpha, 'POST', `/api/v1/scoring/predict.${format}?modelId=model-alpha&passthrough=*${query}`, { body })).text; // biome-ignore format: one line
+  const ndjson = `${lines.join('\n')}\n`;
+  expect(await score('a.ndjson', Buffer.from(ndjson))).toBe(await answer('ndjson', ndjson));
+  const csv = `${[header, ...plain].join('\n')}\n`;
+  expect(await score('a.csv.gz', gzipSync(csv))).toBe(await answer('csv', csv, '&delimiter=comma'));
+  const bad = `${header}\n${plain
+    .slice(0, 3)
+    .map((row) => row.replace(/^(A\d+),[^,]*/, '$1,x'))
+    .join('\n')}\n`;
+  expect(
+    (await score('bad.csv', Buffer.from(bad))).split('\n').map((line) => line.split(',').slice(0, 4).join()),
+  ).toEqual(['row,line,code,column', '1,2,bad_number,amount', '2,3,bad_number,amount', '3,4,bad_number,amount', '']);
+});

@@ -1,0 +1,49 @@
+// Chromium for tests of the console: finds it, opens pages, and records what a page asks for.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+
+const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+
+/** The program of $SLUICE_CHROMIUM, or on the path; null: none. */
+export function chromiumProgram(): string | null {
+  const { SLUICE_CHROMIUM: own, PATH = '' } = process.env;
+  if (own) return existsSync(own) ? own : null;
+  const places = PATH.split(path.delimiter).flatMap((folder) => NAMES.map((name) => path.join(folder, name)));
+  return places.find((place) => existsSync(place)) ?? null;
+}
+
+/** Root cannot use the sandbox of Chromium. */
+export async function launchChromium(): Promise<Browser> {
+  // Only tests with a browser load the library.
+  const { chromium } = await import('playwright-core');
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  return chromium.launch({ executablePath: chromiumProgram()!, args });
+}
+
+export interface WatchedPage {
+  page: Page;
+  /** Addresses that the page asked for, at any origin. */
+  requests: string[];
+  /** Errors of scripts, violations of the policy, dialogs. */
+  faults: string[];
+  close(): Promise<void>;
+}
+
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
+  const page = await context.newPage();
+  const requests: string[] = [];
+  const faults: string[] = [];
+  page.on('request', (request) => requests.push(request.url()));
+  page.on('pageerror', (error) => faults.push(error.message));
+  page.on('console', (message) => {
+    // The browser reports each answer of 400 and more; tests ask for these.
+    if (message.type() === 'error' && !/^Failed to load resource/.test(message.text())) faults.push(message.text());
+  });
+  page.on('dialog', async (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    await dialog.dismiss();
+  });
+  return { page, requests, faults, close: () => context.close() };
+}
