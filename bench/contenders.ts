@@ -2,7 +2,7 @@
 // and probability.
 import path from 'node:path';
 import type { Oddness } from '../src/demo/oddness.ts';
-import { BUNDLED, MODELS, NODE, PEERS, type Program, REGISTRY } from './prepare.ts';
+import { BUNDLED, filesOf, GERMAN, MODELS, NODE, PEERS, type Program, REGISTRY } from './prepare.ts';
 import type { Command } from './run.ts';
 
 /** One table scored with one model by all that take part. */
@@ -28,7 +28,7 @@ const all = (): boolean => true;
 const isClean = ({ oddness, large }: Case): boolean => oddness === 'none' && !large;
 const trained = (one: Case): boolean => !NOT_FOR_PEERS.has(one.model) && isClean(one);
 /** CatBoost exports a list of dictionaries, which ONNX Runtime does not hand to JavaScript and peers do not write by themselves. */
-const NOT_FOR_PEERS = new Set<string>([BUNDLED, 'bench-catboost']);
+const NOT_FOR_PEERS = new Set<string>([BUNDLED, 'bench-catboost', GERMAN]);
 const only = (model: string) => (one: Case) => one.model === model && isClean(one);
 
 export function sluice(
@@ -95,7 +95,7 @@ export function peer(python: string, name: string, what: string, call: string, t
         '--model',
         model,
         '--models',
-        MODELS,
+        filesOf(model),
         '--input',
         input,
         '--output',
@@ -129,7 +129,7 @@ export function contenders(program: Program, { python, compiled }: Pythons, core
     ),
   ];
   if (python !== null) list.push(...libraries(python));
-  const lightgbm = ({ model }: Case): boolean => model === 'bench-lightgbm';
+  const lightgbm = ({ model }: Case): boolean => model === 'bench-lightgbm' || model === GERMAN;
   if (compiled === null) return list;
   return [
     ...list,
@@ -169,6 +169,7 @@ function libraries(python: string): Contender[] {
       'duckdb',
     ),
     own('LightGBM', 'polars-lightgbm', 'bench-lightgbm'),
+    own('LightGBM', 'polars-lightgbm', GERMAN),
     own('XGBoost', 'polars-xgboost', 'bench-xgboost'),
     own('CatBoost', 'polars-catboost', 'bench-catboost'),
     own('scikit-learn', 'polars-forest', 'bench-forest'),

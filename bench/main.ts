@@ -13,7 +13,19 @@ import { commitOf, machine } from './machine.ts';
 import { type Benchmarks, page } from './page.ts';
 import { benchPipeline } from './pipeline.ts';
 import { plot } from './plot.ts';
-import { applications, BUNDLED, build, CACHE, compiledTrees, environment, models, REGISTRY, ROOT } from './prepare.ts';
+import {
+  applications,
+  BUNDLED,
+  build,
+  CACHE,
+  compiledTrees,
+  environment,
+  GERMAN,
+  germanModel,
+  models,
+  REGISTRY,
+  ROOT,
+} from './prepare.ts';
 import { benchProof } from './proof.ts';
 import { folder, metersChildren, say, warn } from './run.ts';
 import { sameBytes } from './same-bytes/same-bytes.ts';
@@ -75,6 +87,7 @@ const wanted = values.models?.split(',');
 const needsPython = values.compare === undefined || wanted?.every((model) => model === BUNDLED) !== true;
 const python = needsPython ? await environment('venv', 'requirements.txt', 'every Python peer') : null;
 if (python !== null) await models(program, python);
+const hasGerman = values.compare === undefined && python !== null && (await germanModel(program, python));
 const compilers =
   values.compare === undefined && python !== null
     ? await environment('compilers', 'requirements-compiled.txt', 'what compiles trees')
@@ -82,7 +95,16 @@ const compilers =
 const compiled = compilers !== null && (await compiledTrees(compilers)) ? compilers : null;
 if (!metersChildren) warn('no python3 to measure with: processes are measured by themselves, children do not count');
 const scored =
-  python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic', 'bench-xgboost', 'bench-catboost'];
+  python === null
+    ? [BUNDLED]
+    : [
+        'bench-lightgbm',
+        'bench-forest',
+        'bench-logistic',
+        'bench-xgboost',
+        'bench-catboost',
+        ...(hasGerman ? [GERMAN] : []),
+      ];
 const chosen = wanted ?? scored;
 
 if (values.compare !== undefined) {
@@ -169,14 +191,20 @@ if (values.compare !== undefined) {
 }
 
 /** Each model on clean and on real rows; the first also on all other kinds, and on ten times as many. */
-function casesOf([first, ...others]: readonly string[], rows: number, quick: boolean): Case[] {
+function casesOf(names: readonly string[], rows: number, quick: boolean): Case[] {
   const caseOf = (model: string, oddness: Oddness): Case => ({ model, rows, oddness, large: false });
-  const large = (oddness: Oddness): Case => ({ ...caseOf(first!, oddness), rows: rows * 10, large: true });
-  return [
-    ...ODDNESS.map((oddness) => caseOf(first!, oddness)),
-    ...(quick ? [] : [large('none'), large('real')]),
-    ...others.flatMap((model) => [caseOf(model, 'none'), caseOf(model, 'real')]),
-  ];
+  const large = (model: string, oddness: Oddness): Case => ({
+    ...caseOf(model, oddness),
+    rows: rows * 10,
+    large: true,
+  });
+  return names.flatMap((model, i) => {
+    // A public table has its own cells.
+    if (model === GERMAN) return [caseOf(model, 'none')];
+    if (i > 0) return [caseOf(model, 'none'), caseOf(model, 'real')];
+    const all = ODDNESS.map((oddness) => caseOf(model, oddness));
+    return quick ? all : [...all, large(model, 'none'), large(model, 'real')];
+  });
 }
 
 function write(results: Partial<Benchmarks>): void {

