@@ -125,9 +125,11 @@ function campaign(compare: (draw: Draw, layout: JsonLayout, texts: string[]) => 
     const draw = new Draw(seed);
     const layout = draw.of(LAYOUTS);
     const odd = draw.of([0, 0, 0.001, 0.01, 0.2]);
+    const first = shuffled(draw);
     const count = draw.of([1, 20, 300]);
-    const orders = Array.from({ length: draw.of([1, 1, 2, count]) }, () => shuffled(draw));
-    const texts = Array.from({ length: count }, () => object(draw, layout, draw.of(orders), odd));
+    const other = new Draw(seed + 1e6);
+    const orders = [first, ...Array.from({ length: other.of([0, 0, 1, count]) }, () => shuffled(other))];
+    const texts = Array.from({ length: count }, () => object(draw, layout, other.of(orders), odd));
     tally.add(compare(draw, layout, texts));
   }
   tally.assertMixed(0.8);
