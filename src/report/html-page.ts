@@ -24,6 +24,12 @@ const CHARACTER = 7.6;
 
 const fixed = (x: number): string => x.toFixed(1);
 
+/** Permits line breaks after the underscores of a name. */
+const breakable = (text: string): string => escapeText(text).replaceAll('_', '_<wbr>');
+
+/** Cells of at most this many characters are not wrapped. */
+const SHORT_CELL = 28;
+
 export const svgFrame = (label: string, height: number, body: string): string =>
   `<svg viewBox="0 0 ${WIDTH} ${fixed(height)}" role="img" aria-label="${escapeText(label)}">${body}</svg>`;
 
@@ -154,12 +160,27 @@ export function shareChart(
   return svgFrame(label, HEIGHT, `${axes(ticks, plainPercent, names)}${marks.join('')}${ideal}${line}${dots.join('')}`);
 }
 
+/** Lines over months, from 0 to 1; months without a value are left out by the caller. */
+export function monthChart(label: string, months: readonly string[], series: readonly Series[]): string {
+  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const step = (PLOT.right - PLOT.left - 50) / Math.max(1, months.length - 1);
+  const atX = (i: number): number => PLOT.left + 25 + i * step;
+  const every = Math.max(1, Math.ceil((7 * CHARACTER + 6) / step));
+  const marks = months.flatMap((month, i) => (i % every === 0 ? [svgText(atX(i), PLOT.base + 16, month, 'middle')] : [])); // biome-ignore format: one line
+  const lines = series.map(({ name, style, values }) => {
+    const at = values.map((value, i) => [atX(i), PLOT.base - heightOf(value, 1)] as const);
+    const dots = at.map(([x, y], i) => `<circle class="${style}" cx="${fixed(x)}" cy="${fixed(y)}" r="3.5"><title>${escapeText(`${name}, ${months[i]}: ${values[i]!.toFixed(3)}`)}</title></circle>`); // biome-ignore format: one line
+    return `<polyline class="trend-${style}" points="${at.map(([x, y]) => `${fixed(x)},${fixed(y)}`).join(' ')}"/>${dots.join('')}`;
+  });
+  return svgFrame(label, HEIGHT, `${axes(ticks, String, { x: 'month', y: '' })}${marks.join('')}${lines.join('')}`);
+}
+
 export const chartLegend = (series: readonly Pick<Series, 'name' | 'style'>[]): string =>
   `<p class="legend">${series.map(({ name, style }) => `<span class="entry"><span class="key ${style}"></span>${escapeText(name)}</span>`).join(' ')}</p>`;
 
 /** The first row is the header; all cells except the first contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
-  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${escapeText(cell)}</th>` : `<td>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
+  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${escapeText(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   const named = caption === '' ? '' : `<caption>${escapeText(caption)}</caption>`;
   return `<div class="wide"><table>${named}<thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
@@ -182,7 +203,7 @@ export const verdictBox = (level: Level, headline: string, points: readonly stri
   `<div class="verdict ${level}"><p>${escapeText(headline)}</p>${points.length === 0 ? '' : `<ul>${points.map((point) => `<li>${escapeText(point)}</li>`).join('')}</ul>`}</div>`;
 
 export const factCards = (cards: readonly FactCard[]): string =>
-  `<dl class="cards">${cards.map(({ name, value, note, level }) => `<div class="${level}"><dt>${escapeText(name)}</dt><dd>${escapeText(value)}<small>${escapeText(note)}</small></dd></div>`).join('')}</dl>`;
+  `<dl class="cards">${cards.map(({ name, value, note, level }) => `<div class="${level}"><dt>${escapeText(name)}</dt><dd>${breakable(value)}<small>${escapeText(note)}</small></dd></div>`).join('')}</dl>`;
 
 /** Prevents line breaks within dates. */
 const wholeDates = (html: string): string =>
@@ -205,9 +226,9 @@ const STYLE = `:root{color-scheme:light dark;--paper:#fff;--ink:#1c2430;--soft:#
 *{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}main{max-width:60rem;margin:1.5rem auto;padding:0 1rem}
 h1{font-size:1.2rem;line-height:1.3;overflow-wrap:anywhere}h2,.whole{overflow-wrap:normal}.whole{white-space:nowrap}h2{font-size:1.1rem;margin:1.8rem 0 .4rem}p,li{overflow-wrap:anywhere}
 svg{display:block;width:100%;max-width:40rem;height:auto;font-size:12.5px;margin:.4rem 0}text{fill:var(--soft)}text.strong{fill:var(--ink);font-weight:600}@media(min-width:700px){svg{font-size:8.4px}}@media print{svg{font-size:8.4px}}
-.grid{stroke:var(--line);stroke-width:.7}.mark{stroke:var(--ink);stroke-width:1.4;stroke-dasharray:3 2}.line{fill:none;stroke:var(--now);stroke-width:1.6}
+.grid{stroke:var(--line);stroke-width:.7}.mark{stroke:var(--ink);stroke-width:1.4;stroke-dasharray:3 2}.trend-now,.trend-before{fill:none;stroke:var(--now);stroke-width:1.6}.trend-before{stroke:var(--before)}.level{stroke:var(--ink);stroke-width:2.4}.line{fill:none;stroke:var(--now);stroke-width:1.6}
 .wide{overflow-x:auto;max-width:100%}table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--soft)}td,th{padding:.25rem .7rem .25rem 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}thead th{color:var(--soft);font-weight:500;vertical-align:bottom}
-th:first-child{text-align:left;font-weight:500}td{font-variant-numeric:tabular-nums}td.text,th.text{text-align:left}
+th:first-child{text-align:left;font-weight:500}td{font-variant-numeric:tabular-nums;white-space:nowrap}td.long{white-space:normal;min-width:12rem}td.text,th.text{text-align:left}
 .verdict{border-left:.4rem solid var(--soft);background:var(--card);padding:.7rem 1rem;margin:.8rem 0}.verdict p{margin:0;font-size:1.25rem;font-weight:650;line-height:1.3}.verdict ul{margin:.4rem 0 0;padding-left:1.1rem}
 .verdict.good{border-color:var(--good)}.verdict.warn{border-color:var(--warn)}.verdict.bad{border-color:var(--bad)}.verdict.good p,.good dd,b.good{color:var(--good)}.verdict.warn p,.warn dd,b.warn{color:var(--warn)}.verdict.bad p,.bad dd,b.bad{color:var(--bad)}
 .cards{display:grid;grid-template-columns:repeat(2,1fr);gap:.6rem;margin:.8rem 0}@media(min-width:40rem){.cards{grid-template-columns:repeat(3,1fr)}}@media(max-width:40rem){table{font-size:13px}th:first-child{min-width:9rem;overflow-wrap:anywhere}}.cards>div{background:var(--card);padding:.5rem .8rem;min-width:0}.cards dt{color:var(--soft);font-size:.87rem}.cards dd{margin:0;font-size:1.15rem;font-weight:600;overflow-wrap:anywhere}.cards small{display:block;font-size:.83rem;font-weight:400;color:var(--soft)}

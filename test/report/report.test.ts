@@ -17,7 +17,7 @@ function unbalanced(page: string): string[] {
   for (const [, close, name, empty] of page
     .replaceAll(/<(script|style)[^>]*>[\s\S]*?<\/\1>/g, '')
     .matchAll(/<(\/?)([a-z]\w*)[^>]*?(\/?)>/g)) {
-    if (empty || ['meta', 'br'].includes(name!)) continue;
+    if (empty || ['meta', 'br', 'wbr'].includes(name!)) continue;
     if (!close) open.push(name!);
     else if (open.pop() !== name) wrong.push(name!);
   }

@@ -67,9 +67,9 @@ function oneClassWords(groups: readonly OutcomeGroup[]): string[] {
   return one.length === 0 ? [] : [`only one outcome, so AUC, KS and slope are undefined: ${one.join(', ')}`];
 }
 
-const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
+export const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
 const percent = (ratio: number): string => `${(ratio * 100).toFixed(2)} %`;
-const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
+export const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
 
 /** Formats a table: columns of words are left-aligned, columns of numbers right-aligned. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
