@@ -24,8 +24,8 @@ const CHARACTER = 7.6;
 
 const fixed = (x: number): string => x.toFixed(1);
 
-/** Permits line breaks after the underscores of a name. */
-const breakable = (text: string): string => escapeText(text).replaceAll('_', '_<wbr>');
+/** Permits line breaks within names and paths, after an underscore or a slash. */
+const breakable = (text: string): string => escapeText(text).replace(/[_/]/g, '$&<wbr>');
 
 /** Cells of at most this many characters are not wrapped. */
 const SHORT_CELL = 28;
@@ -180,7 +180,7 @@ export const chartLegend = (series: readonly Pick<Series, 'name' | 'style'>[]): 
 
 /** The first row is the header; all cells except the first contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
-  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${escapeText(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
+  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${breakable(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   const named = caption === '' ? '' : `<caption>${escapeText(caption)}</caption>`;
   return `<div class="wide"><table>${named}<thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
@@ -231,7 +231,7 @@ svg{display:block;width:100%;max-width:40rem;height:auto;font-size:12.5px;margin
 th:first-child{text-align:left;font-weight:500}td{font-variant-numeric:tabular-nums;white-space:nowrap}td.long{white-space:normal;min-width:12rem}td.text,th.text{text-align:left}
 .verdict{border-left:.4rem solid var(--soft);background:var(--card);padding:.7rem 1rem;margin:.8rem 0}.verdict p{margin:0;font-size:1.25rem;font-weight:650;line-height:1.3}.verdict ul{margin:.4rem 0 0;padding-left:1.1rem}
 .verdict.good{border-color:var(--good)}.verdict.warn{border-color:var(--warn)}.verdict.bad{border-color:var(--bad)}.verdict.good p,.good dd,b.good{color:var(--good)}.verdict.warn p,.warn dd,b.warn{color:var(--warn)}.verdict.bad p,.bad dd,b.bad{color:var(--bad)}
-.cards{display:grid;grid-template-columns:repeat(2,1fr);gap:.6rem;margin:.8rem 0}@media(min-width:40rem){.cards{grid-template-columns:repeat(3,1fr)}}@media(max-width:40rem){table{font-size:13px}th:first-child{min-width:9rem;overflow-wrap:anywhere}}.cards>div{background:var(--card);padding:.5rem .8rem;min-width:0}.cards dt{color:var(--soft);font-size:.87rem}.cards dd{margin:0;font-size:1.15rem;font-weight:600;overflow-wrap:anywhere}.cards small{display:block;font-size:.83rem;font-weight:400;color:var(--soft)}
+.cards{display:grid;grid-template-columns:repeat(2,1fr);gap:.6rem;margin:.8rem 0}@media(min-width:40rem){.cards{grid-template-columns:repeat(3,1fr)}}@media(max-width:40rem){table{font-size:13px}}.cards>div{background:var(--card);padding:.5rem .8rem;min-width:0}.cards dt{color:var(--soft);font-size:.87rem}.cards dd{margin:0;font-size:1.15rem;font-weight:600;overflow-wrap:anywhere}.cards small{display:block;font-size:.83rem;font-weight:400;color:var(--soft)}
 .now{fill:var(--now);background:var(--now)}.before{fill:var(--before);background:var(--before)}.training{fill:var(--training);background:var(--training)}.up{fill:var(--up);background:var(--up)}.down{fill:var(--down);background:var(--down)}rect.good{fill:var(--good)}rect.warn{fill:var(--warn)}rect.bad{fill:var(--bad)}rect.none{fill:var(--training)}
 .legend{margin:.3rem 0}.entry{white-space:nowrap;margin-right:1rem}.key{display:inline-block;width:.8em;height:.8em;margin-right:.35em}
 dl.facts{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.2rem 1rem;margin:.4rem 0}.facts dt{color:var(--soft)}.facts dd{margin:0;overflow-wrap:anywhere}@media(max-width:32rem){dl.facts{display:block}.facts dt{margin-top:.4rem;font-size:.87rem}}

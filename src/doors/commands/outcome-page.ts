@@ -16,9 +16,9 @@ import {
 } from '../../report/html-page.ts';
 import { figure, joinWords, monthOf } from './outcome-words.ts';
 
-/** Mean difference between predicted and observed rate from which a calibration needs attention. */
+/** Mean difference between predicted and observed rate, beyond chance, from which a calibration needs attention. */
 const ECE = { off: 0.02, wrong: 0.05 } as const;
-/** AUC below which a model hardly ranks, and the loss of AUC within the months that needs attention. */
+/** AUC below which a model hardly ranks, and the loss of AUC over the months that needs attention, if it exceeds two standard errors. */
 const AUC = { weak: 0.6, lost: 0.03 } as const;
 
 export interface OutcomePageOrigin {
@@ -54,20 +54,40 @@ export function outcomeVerdict(whole: OutcomeGroup, months: readonly OutcomeGrou
   if (auc < AUC.weak) {
     points.push(['bad', `The score hardly separates good from bad applications: AUC ${auc.toFixed(3)} (0.5 is chance).`]); // biome-ignore format: one line
   }
-  if (calibration && calibration.ece >= ECE.off) {
+  const off = calibration ? calibration.ece - chanceError(calibration.deciles) : 0;
+  if (calibration && off >= ECE.off) {
     const high = meanPredicted(whole) > whole.positives / whole.rows;
-    const level = calibration.ece >= ECE.wrong ? 'bad' : 'warn';
+    const level = off >= ECE.wrong ? 'bad' : 'warn';
     points.push([level, `Probabilities differ from the observed rates by ${plainPercent(calibration.ece)} on average; overall they are too ${high ? 'high' : 'low'}.`]); // biome-ignore format: one line
   }
   const measured = months.filter((m) => m.auc !== null);
   const [first, last] = [measured[0], measured.at(-1)];
-  if (first && last && first !== last && first.auc! - last.auc! >= AUC.lost) {
+  if (
+    first &&
+    last &&
+    first !== last &&
+    first.auc! - last.auc! >= Math.max(AUC.lost, 2 * Math.hypot(aucError(first), aucError(last)))
+  ) {
     points.push(['warn', `AUC fell from ${first.auc!.toFixed(3)} (${first.month}) to ${last.auc!.toFixed(3)} (${last.month}).`]); // biome-ignore format: one line
   }
   const level: Level = points.some(([l]) => l === 'bad') ? 'bad' : points.length > 0 ? 'warn' : 'good';
   const headline = { bad: 'Check the model', warn: 'Works, with remarks', good: 'No problem found', none: '' }[level];
   const words = points.map(([, text]) => text);
   return { level, headline, points: words.length > 0 ? words : [`The score ranks applications (AUC ${auc.toFixed(3)}), and probabilities agree with the observed rates.`] }; // biome-ignore format: one line
+}
+
+/** The part of the calibration error that chance alone causes: two standard errors of the observed rate of each bin. */
+function chanceError(bins: NonNullable<OutcomeGroup['calibration']>['deciles']): number {
+  const rows = bins.reduce((n, bin) => n + bin.rows, 0);
+  const errors = bins.map(({ rows: n, meanProbability: p }) => (n / rows) * 2 * Math.sqrt((p * (1 - p)) / n));
+  return errors.reduce((sum, error) => sum + error, 0);
+}
+
+/** Standard error of the AUC (Hanley and McNeil 1982). */
+function aucError({ auc, positives, negatives }: OutcomeGroup): number {
+  const a = auc ?? 0.5;
+  const spread = (positives - 1) * (a / (2 - a) - a * a) + (negatives - 1) * ((2 * a * a) / (1 + a) - a * a);
+  return Math.sqrt((a * (1 - a) + spread) / (positives * negatives));
 }
 
 function meanPredicted({ calibration, rows }: OutcomeGroup): number {

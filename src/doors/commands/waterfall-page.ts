@@ -99,7 +99,7 @@ function effects(answer: ExplainedRow, x: Explanation, top: number, { pointsPerL
     { name: 'lowers the score', style: 'down' },
   ]);
   const unit = inPoints ? `${what}, and scorecard points (pts)` : what;
-  return `<section><h2>How the score came about</h2><p>The base is the average score of the data that the effects compare with. Base and effects add up to the score. Unit: ${escapeText(unit)}.</p>${legend}
+  return `<section><h2>How the score came about</h2><p>The base is the average score of the background sample. Base and effects add up to the score. Unit: ${escapeText(unit)}.</p>${legend}
 ${svgFrame('waterfall of effects', (steps.length + 2) * ROW, `${line(x.base, 0, 'base')}${bars.join('')}${line(total, steps.length + 1, 'score')}`)}</section>`; // biome-ignore format: one line
 }
 
