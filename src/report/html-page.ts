@@ -6,7 +6,7 @@ import { styledHead } from '../core/html-policy.ts';
 export const escapeText = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** `warn`: a person should look; `bad`: a person must look before the output is used. */
-export type Level = 'good' | 'warn' | 'bad' | 'none';
+export type PageLevel = 'good' | 'warn' | 'bad' | 'none';
 
 export interface Series {
   name: string;
@@ -195,11 +195,11 @@ interface FactCard {
   value: string;
   /** A few words about the value. */
   note: string;
-  level: Level;
+  level: PageLevel;
 }
 
 /** The answer of a page in one line, with the reasons for it. */
-export const verdictBox = (level: Level, headline: string, points: readonly string[]): string =>
+export const verdictBox = (level: PageLevel, headline: string, points: readonly string[]): string =>
   `<div class="verdict ${level}"><p>${escapeText(headline)}</p>${points.length === 0 ? '' : `<ul>${points.map((point) => `<li>${escapeText(point)}</li>`).join('')}</ul>`}</div>`;
 
 export const factCards = (cards: readonly FactCard[]): string =>

@@ -10,8 +10,8 @@ import {
   factTable,
   htmlPage,
   htmlTable,
-  type Level,
   lineChart,
+  type PageLevel,
   rankChart,
   type Series,
   verdictBox,
@@ -27,9 +27,9 @@ const MANY_REJECTS = 0.05;
 
 const count = (n: number): string => n.toLocaleString('en-US');
 const psiText = (psi: number | null): string => (psi === null ? 'not measured' : psi.toFixed(3));
-const psiLevel = (psi: number | null): Level =>
+const psiLevel = (psi: number | null): PageLevel =>
   psi === null ? 'none' : psi >= PSI.drifted ? 'bad' : psi >= PSI.moved ? 'warn' : 'good';
-const PSI_WORDS: Record<Level, string> = {
+const PSI_WORDS: Record<PageLevel, string> = {
   good: 'as in the training data',
   warn: 'some drift',
   bad: 'strong drift',
@@ -43,7 +43,7 @@ export function reportPage(data: ReportData): string {
 }
 
 interface RunVerdict {
-  level: Level;
+  level: PageLevel;
   headline: string;
   /** The reasons, most important first. */
   points: string[];
@@ -54,7 +54,7 @@ export function runVerdict(data: ReportData): RunVerdict {
   const { exitCode, error } = data;
   const { read, rejected } = totalsOf(data);
   const stopped = data.inputs.filter((input) => input.verdict === 'stopped').length;
-  const points: [Level, string][] = [];
+  const points: [PageLevel, string][] = [];
   if (rejected > 0) {
     points.push([rejected >= MANY_REJECTS * read ? 'bad' : 'warn', `${count(rejected)} of ${count(read)} rows were rejected (${percent(rejected / read)}).`]); // biome-ignore format: one line
   }
@@ -88,7 +88,7 @@ export function runVerdict(data: ReportData): RunVerdict {
   return { level, headline: 'No problem found', points: ['Every row was scored. No column and no score drifted from the training data.'] }; // biome-ignore format: one line
 }
 
-const RANK: Record<Level, number> = { bad: 0, warn: 1, none: 2, good: 3 };
+const RANK: Record<PageLevel, number> = { bad: 0, warn: 1, none: 2, good: 3 };
 
 const driftMissing = ({ training, columns: all, rows: scored }: ReportData): string =>
   training === null && all.length === 0 && scored === 0
@@ -112,7 +112,7 @@ function verdict(data: ReportData): string {
   const tables = stopped.map(({ input, exceeded }) => htmlTable(`limits exceeded by ${input}`, exceeded));
   const judged = passed + stopped.length;
   const worst = byPsi(data)[0];
-  const rejectedLevel: Level = rejected === 0 ? 'good' : rejected >= MANY_REJECTS * read ? 'bad' : 'warn';
+  const rejectedLevel: PageLevel = rejected === 0 ? 'good' : rejected >= MANY_REJECTS * read ? 'bad' : 'warn';
   const cards = factCards([
     { name: 'Rows read', value: count(read), note: inputs.length === 1 ? 'from one input' : `from ${inputs.length} inputs`, level: 'none' },
     { name: 'Scored', value: count(scored), note: read === 0 ? '' : percent(scored / read), level: 'none' },

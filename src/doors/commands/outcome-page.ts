@@ -8,8 +8,8 @@ import {
   factTable,
   htmlPage,
   htmlTable,
-  type Level,
   monthChart,
+  type PageLevel,
   plainPercent,
   shareChart,
   verdictBox,
@@ -29,7 +29,7 @@ export interface OutcomePageOrigin {
 }
 
 interface ModelVerdict {
-  level: Level;
+  level: PageLevel;
   headline: string;
   points: string[];
 }
@@ -46,7 +46,7 @@ export function outcomePage(report: OutcomeReport, origin: OutcomePageOrigin): s
 
 /** The answer to "does the model still work?": ranking, calibration, and the change over the months. */
 export function outcomeVerdict(whole: OutcomeGroup, months: readonly OutcomeGroup[]): ModelVerdict {
-  const points: [Level, string][] = [];
+  const points: [PageLevel, string][] = [];
   const { auc, calibration } = whole;
   if (auc === null) {
     return { level: 'none', headline: 'Not measurable yet', points: ['All known outcomes are the same, so AUC and KS are undefined.'] }; // biome-ignore format: one line
@@ -70,7 +70,7 @@ export function outcomeVerdict(whole: OutcomeGroup, months: readonly OutcomeGrou
   ) {
     points.push(['warn', `AUC fell from ${first.auc!.toFixed(3)} (${first.month}) to ${last.auc!.toFixed(3)} (${last.month}).`]); // biome-ignore format: one line
   }
-  const level: Level = points.some(([l]) => l === 'bad') ? 'bad' : points.length > 0 ? 'warn' : 'good';
+  const level: PageLevel = points.some(([l]) => l === 'bad') ? 'bad' : points.length > 0 ? 'warn' : 'good';
   const headline = { bad: 'Check the model', warn: 'Works, with remarks', good: 'No problem found', none: '' }[level];
   const words = points.map(([, text]) => text);
   return { level, headline, points: words.length > 0 ? words : [`The score ranks applications (AUC ${auc.toFixed(3)}), and probabilities agree with the observed rates.`] }; // biome-ignore format: one line
