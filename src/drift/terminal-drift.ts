@@ -60,7 +60,7 @@ function columnLines(columns: readonly ColumnDigest[], width: number): string[] 
   return [`columns that drifted from the training data (PSI; ${strong} of ${columns.length} strongly):`, ...lines, ...more]; // biome-ignore format: one line
 }
 
-/** The share that explains a drift best; empty: none stands out. */
+/** The share that explains a drift best; empty: no share differs. */
 function whyOf({ missing, missingInTraining, unseen, outOfRange }: ColumnDigest): string {
   if (unseen >= 0.01) return `${percent(unseen)} unseen`;
   if (Math.abs(missing - missingInTraining) >= 0.01) return `${percent(missing)} missing, ${percent(missingInTraining)} in training`; // biome-ignore format: one line

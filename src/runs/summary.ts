@@ -124,7 +124,7 @@ function programUsage(): { cpuSeconds: number; peakBytes: number } {
   };
 }
 
-/** Summary lines for standard error. `width`: columns of the terminal; null: not a terminal, whose lines stay the same. */
+/** Summary lines for standard error. `width`: columns of the terminal; null: not a terminal. */
 export function summaryText(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
