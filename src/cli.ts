@@ -30,6 +30,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['audit'], async () => (await import('./doors/commands/audit-chain.ts')).addAuditCommand],
   [['init'], async () => (await import('./doors/commands/init.ts')).addInitCommand],
   [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
+  [['top'], async () => (await import('./doors/commands/top.ts')).addTopCommand],
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];
 

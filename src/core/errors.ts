@@ -471,6 +471,7 @@ export const ERRORS = {
   ),
   version_exists: conflict('This version already exists; versions never change.', 'Register a new version.'),
   schema_registry_unavailable: dependency('The schema registry is unreachable.', 'Check its address and that it runs.'),
+  metrics_unavailable: dependency('The metrics cannot be read.', 'Check the address, the CA file and the API key.'),
   registry_unavailable: dependency('The model registry is unreachable.', 'Check its address and credentials.'),
   model_failed: bug('The model failed on an input that it should accept.', 'Verify the package; report the failure.'),
   worker_failed: bug('Worker threads keep crashing.', 'Check the message of the last crash and report it.', true),

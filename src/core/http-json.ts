@@ -1,4 +1,4 @@
-// A request over HTTP or HTTPS with a JSON response. fetch does not support custom authorities and client certificates.
+// Requests over HTTP or HTTPS with a response of JSON or text. fetch does not support custom authorities and client certificates.
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
@@ -27,6 +27,12 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** @throws Error of the network or TLS, or a timeout */
 export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
+  const { status, text: words } = await requestText(request);
+  return { status, body: objectOf(words) };
+}
+
+/** @throws Error of the network or TLS, or a timeout */
+export async function requestText(request: JsonRequest): Promise<{ status: number; text: string }> {
   const { method, url, headers, body, tls, timeoutMs, mostBytes = MAX_ANSWER_BYTES } = request;
   const signal = AbortSignal.timeout(timeoutMs);
   const options = { method, headers, signal };
@@ -41,8 +47,7 @@ export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
     bytes += part.length;
     if (bytes > mostBytes) response.destroy(new Error('the answer is too large'));
   });
-  const words = await text(response);
-  return { status: response.statusCode ?? 0, body: objectOf(words) };
+  return { status: response.statusCode ?? 0, text: await text(response) };
 }
 
 function objectOf(words: string): Record<string, unknown> | null {

@@ -121,6 +121,9 @@ export async function reportIn(model: ModelPackage): Promise<Partial<Report> | n
   }
 }
 
+const BROKEN = 'BROKEN';
+const NOT_VERIFIED = 'not verified';
+
 async function signatureOf(model: ModelPackage, trust: AuditTrust | null): Promise<Audit['signature']> {
   if (!model.files.some((f) => f.name === SIGNATURE)) return null;
   if (trust === null) return { by: null, says: 'not checked: no key (--key)' };
@@ -134,7 +137,7 @@ async function signatureOf(model: ModelPackage, trust: AuditTrust | null): Promi
       why = (error as Error).message;
     }
   }
-  return { by: null, says: `not verified with ${trust.file}: ${why}` };
+  return { by: null, says: `${NOT_VERIFIED} with ${trust.file}: ${why}` };
 }
 
 function journalWords(entries: number, check: () => { chained: number }): string {
@@ -142,7 +145,7 @@ function journalWords(entries: number, check: () => { chained: number }): string
   try {
     return `${entries} entries, ${check().chained} in one chain`;
   } catch (error) {
-    return `BROKEN: ${(error as Error).message}`;
+    return `${BROKEN}: ${(error as Error).message}`;
   }
 }
 
@@ -153,6 +156,13 @@ export interface AuditSection {
   /** Pairs of name and value. */
   facts: readonly (readonly [string, string])[];
   lines: readonly string[];
+  verdict: SectionVerdict;
+}
+
+/** `bad`: evidence against the version; `warn`: missing evidence or approval; `none`: not checked, or nothing to check. */
+interface SectionVerdict {
+  level: 'good' | 'warn' | 'bad' | 'none';
+  text: string;
 }
 
 const NONE = '–';
@@ -164,6 +174,7 @@ export function auditSections(audit: Audit): AuditSection[] {
     title,
     facts,
     lines,
+    verdict: VERDICTS[title]!(audit),
   });
   return [
     section('What it is', [
@@ -215,6 +226,88 @@ export function auditSections(audit: Audit): AuditSection[] {
   ];
 }
 
+const verdict = (level: SectionVerdict['level'], text: string): SectionVerdict => ({ level, text });
+const plainCount = (n: number, one: string): string => `${n} ${one}${n === 1 ? '' : 's'}`;
+
+/** The verdict of each section, by its title. */
+const VERDICTS: Readonly<Record<string, (audit: Audit) => SectionVerdict>> = {
+  'What it is': ({ state }) =>
+    ({
+      champion: verdict('good', 'Approved, and the champion alias points to it.'),
+      approved: verdict('good', 'Approved for use.'),
+      proposed: verdict('warn', 'Proposed, not approved.'),
+      retired: verdict('warn', 'Retired: not for new decisions.'),
+      removed: verdict('warn', 'Removed from the registry.'),
+    })[state],
+  Who: whoVerdict,
+  Training: ({ training }) =>
+    training?.sha256 ? verdict('good', 'The training table is recorded with its hash.') : verdict('warn', 'The training table is unknown, so the training cannot be traced.'),
+  'Self-test': ({ self_test: test, has_self_test: repeatable }) =>
+    test === null
+      ? verdict('warn', repeatable ? 'No result is recorded; repeat it with sluice model verify.' : 'Predictions were never compared with the training library.')
+      : test.passed ? verdict('good', 'Predictions agree with the training library.') : verdict('bad', 'Predictions differ from the training library.'),
+  'Against the training table': ({ witness }) =>
+    witness === null ? verdict('none', 'Not checked.')
+      : witness.forced ? verdict('bad', 'The training table contradicts the registration, which was forced.')
+        : witness.fit ? verdict('good', 'The outcomes of the training table support the registration.') : verdict('none', 'Not compared with outcomes.'),
+  Warnings: (audit) => findingVerdict(audit, 'warning'),
+  'Assumed without evidence': (audit) => findingVerdict(audit, 'assumed'),
+  Policy: ({ policy: { decisions, scorecard, reasons } }) =>
+    decisions && reasons ? verdict('good', `${plainCount(decisions.length, 'decision')} and reason codes${scorecard ? ', with a scorecard' : ''}.`)
+      : verdict('warn', `Missing: ${[...(decisions ? [] : ['decisions']), ...(reasons ? [] : ['reason codes'])].join(' and ')}.`),
+  'Drift baseline': ({ baseline }) =>
+    baseline ? verdict('good', 'Drift can be measured.') : verdict('warn', 'Drift cannot be measured.'),
+  States: ({ states }) => journalVerdict(states.length, states.map((e) => e.verified)),
+  Aliases: ({ aliases, journals }) =>
+    journals.aliases.startsWith(BROKEN) ? verdict('bad', 'The journal of aliases was changed.') : verdict('none', `${plainCount(aliases.length, 'move')} of aliases to or from this version.`),
+}; // biome-ignore format: a table
+
+function whoVerdict({ approvals, signature, journals }: Audit): SectionVerdict {
+  if (journals.states.startsWith(BROKEN) || journals.aliases.startsWith(BROKEN)) {
+    return verdict('bad', 'A journal was changed after it was written: do not rely on this history.');
+  }
+  if (signature?.says.startsWith(NOT_VERIFIED)) {
+    return verdict('bad', 'The signature of the package is not from a trusted key.');
+  }
+  const missing = [
+    ...(approvals.length === 0 ? ['has no recorded approval'] : []),
+    ...(signature === null ? ['is not signed'] : []),
+  ];
+  if (missing.length > 0) return verdict('warn', `The version ${missing.join(' and ')}.`);
+  if (signature?.by === null)
+    return verdict('none', 'The signature was not checked: name the trusted keys with --key.');
+  return verdict('good', 'Approved, and signed with a trusted key. The journals are intact.');
+}
+
+function findingVerdict({ checked, findings }: Audit, level: Finding['level']): SectionVerdict {
+  if (checked === null) return verdict('none', 'Unknown: the package has no report card.');
+  const found = findings.filter((f) => f.level === level).length;
+  const [name, what] = level === 'warning' ? ['warning', 'Registration gave'] : ['assumption', 'Registration made'];
+  return verdict(found === 0 ? 'good' : 'warn', `${what} ${plainCount(found, name)}.`);
+}
+
+function journalVerdict(entries: number, verified: readonly (boolean | null)[]): SectionVerdict {
+  if (entries === 0) return verdict('warn', 'No change of state is recorded.');
+  if (verified.includes(false)) return verdict('bad', 'A change was signed by an unknown key, or altered.');
+  if (verified.every((one) => one === true)) return verdict('good', 'A trusted key signed every change.');
+  return verdict('none', 'Signatures of changes were not checked, or are missing.');
+}
+
+/** The verdict on the version: the worst of its sections. */
+export function auditVerdict(sections: readonly AuditSection[]): {
+  level: SectionVerdict['level'];
+  headline: string;
+  points: string[];
+} {
+  // biome-ignore format: one line
+  const at = (level: SectionVerdict['level']) =>
+    sections.filter((s) => s.verdict.level === level).map((s) => `${s.title}: ${s.verdict.text}`);
+  const [bad, warn, none] = [at('bad'), at('warn'), at('none')];
+  if (bad.length > 0) return { level: 'bad', headline: 'Evidence speaks against this version', points: [...bad, ...warn] }; // biome-ignore format: one line
+  if (warn.length > 0) return { level: 'warn', headline: 'Evidence is incomplete', points: warn };
+  return { level: 'good', headline: 'The evidence is complete', points: none };
+}
+
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
 /** Shown for packages without a report card, which have no recorded findings. */
@@ -251,5 +344,10 @@ export function auditText(audit: Audit): string {
       '\n',
     ),
   );
-  return [`${audit.model}, ${audit.asked}`, ...parts].join('\n\n');
+  const { headline, points } = auditVerdict(auditSections(audit));
+  return [
+    `${audit.model}, ${audit.asked}`,
+    [headline, ...points.map((point) => `  ${point}`)].join('\n'),
+    ...parts,
+  ].join('\n\n');
 }

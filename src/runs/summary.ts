@@ -4,6 +4,7 @@ import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
 import { type DriftMonitor, driftDigests } from '../drift/drift-monitor.ts';
 import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
+import { terminalDrift } from '../drift/terminal-drift.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/worker-link.ts';
 import { count } from '../monitor/progress.ts';
@@ -123,7 +124,7 @@ function programUsage(): { cpuSeconds: number; peakBytes: number } {
   };
 }
 
-/** Summary lines for standard error. */
+/** Summary lines for standard error. `width`: columns of the terminal; null: not a terminal. */
 export function summaryText(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
@@ -131,6 +132,7 @@ export function summaryText(
   seconds: number,
   drift: DriftMonitor,
   found: readonly InputFinding[] = [],
+  width: number | null = null,
 ): string {
   const by = result?.by;
   const resumed = result?.resumedRows ?? 0;
@@ -151,7 +153,8 @@ export function summaryText(
     const list = listOf(spec, counts);
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
-  lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
+  if (width === null) lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
+  else lines.push(...drift.models().flatMap(({ model }) => terminalDrift(drift.report(model, 'start')!, width)));
   // The verdict of a stopped input is reported by the error of the run.
   const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
   if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));

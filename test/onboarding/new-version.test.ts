@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { loadPackage, versionOf } from '../../src/model/package/load-package.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { auditOf, auditSections, auditText } from '../../src/onboarding/audit.ts';
+import { type Audit, auditOf, auditSections, auditText, auditVerdict } from '../../src/onboarding/audit.ts';
 import { writeNewVersion } from '../../src/onboarding/new-version.ts';
 import { assertPolicyFits, readPolicy } from '../../src/onboarding/policy-file.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
@@ -107,6 +107,47 @@ test('the audit page leaves nothing out where nothing is known', async () => {
   expect(text).toMatch(/registered +not written down\n.*approved +by nobody\n/);
 });
 
+test('the audit page has a verdict for each section, and the worst for the version', async () => {
+  const model = await BUNDLED.resolve('credit-default');
+  const entry = (await BUNDLED.list()).find((m) => m.id === 'credit-default');
+  const known = await auditOf(model, { registry: BUNDLED, entry, trust: null });
+  const move = { at: '2026-01-01', who: 'ann', seq: 1 } as unknown as Audit['approvals'][number];
+  const complete: Audit = {
+    ...known, state: 'approved', training: { file: 't.csv', rows: 10, sha256: 'ab' } as Audit['training'], checked: { at: 'now', sluice: '1' },
+    self_test: { passed: true, rows: 1, rejected: 0, largest: 0, tolerance: 1, source: 'x', beyond: 0, worst: 0 } as unknown as Audit['self_test'],
+    witness: { fit: { rows: 1, auc: 0.8, logLoss: null, explainedVariance: null, brier: null, calibration: null, residuals: [] }, swaps: null, forced: null } as unknown as Audit['witness'], findings: [], approvals: [move],
+    signature: { by: 'key 1', says: 'verified with all.pem' }, states: [{ ...move, verified: true }],
+    journals: { aliases: 'empty', states: '1 entries, 1 in one chain' },
+  }; // biome-ignore format: a table
+  const of = (more: Partial<Audit>) => {
+    const sections = auditSections({ ...complete, ...more });
+    return { ...auditVerdict(sections), by: Object.fromEntries(sections.map((s) => [s.title, s.verdict.level])) };
+  };
+  expect(of({})).toMatchObject({ level: 'good', headline: 'The evidence is complete' });
+  expect(of(known)).toMatchObject({ level: 'warn', by: { Who: 'warn', Training: 'warn', Warnings: 'none', States: 'warn' } }); // biome-ignore format: one line
+  const cases: [Partial<Audit>, string, string][] = [
+    [{ state: 'proposed' }, 'What it is', 'warn'],
+    [{ approvals: [] }, 'Who', 'warn'],
+    [{ signature: { by: null, says: 'not checked: no key (--key)' } }, 'Who', 'none'],
+    [{ signature: { by: null, says: 'not verified with all.pem: x' } }, 'Who', 'bad'],
+    [{ journals: { aliases: 'empty', states: 'BROKEN: x' } }, 'Who', 'bad'],
+    [{ journals: { aliases: 'BROKEN: x', states: 'empty' } }, 'Aliases', 'bad'],
+    [{ self_test: { ...complete.self_test!, passed: false } }, 'Self-test', 'bad'],
+    [{ witness: { ...complete.witness!, forced: { reason: 'r', contradictions: [] } } }, 'Against the training table', 'bad'],
+    [{ findings: [{ level: 'warning', text: 'w' }] as unknown as Audit['findings'] }, 'Warnings', 'warn'],
+    [{ findings: [{ level: 'assumed', text: 'w' }] as unknown as Audit['findings'] }, 'Assumed without evidence', 'warn'],
+    [{ baseline: null }, 'Drift baseline', 'warn'],
+    [{ policy: {} }, 'Policy', 'warn'],
+    [{ states: [{ ...move, verified: false }] }, 'States', 'bad'],
+    [{ states: [{ ...move, verified: null }] }, 'States', 'none'],
+  ]; // biome-ignore format: a table
+  for (const [more, title, level] of cases) {
+    const found = of(more);
+    expect([title, found.by[title]]).toEqual([title, level]);
+    if (level !== 'none') expect([title, found.level]).toEqual([title, level]);
+  }
+});
+
 checkTest(
   'at the command line: a policy at registration, approval, a new version, and the page on all of it',
   async () => {
@@ -149,6 +190,8 @@ checkTest(
     expect(page.stdout).toMatch(/AUC 0\.\d+/);
     const html = readFileSync(at('page.html'), 'utf8');
     expect(html).not.toMatch(/<script|https?:|src=/);
+    expect(html).toMatch(/<div class="verdict warn"><p>Evidence is incomplete/);
+    expect(html.match(/<h2>[^<]*<\/h2><p><b class="(good|warn|bad|none)">/g)).toHaveLength(11);
     for (const words of ['Audit of m:1', 'Assumed without evidence', 'report 17']) expect(html).toContain(words);
     const second = JSON.parse((await show('m:2', '--json')).stdout);
     expect(second).toMatchObject({ state: 'proposed', from: { model: 'm:1', reason: 'softer' }, proposed: { why: 'softer' }, signature: null }); // biome-ignore format: one line

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { comparedIn, embedded, REPORT_ID, type ReportData } from '../../src/report/report-data.ts';
-import { reportPage } from '../../src/report/report-page.ts';
+import { reportPage, runVerdict } from '../../src/report/report-page.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { faultyPortfolio } from '../support/column-faults.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -17,7 +17,7 @@ function unbalanced(page: string): string[] {
   for (const [, close, name, empty] of page
     .replaceAll(/<(script|style)[^>]*>[\s\S]*?<\/\1>/g, '')
     .matchAll(/<(\/?)([a-z]\w*)[^>]*?(\/?)>/g)) {
-    if (empty || ['meta', 'br'].includes(name!)) continue;
+    if (empty || ['meta', 'br', 'wbr'].includes(name!)) continue;
     if (!close) open.push(name!);
     else if (open.pop() !== name) wrong.push(name!);
   }
@@ -47,6 +47,45 @@ test('a page is one whole document that loads and runs nothing, with everything 
     expect(chart.split('</svg>')[1]).toMatch(/^\s*(<details><summary>as numbers<\/summary>)?<div class="wide"><table>/);
   for (const text of ['o.manifest.json', '3 (&#60;c&#62;)', '25.0 %', 'Exit code 4']) expect(page).toContain(text);
   expect(dataIn(page)).toEqual(DATA);
+});
+
+const CLEAN: ReportData = {
+  ...DATA, exitCode: 0, error: null, rows: 2000, scorePsi: 0.01,
+  columns: [{ ...DATA.columns[0]!, column: 'income', psi: 0.02 }, { ...DATA.columns[0]!, column: 'age', psi: 0.01 }],
+  inputs: [{ ...DATA.inputs[0]!, rows: 2000, scored: 2000, rejected: 0, rejectedByCode: {}, rejects: [], verdict: null, exceeded: [] }],
+}; // biome-ignore format: a table
+const withRejects = (rejected: number): ReportData => ({ ...CLEAN, exitCode: 3, inputs: [{ ...CLEAN.inputs[0]!, scored: 2000 - rejected, rejected }] }); // biome-ignore format: one line
+const withPsi = (psi: number | null, scorePsi: number | null = 0.01): ReportData => ({ ...CLEAN, scorePsi, columns: CLEAN.columns.map((c) => ({ ...c, psi })) }); // biome-ignore format: one line
+
+test.each([
+  ['a clean run', CLEAN, 'good', 'No problem found', 'Every row was scored'],
+  ['some rejects', withRejects(20), 'warn', 'Complete, with remarks', '20 of 2,000 rows were rejected (1.0 %)'],
+  ['many rejects', withRejects(100), 'bad', 'Check before use', '100 of 2,000 rows were rejected (5.0 %)'],
+  ['some drift', withPsi(0.1), 'warn', 'Complete, with remarks', 'income differs most'],
+  ['strong drift', withPsi(6.98), 'bad', 'Check before use', 'PSI 6.980, strong drift. 2 of 2 columns drifted'],
+  ['a strong drift of the score', withPsi(0, 0.25), 'bad', 'Check before use', 'The scores differ'],
+  ['drift that was not measured', withPsi(null, null), 'none', 'Complete, but drift was not checked', 'too few rows'],
+  ['a stopped run', { ...withPsi(6.98), exitCode: 4, error: 'the gate stopped it\nmore' }, 'bad', 'Stopped by the gate', 'the gate stopped it'],
+  ['a failed run', { ...CLEAN, exitCode: 1, error: 'no space', published: false }, 'bad', 'Failed: nothing was published', 'no space'],
+] as const)('the first line answers whether the run is right: %s', (_, data, level, headline, point) => {
+  const said = runVerdict(data);
+  expect(said.level).toBe(level);
+  expect(said.headline).toContain(headline);
+  expect(said.points[0]).toContain(point);
+  const page = reportPage(data);
+  expect(page).toContain(`<div class="verdict ${level}"><p>${headline}`);
+  // The verdict comes first, and the settings come last.
+  const titles = [...page.matchAll(/<h2>([^<]*)/g)].map(([, title]) => title);
+  expect(page.indexOf('class="verdict')).toBeLessThan(page.indexOf('<h2>'));
+  expect([titles[0], titles.at(-1)]).toEqual(['Score', 'Settings']);
+}); // biome-ignore format: a table
+
+test('charts have numbers on both axes', () => {
+  const page = reportPage({ ...CLEAN, edges: [0.25, 0.5, 0.75], training: { bins: [0.1, 0.2, 0.3, 0.4], missing: 0, unseen: 0 }, score: { bins: [0.4, 0.3, 0.2, 0.1], missing: 0, unseen: 0 } }); // biome-ignore format: one line
+  const charts = page.split('<svg').slice(1).map((part) => [...part.split('</svg>')[0]!.matchAll(/<text[^>]*>([^<]*)/g)].map(([, text]) => text)); // biome-ignore format: one line
+  expect(charts[0]).toEqual(expect.arrayContaining(['0 %', '40 %', 'share of rows', 'score', '0.25', '0.50', '0.75']));
+  expect(charts[1]).toEqual(expect.arrayContaining(['income', '0.02', '¦ strong drift from 0.25']));
+  expect(charts.at(-1)).toEqual(expect.arrayContaining(['rows per second', 'seconds since the start', '0', '2']));
 });
 
 test('a run that published nothing is none to compare with: what it was compared with is', () => {

@@ -400,7 +400,7 @@ export const DEFENCES: Defence[] = [
   },
   {
     name: 'text of an input in an explanation',
-    file: 'src/doors/commands/waterfall-page.ts',
+    file: 'src/report/html-page.ts',
     find: 'text.replace(/[&<>"\']/g, (c) =>',
     replace: 'text.replace(/\\0/g, (c) =>',
     test: PAGES,

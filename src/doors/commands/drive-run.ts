@@ -119,7 +119,8 @@ function tellSummary(
     const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift, found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet && !isEndless(spec.source)) {
-    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found));
+    const width = process.stderr.isTTY ? (process.stderr.columns ?? 80) : null;
+    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found, width));
   }
 }
 

@@ -1,5 +1,6 @@
 // `sluice explain`: shows one application of a file as a waterfall, in the terminal and as an HTML page.
 import type { Command } from 'commander';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { type ExplainedRow, explainRow } from '../../runs/checks/explain-row.ts';
@@ -13,7 +14,6 @@ import { type ExplainFlags, SCORE_COMMANDS } from './flags/score-flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { signalled } from './signals.ts';
 import { waterfall } from './waterfall.ts';
-import { waterfallPage } from './waterfall-page.ts';
 
 export function addExplainCommand(program: Command): void {
   addFlags(program.command('explain'), SCORE_COMMANDS.explain).action(explain);
@@ -41,7 +41,19 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
   }
   if (answer.error)
     throw new SluiceError(answer.error.code, `row ${flags.row}: ${answer.error.column ?? ''} ${answer.error.message}`);
-  if (flags.html !== undefined) await putFile(flags.html, waterfallPage(model.ref, answer, flags.top));
+  if (flags.html !== undefined) {
+    const { waterfallPage } = await import('./waterfall-page.ts');
+    const { scorecard, onnx } = model.manifest;
+    const origin = {
+      model: model.ref,
+      packageSha256: model.sha256,
+      modelSha256: onnx.sha256,
+      file,
+      at: new Date(epochMs()),
+      pointsPerLogOdds: scorecard ? scorecard.points_to_double_odds / Math.LN2 : null,
+    };
+    await putFile(flags.html, waterfallPage(answer, flags.top, origin));
+  }
   process.stdout.write(
     flags.json ? `${JSON.stringify(answer)}\n` : waterfall(model.ref, answer, flags.top, process.stdout.columns ?? 100),
   );

@@ -34,17 +34,21 @@ async function trustIn(file: string): Promise<AuditTrust> {
 }
 
 async function auditPage(audit: Audit, sections: readonly AuditSection[]): Promise<string> {
-  const [{ escapeText, htmlTable }, { htmlPage }] = await Promise.all([
-    import('../../report/html-page.ts'),
+  const [{ auditVerdict }, { escapeText, factTable, htmlPage, verdictBox }] = await Promise.all([
+    import('../../onboarding/audit.ts'),
     import('../../report/html-page.ts'),
   ]);
-  const parts = sections.map(({ title, facts, lines }) => {
-    const table = facts.length === 0 ? '' : htmlTable('', [['what', ''], ...facts]);
+  const { level, headline, points } = auditVerdict(sections);
+  const parts = sections.map(({ title, facts, lines, verdict }) => {
+    const table = facts.length === 0 ? '' : factTable(facts);
     const list = lines.length === 0 ? '' : `<ul>${lines.map((line) => `<li>${escapeText(line)}</li>`).join('')}</ul>`;
-    return `<section class="facts"><h2>${escapeText(title)}</h2>${table}${list}</section>`;
+    return `<section><h2>${escapeText(title)}</h2><p><b class="${verdict.level}">${MARKS[verdict.level]}</b> ${escapeText(verdict.text)}</p>${table}${list}</section>`;
   });
+  parts.unshift(`<section>${verdictBox(level, headline, points)}</section>`);
   return htmlPage(`Audit of ${audit.model}, ${audit.asked.slice(0, 16).replace('T', ' ')} UTC`, parts);
 }
+
+const MARKS = { good: 'OK.', warn: 'Look.', bad: 'Problem.', none: 'Note.' } as const;
 
 /** @throws SluiceError usage */
 async function leavePage(file: string, page: string): Promise<void> {

@@ -39,12 +39,13 @@ function predictionsAmong(names: readonly string[], pattern: string): string[] {
 
 export async function refuseOverwriting(
   files: readonly Endpoint[],
-  { output, metricsFile }: OutcomesFlags,
+  { output, metricsFile, html }: OutcomesFlags,
 ): Promise<void> {
   const read = files.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'an input' }));
   const written = [
     ...(output === undefined ? [] : [{ name: output, role: 'the report' }]),
     ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the metrics file' }]),
+    ...(html === undefined ? [] : [{ name: html, role: 'the page' }]),
   ];
   await refuseSameFiles(read, written);
 }

@@ -19,7 +19,7 @@ export function outcomeTables({ groups, totals }: OutcomeReport): string {
   // Deciles of single months appear only in the JSON, because they would fill the terminal.
   const whole = all.filter((g) => g.month === null || !totals.some((t) => t.model === g.model));
   return [
-    table(
+    alignedTable(
       ['model', 'month', 'rows', 'bad', 'bad %', 'AUC', 'Gini', 'KS', 'Brier', 'ECE', 'intercept', 'slope'],
       all.map((g) => [
         g.model,
@@ -32,7 +32,7 @@ export function outcomeTables({ groups, totals }: OutcomeReport): string {
         ),
       ]),
     ),
-    table(
+    alignedTable(
       ['model', 'month', 'decision', 'rows', 'share', 'bad', 'bad %'],
       all.flatMap((g) =>
         g.decisions.map((d) => [
@@ -46,7 +46,7 @@ export function outcomeTables({ groups, totals }: OutcomeReport): string {
         ]),
       ),
     ),
-    table(
+    alignedTable(
       ['model', 'decile', 'rows', 'predicted', 'observed'],
       whole.flatMap((g) =>
         (g.calibration?.deciles ?? []).map((bin, i) => [
@@ -67,12 +67,12 @@ function oneClassWords(groups: readonly OutcomeGroup[]): string[] {
   return one.length === 0 ? [] : [`only one outcome, so AUC, KS and slope are undefined: ${one.join(', ')}`];
 }
 
-const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
+export const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
 const percent = (ratio: number): string => `${(ratio * 100).toFixed(2)} %`;
-const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
+export const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
 
 /** Formats a table: columns of words are left-aligned, columns of numbers right-aligned. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function alignedTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((name, c) => Math.max(name.length, ...rows.map((row) => row[c]!.length)));
   const left = head.map((_, c) => rows.every((row) => !/^[\d-]/.test(row[c]!)) || head[c] === 'month');
   return [head, ...rows]

@@ -1,6 +1,7 @@
 // `sluice outcomes`: compares predictions with the outcomes of their applications.
 
 import type { Command } from 'commander';
+import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
@@ -50,7 +51,7 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
       month: monthColumn(flags),
       signal,
     });
-    await hand(report, flags);
+    await hand(report, flags, { predictions: sources.map(({ name }) => name), labels: labels.name });
   } catch (error) {
     // On interruption, reports the reason for it instead of this error.
     signal.throwIfAborted();
@@ -61,12 +62,20 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
 }
 
 /** Writes and prints the report. */
-async function hand(report: OutcomeReport, flags: OutcomesFlags): Promise<void> {
+async function hand(
+  report: OutcomeReport,
+  flags: OutcomesFlags,
+  names: { predictions: string[]; labels: string },
+): Promise<void> {
   const json = `${JSON.stringify(report)}\n`;
   if (flags.output !== undefined) await putFile(flags.output, json);
   if (flags.metricsFile !== undefined) {
     const { OutcomeMetrics } = await import('../../monitor/left-metrics.ts');
     await putFile(flags.metricsFile, await new OutcomeMetrics(report.groups).text());
+  }
+  if (flags.html !== undefined) {
+    const { outcomePage } = await import('./outcome-page.ts');
+    await putFile(flags.html, outcomePage(report, { ...names, at: new Date(epochMs()) }));
   }
   process.stderr.write(`${joinWords(report)}\n`);
   process.stdout.write(flags.json ? json : `${outcomeTables(report)}\n`);

@@ -1,65 +1,128 @@
 // The waterfall as a self-contained HTML page that can be filed, mailed and printed.
-import { styledHead } from '../../core/html-policy.ts';
+import {
+  chartLegend,
+  escapeText,
+  factCards,
+  factTable,
+  fitText,
+  htmlPage,
+  htmlTable,
+  svgFrame,
+  svgText,
+} from '../../report/html-page.ts';
 import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
-import { headline, number, stepsOf } from './waterfall.ts';
+import { number, stepsOf } from './waterfall.ts';
 
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+/** Where an explanation comes from. */
+export interface ExplanationOrigin {
+  model: string;
+  packageSha256: string;
+  modelSha256: string;
+  /** Name of the file that contains the row. */
+  file: string;
+  at: Date;
+  /** Scorecard points for one unit of log-odds; null: the model has no scorecard. */
+  pointsPerLogOdds: number | null;
+}
 
-const ROW = 26;
-const LEFT = 330;
-const WIDTH = 960;
+const WIDTH = 400;
+const ROW = 34;
+const SPACES: Record<string, string> = { log_odds: 'log-odds', probability: 'probability', value: 'value' };
 
-export function waterfallPage(ref: string, answer: ExplainedRow, top: number): string {
+const probabilityOf = (logOdds: number): string => (1 / (1 + Math.exp(-logOdds))).toFixed(4);
+
+/** Scorecard points with a sign, to one decimal. */
+const pointsOf = (effect: number, perUnit: number): string => number(Number((effect * perUnit).toFixed(1)));
+
+export function waterfallPage(answer: ExplainedRow, top: number, origin: ExplanationOrigin): string {
   const x = answer.interpretation;
-  const title = `${ref}, row ${answer.row}`;
-  if (!x || x.error) return page(title, `<p>${escapeHtml(x?.error?.message ?? 'no interpretation')}</p>`);
+  const title = `${origin.model}, row ${answer.row}`;
+  const facts = `<section><h2>Origin</h2>${factTable([
+    ['file', origin.file],
+    ['row', String(answer.row)],
+    ['model', origin.model],
+    ['SHA-256 of the package', origin.packageSha256],
+    ['SHA-256 of the model', origin.modelSha256],
+    ['explained', `${origin.at.toISOString().slice(0, 19).replace('T', ' ')} UTC`],
+    ...(x && !x.error ? [['method', x.method] as const] : []),
+    ...(x?.standard_error === undefined ? [] : [['standard error', `up to ${x.standard_error.toPrecision(2)}`] as const]),
+  ])}</section>`; // biome-ignore format: a table
+  if (!x || x.error) return htmlPage(title, [`<p>${escapeText(x?.error?.message ?? 'no interpretation')}</p>`, facts]);
+  return htmlPage(title, [result(answer, x, top), effects(answer, x, top, origin), reasons(x), allEffects(x, origin), facts]); // biome-ignore format: one line
+}
+
+type Explanation = NonNullable<ExplainedRow['interpretation']>;
+
+function result(answer: ExplainedRow, x: Explanation, top: number): string {
+  const { prediction, probability, points, decision, value } = answer;
+  const total = stepsOf(answer, top).at(-1)?.to ?? x.base;
+  const card = (name: string, text: string, note = '') => ({ name, value: text, note, level: 'none' as const });
+  return `<section>${factCards([
+    ...(decision ? [card('Decision', decision)] : []),
+    ...(probability === undefined ? [] : [card('Probability', probability.toFixed(4), 'of the positive class')]),
+    ...(points === undefined ? [] : [card('Points', String(points), 'on the scorecard')]),
+    ...(typeof prediction === 'string' ? [card('Class', prediction)] : []),
+    ...(value === undefined ? [] : [card('Value', String(Number(value.toPrecision(6))))]),
+    ...(x.space === 'log_odds' ? [card('Log-odds', total.toFixed(3), `base ${x.base.toFixed(3)} and all effects`)] : []),
+  ])}</section>`; // biome-ignore format: a table
+}
+
+/** A value of the chart in its own unit and, for log-odds, as a probability. */
+function levelText(value: number, space: string): string {
+  return space === 'log_odds' ? `${value.toFixed(3)} = probability ${probabilityOf(value)}` : value.toFixed(4);
+}
+
+function effects(answer: ExplainedRow, x: Explanation, top: number, { pointsPerLogOdds }: ExplanationOrigin): string {
   const steps = stepsOf(answer, top);
   const total = steps.at(-1)?.to ?? x.base;
   const ends = [x.base, total, ...steps.map((s) => s.to)];
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
-  const at = (v: number) => LEFT + ((v - low) / (high - low || 1)) * (WIDTH - LEFT - 90);
-  const line = (v: number, y: number, label: string) =>
-    `<text x="${LEFT - 12}" y="${y + 17}" text-anchor="end" class="b">${escapeHtml(label)}</text>` +
-    `<line x1="${at(v).toFixed(1)}" x2="${at(v).toFixed(1)}" y1="${y + 3}" y2="${y + ROW - 3}" class="m"/>` +
-    `<text x="${(at(v) + 6).toFixed(1)}" y="${y + 17}" class="n">${v.toFixed(4)}</text>`;
+  const at = (v: number) => 4 + ((v - low) / (high - low || 1)) * (WIDTH - 8);
+  const line = (v: number, row: number, name: string) =>
+    svgText(0, row * ROW + 12, name, 'start', 'strong') +
+    svgText(WIDTH, row * ROW + 12, levelText(v, x.space), 'end', 'strong') +
+    `<line x1="${at(v).toFixed(1)}" x2="${at(v).toFixed(1)}" y1="${row * ROW + 16}" y2="${row * ROW + 30}" class="level"/>`;
+  const inPoints = x.space === 'log_odds' && pointsPerLogOdds !== null;
   const bars = steps.map((s, i) => {
     const y = (i + 1) * ROW;
     const [a, b] = [Math.min(at(s.from), at(s.to)), Math.max(at(s.from), at(s.to))];
+    const size = `${number(s.effect)}${inPoints ? ` (${pointsOf(s.effect, pointsPerLogOdds)} pts)` : ''}`;
     return (
-      `<text x="${LEFT - 12}" y="${y + 17}" text-anchor="end">${escapeHtml(s.label)}</text>` +
-      `<rect x="${a.toFixed(1)}" y="${y + 4}" width="${Math.max(1, b - a).toFixed(1)}" height="${ROW - 8}" class="${s.effect >= 0 ? 'up' : 'down'}"><title>${escapeHtml(s.label)}: ${s.effect}</title></rect>` +
-      `<text x="${(b + 6).toFixed(1)}" y="${y + 17}" class="n">${number(s.effect)}</text>`
+      svgText(0, y + 12, fitText(s.label, WIDTH - (size.length + 2) * 7.6)) +
+      svgText(WIDTH, y + 12, size, 'end', 'strong') +
+      `<rect x="${a.toFixed(1)}" y="${y + 17}" width="${Math.max(1, b - a).toFixed(1)}" height="11" class="${s.effect >= 0 ? 'up' : 'down'}"><title>${escapeText(`${s.label}: ${size}`)}</title></rect>`
     );
   });
-  const height = (steps.length + 2) * ROW;
-  const reasons = (x.reasons ?? []).map((r) => `<li><b>${escapeHtml(r.code)}</b> ${escapeHtml(r.text)}</li>`).join('');
-  const rows = x.effects
-    .map(
-      (e) =>
-        `<tr><td>${escapeHtml(e.column)}</td><td>${escapeHtml(e.value === null ? '(missing)' : String(e.value))}</td><td class="r">${e.effect}</td></tr>`,
-    )
-    .join('');
-  return page(
-    title,
-    `<p class="h">${escapeHtml(headline(answer))}</p>
-<p>Effects in ${escapeHtml(x.space)} (${escapeHtml(x.method)}); base and effects add up to the score.</p>
-<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="waterfall of effects">${line(x.base, 0, 'base')}${bars.join('')}${line(total, (steps.length + 1) * ROW, 'score')}</svg>
-${reasons === '' ? '' : `<h2>Reasons</h2><ol>${reasons}</ol>`}
-<details><summary>All effects</summary><table><tr><th>column</th><th>value</th><th>effect</th></tr>${rows}</table></details>`,
-  );
+  const what = SPACES[x.space] ?? x.space;
+  const legend = chartLegend([
+    { name: 'raises the score', style: 'up' },
+    { name: 'lowers the score', style: 'down' },
+  ]);
+  const unit = inPoints ? `${what}, and scorecard points (pts)` : what;
+  return `<section><h2>How the score came about</h2><p>The base is the average score of the background sample. Base and effects add up to the score. Unit: ${escapeText(unit)}.</p>${legend}
+${svgFrame('waterfall of effects', (steps.length + 2) * ROW, `${line(x.base, 0, 'base')}${bars.join('')}${line(total, steps.length + 1, 'score')}`)}</section>`; // biome-ignore format: one line
 }
 
-const STYLE = `
-body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
-svg{width:100%;height:auto;font-size:13px}text{fill:#1c2430}.n{fill:#5a6675}.b{font-weight:600}.m{stroke:#1c2430;stroke-width:2}
-.up{fill:#2a78b8}.down{fill:#c2562d}.h{font-size:1.3rem;font-weight:600}table{border-collapse:collapse}td,th{padding:.15rem .8rem .15rem 0;text-align:left}.r{text-align:right;font-variant-numeric:tabular-nums}
-@media(prefers-color-scheme:dark){body{background:#14181f;color:#e6eaf0}text{fill:#e6eaf0}.n{fill:#9aa6b5}.m{stroke:#e6eaf0}}
-`;
+function reasons({ reasons: given = [] }: Explanation): string {
+  if (given.length === 0) return '';
+  const items = given.map(({ code, column, text }) => `<li><b>${escapeText(code)}</b> ${escapeText(text)} <span class="note">(${escapeText(column)})</span></li>`); // biome-ignore format: one line
+  return `<section><h2>Reasons</h2><ol>${items.join('')}</ol></section>`;
+}
 
-const page = (title: string, body: string): string => `<!doctype html>
-<html lang="en"><head><meta charset="utf-8">${styledHead(STYLE)}
-<title>${escapeHtml(title)}</title></head><body>
-<h1>${escapeHtml(title)}</h1>
-${body}
-</body></html>
-`;
+function allEffects(
+  { effects: all, interactions = [], space }: Explanation,
+  { pointsPerLogOdds }: ExplanationOrigin,
+): string {
+  // biome-ignore format: one line
+  const inPoints = space === 'log_odds' && pointsPerLogOdds !== null;
+  const head = ['column', 'value', `effect (${SPACES[space] ?? space})`, ...(inPoints ? ['points'] : [])];
+  const rows = all.map(({ column, value, effect }) => [
+    column,
+    value === null ? '(missing)' : String(value),
+    number(effect),
+    ...(inPoints ? [pointsOf(effect, pointsPerLogOdds)] : []),
+  ]);
+  const pairs = interactions.map(({ columns, effect }) => [columns.join(' × '), number(effect)]);
+  const pairTable = pairs.length === 0 ? '' : htmlTable('interactions, already included in the effects of both columns', [['columns', 'effect'], ...pairs]); // biome-ignore format: one line
+  return `<section><details><summary>All effects</summary>${htmlTable('', [head, ...rows])}</details>${pairTable}</section>`;
+}

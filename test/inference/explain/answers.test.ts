@@ -277,6 +277,11 @@ describe('doors', () => {
     for (const e of answer.interpretation!.effects) expect(drawn.stdout).toContain(`${e.column} = `);
     const html = readFileSync(page, 'utf8');
     expect(html).toContain('<svg');
+    const text = html.replaceAll(/<[^>]*>/g, '|');
+    for (const words of [answer.probability.toFixed(4), `= probability ${answer.probability.toFixed(4)}`, 'log-odds', file, 'SHA-256 of the package', 'raises the score']) expect(text).toContain(words); // biome-ignore format: one line
+    expect(text).toMatch(/explained\|+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+    expect(text).toMatch(/SHA-256 of the model\|+[0-9a-f]{64}/);
+    expect(text).not.toMatch(/\d\.\d{7}/);
     expect(html).not.toMatch(/(src|href)=|<script/);
     const json = await sluiceHere(['explain', file, '--row', '17', '-m', 'credit-default', '--json']);
     expect(sum(JSON.parse(json.stdout))).toBeCloseTo(logit(answer.probability), 4);

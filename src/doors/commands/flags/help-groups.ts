@@ -84,6 +84,7 @@ export const EXAMPLES: Readonly<Record<string, readonly [string, string]>> = {
   ],
   generate: ['generate --rows 1000000 -o portfolio.csv', 'generate --rows 1000 --faults 3 --ids -o portfolio.csv'],
   init: ['init', 'init scoring'],
+  top: ['top https://scores.bank.example --ca ca.crt', 'top http://localhost:9464 --once'],
   doctor: ['doctor', 'doctor --config sluice.yaml'],
   'model add': [
     'model add credit.onnx --training-data train.csv --expected predictions.csv',

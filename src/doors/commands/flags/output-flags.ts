@@ -134,6 +134,7 @@ export const OUTCOME_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      html: { schema: text('write a self-contained HTML page to this file'), value: 'file', complete: 'file' },
       json: switchFlag('print the report as JSON instead of tables'),
     },
   },

@@ -109,6 +109,20 @@ export const SERVICE_COMMANDS = {
       json: { schema: toggle('print the findings as JSON') },
     },
   },
+  top: {
+    description:
+      'show what a service or pipeline does now, from its metrics: rows, requests, jobs, lag, rejects, memory',
+    arguments: [{ name: 'url', description: 'address of the service, or of the metrics port of a pipeline' }],
+    flags: {
+      interval: { schema: whole('seconds between two measurements', [1, 3600], { default: 2 }) },
+      once: switchFlag('print one measurement and exit'),
+      ca: {
+        schema: text('certificates (PEM) that sign the certificate of the service'),
+        value: 'file',
+        complete: 'file',
+      },
+    },
+  },
   completion: {
     description: 'print the completion script of a shell',
     arguments: [{ name: 'shell', description: SHELLS.join(', '), choices: SHELLS }],
@@ -118,6 +132,7 @@ export const SERVICE_COMMANDS = {
 
 export type AuditVerifyFlags = FlagsOf<(typeof SERVICE_COMMANDS)['audit verify']>;
 export type DoctorFlags = FlagsOf<(typeof SERVICE_COMMANDS)['doctor']>;
+export type TopFlags = FlagsOf<(typeof SERVICE_COMMANDS)['top']>;
 export type ServeFlags = FlagsOf<(typeof SERVICE_COMMANDS)['serve']>;
 export type KeysCreateFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys create']>;
 export type KeysListFlags = FlagsOf<(typeof SERVICE_COMMANDS)['keys list']>;
