@@ -4,6 +4,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { VERSION } from '../../../src/core/version.ts';
 import { parseMetrics, quantileOf, type Scrape, topLines } from '../../../src/doors/commands/top.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { serveMetrics } from '../../../src/monitor/metrics-server.ts';
@@ -77,7 +78,8 @@ test('a metrics port without a key: lag and dead letters of a pipeline', async (
   metrics.lag.set({ ...at, partition: '1' }, 34);
   metrics.lagSeconds.set(at, 75);
   metrics.deadLetters.inc({ pipeline: 'loans', code: 'bad_number' }, 3);
-  const server = await serveMetrics(metrics, '127.0.0.1', 0, () => true);
+  const pipelines = async () => ({ sluice: VERSION, pipelines: [] });
+  const server = await serveMetrics(metrics, { host: '127.0.0.1', port: 0, ready: () => true, pipelines });
   onTestFinished(() => server.close());
   const url = `http://127.0.0.1:${server.port}`;
   const run = await sluiceHere(['top', url, '--once', '--interval', '1'], { env: { SLUICE_API_KEY: 'secret' } });
