@@ -137,7 +137,7 @@ function wherePart(w: Benchmarks['where']): string {
   ];
   return `## Where the CPU time goes: ${whole(w.rows)} rows to NDJSON, with a manifest
 
-${busy(w.machine, [w.load])}CPU seconds (user and system) of all threads, medians of ${w.rounds} rounds. \`perf\` samples a second run, and the functions on the stack give the
+${busy(w.machine, [w.load])}CPU seconds (user and system) of all threads, medians of ${w.rounds} round${w.rounds === 1 ? '' : 's'}. \`perf\` samples a second run, and the functions on the stack give the
 shares. Start is all work of a thread before its first row, without hashing and reading. Compilation and collection run on threads of V8 meanwhile.
 
 ${table(['CPU seconds', ...w.tables.map((t) => t.title)], rows)}
