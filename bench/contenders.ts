@@ -24,8 +24,8 @@ export interface Contender {
 }
 
 const all = (): boolean => true;
-/** The peers do not know the package of the bundled model: it is measured alone, where nothing else is there. */
 const isClean = ({ oddness, large }: Case): boolean => oddness === 'none' && !large;
+/** The peers do not know the package of the bundled model: it is measured alone. */
 const trained = (one: Case): boolean => !NOT_FOR_PEERS.has(one.model) && isClean(one);
 /** CatBoost exports a list of dictionaries, which ONNX Runtime does not hand to JavaScript and peers do not write by themselves. */
 const NOT_FOR_PEERS = new Set<string>([BUNDLED, 'bench-catboost', GERMAN]);

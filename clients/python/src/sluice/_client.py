@@ -185,7 +185,7 @@ class Remote(Operations):
 
 
 class Feed:
-    """The body of one attempt. Errors of the frame are kept, so that they are told apart from errors of the network."""
+    """The body of one attempt. Errors of the frame are kept, so that they differ from errors of the network."""
 
     def __init__(self, call: Call) -> None:
         self.error: Exception | None = None

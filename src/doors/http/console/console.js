@@ -560,7 +560,7 @@ function showConcerns({ pipelines, unreachable, newest, recorded }) {
       concerns.map((text) => h('li', {}, text)),
     );
   const topics = pipelines.filter((/** @type {Json} */ p) => p.kind === 'topic').length;
-  const told = [
+  const sentences = [
     topics === 0 ? 'No topic is watched.' : `No topic is late (${topics} watched).`,
     !recorded
       ? 'Runs are not recorded.'
@@ -568,7 +568,7 @@ function showConcerns({ pipelines, unreachable, newest, recorded }) {
         ? 'No run is recorded.'
         : 'The last run of every pipeline succeeded.',
   ];
-  return h('p', {}, badge('no', 'good'), ` ${told.join(' ')}`);
+  return h('p', {}, badge('no', 'good'), ` ${sentences.join(' ')}`);
 }
 
 /** @param {Json} pipeline */
@@ -1090,8 +1090,8 @@ function waterfall({ base, effects, space }, width) {
     const link = { class: 'link', x1: x(to), x2: x(to), y1: top(y), y2: top(y) + row };
     return svg('g', {}, svg('line', link), svg('rect', bar), label(text, y), value(signed(effect), y));
   });
-  const told = bars.map((bar) => `${bar.label} ${signed(bar.effect)}`).join(', ');
-  const summary = `Effects in ${space}: base ${decimal(base, 3)}, ${told}, sum ${decimal(at, 3)}`;
+  const steps = bars.map((bar) => `${bar.label} ${signed(bar.effect)}`).join(', ');
+  const summary = `Effects in ${space}: base ${decimal(base, 3)}, ${steps}, sum ${decimal(at, 3)}`;
   const height = (bars.length + 2) * row + 8;
   const frame = { class: 'chart waterfall', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': summary };
   return svg(
