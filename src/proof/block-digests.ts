@@ -1,15 +1,46 @@
-// Computes SHA-256 digests of a file and of its blocks, and finds changed blocks.
-import { createHash, type Hash, hash } from 'node:crypto';
+// Computes the SHA-256 of a file and the digests of its blocks, and finds changed blocks.
+import { createHash, type Hash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 
-/** End of a block in a file, and the SHA-256 of its bytes. */
+/** End of a block in a file, and the digest of its bytes. */
 export interface Mark {
   /** Offset of the end in the uncompressed file. */
   end: number;
-  sha256: string;
+  /** CRC-32 (8 hexadecimal digits) or SHA-256 (64 digits). */
+  digest: string;
 }
 
 /** Whether two marks are equal. */
-export const isSameMark = (a: Mark | null, b: Mark | null): boolean => a?.end === b?.end && a?.sha256 === b?.sha256;
+export const isSameMark = (a: Mark | null, b: Mark | null): boolean => a?.end === b?.end && a?.digest === b?.digest;
+
+/**
+ * The digest of blocks. CRC-32 only finds the place of a change that the SHA-256 of the file has proved, so it is used
+ * where that SHA-256 covers the same bytes.
+ */
+export type BlockDigestKind = 'crc32' | 'sha256';
+
+/** CRC-32 with the interface of a hash. */
+class Crc32 {
+  #value = 0;
+
+  update(bytes: Uint8Array): void {
+    this.#value = crc32(bytes, this.#value);
+  }
+
+  digest(_: 'hex'): string {
+    return this.#value.toString(16).padStart(8, '0');
+  }
+}
+
+interface BlockHash {
+  update(bytes: Uint8Array): unknown;
+  digest(encoding: 'hex'): string;
+}
+
+const newHash = (kind: BlockDigestKind): BlockHash => (kind === 'crc32' ? new Crc32() : createHash('sha256'));
+
+/** The kind of a digest in a manifest. */
+const kindOf = (digest: string): BlockDigestKind => (digest.length === 8 ? 'crc32' : 'sha256');
 
 /** Length in bytes and SHA-256 of a file. */
 export interface Digest {
@@ -44,9 +75,14 @@ export class FileDigest {
 
 /** Digests of the blocks of a file. */
 export class BlockDigests {
+  readonly #kind: BlockDigestKind;
   /** Hash of the current block; null: it has no bytes. */
-  #hash: Hash | null = null;
+  #hash: BlockHash | null = null;
   #bytes = 0;
+
+  constructor(kind: BlockDigestKind) {
+    this.#kind = kind;
+  }
 
   /** Number of bytes so far. */
   get bytes(): number {
@@ -55,7 +91,7 @@ export class BlockDigests {
 
   add(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    this.#hash ??= createHash('sha256');
+    this.#hash ??= newHash(this.#kind);
     this.#hash.update(bytes);
     this.#bytes += bytes.length;
   }
@@ -63,19 +99,15 @@ export class BlockDigests {
   /** Ends the block; returns null if it has no bytes. */
   mark(): Mark | null {
     if (this.#hash === null) return null;
-    const sha256 = this.#hash.digest('hex');
+    const digest = this.#hash.digest('hex');
     this.#hash = null;
-    return { end: this.#bytes, sha256 };
+    return { end: this.#bytes, digest };
   }
 
   /** Ends the block after adding these bytes. */
   markWith(bytes: Uint8Array): Mark | null {
-    if (this.#hash !== null || bytes.length === 0) {
-      this.add(bytes);
-      return this.mark();
-    }
-    this.#bytes += bytes.length;
-    return { end: this.#bytes, sha256: hash('sha256', bytes, 'hex') };
+    this.add(bytes);
+    return this.mark();
   }
 
   /** Reads the blocks of an interrupted run from the beginning of a file. Returns false if they changed. */
@@ -110,16 +142,13 @@ export class BlockDigests {
 export class ContentDigests extends BlockDigests {
   readonly #file = new FileDigest();
 
+  constructor() {
+    super('crc32');
+  }
+
   override add(bytes: Uint8Array): void {
     this.#file.add(bytes);
     super.add(bytes);
-  }
-
-  override markWith(bytes: Uint8Array): Mark | null {
-    this.#file.add(bytes);
-    // This class's `add` would count the bytes twice.
-    super.add(bytes);
-    return this.mark();
   }
 
   get digest(): Digest {
@@ -141,8 +170,8 @@ export interface BlockRange {
   end: number;
   /** Number of input rows in the block; 0: bytes outside the rows, such as a footer. */
   rows: number;
-  /** SHA-256 of the bytes of the block; null: they belong to another output of the run. */
-  sha256: string | null;
+  /** Digest of the bytes of the block, as in `Mark`; null: they belong to another output of the run. */
+  digest: string | null;
 }
 
 /** Consecutive blocks whose bytes changed. */
@@ -169,13 +198,13 @@ interface BlockPlace {
   to: number;
   first: number;
   rows: number;
-  sha256: string | null;
+  digest: string | null;
 }
 
 function placesOf(blocks: readonly BlockRange[]): BlockPlace[] {
   let [from, first] = [0, 1];
-  return blocks.map(({ end, rows, sha256 }) => {
-    const place = { from, to: end, first, rows, sha256 };
+  return blocks.map(({ end, rows, digest }) => {
+    const place = { from, to: end, first, rows, digest };
     from = end;
     first += rows;
     return place;
@@ -237,12 +266,13 @@ async function wholeBlocks(
   places: readonly BlockPlace[],
   moved: number,
 ): Promise<{ whole: boolean[]; bytes: number; unreadable: unknown }> {
-  const whole = places.map(({ sha256 }) => sha256 === null);
+  const whole = places.map(({ digest }) => digest === null);
   let [block, bytes] = [0, 0];
-  let sha256 = createHash('sha256');
+  let hash: BlockHash | null = null;
   try {
     for await (const chunk of chunks) {
       for (let at = 0; block < places.length && at < chunk.length; ) {
+        const { digest } = places[block]!;
         const [from, to] = [places[block]!.from + moved, places[block]!.to + moved];
         const here = bytes + at;
         if (here < from) {
@@ -251,11 +281,14 @@ async function wholeBlocks(
         }
         // A block that would start before the content cannot match.
         const n = Math.min(chunk.length - at, Math.max(0, to - here));
-        sha256.update(chunk.subarray(at, at + n));
+        if (digest !== null) {
+          hash ??= newHash(kindOf(digest));
+          hash.update(chunk.subarray(at, at + n));
+        }
         at += n;
         if (here + n < to) continue;
-        if (sha256.digest('hex') === places[block]!.sha256) whole[block] = true;
-        sha256 = createHash('sha256');
+        if (hash?.digest('hex') === digest) whole[block] = true;
+        hash = null;
         block++;
       }
       bytes += chunk.length;

@@ -28,9 +28,11 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
 
 const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
 /** The predicate type; docs/proof.md describes it. */
-const PREDICATE_TYPE = 'urn:sluice:scored-file:v2';
-/** The predicate type of earlier releases. Its blocks have digests over lines, which this release does not compute. */
-const EARLIER_TYPE = 'urn:sluice:scored-file:v1';
+const PREDICATE_TYPE = 'urn:sluice:scored-file:v3';
+/** The predicate types of earlier releases whose blocks can be compared. In v2, every block has a SHA-256. */
+const COMPARABLE_TYPES = [PREDICATE_TYPE, 'urn:sluice:scored-file:v2'];
+/** The first predicate type. Its blocks have digests over lines, which this release does not compute. */
+const FIRST_TYPE = 'urn:sluice:scored-file:v1';
 
 /** A file of a run as stored. */
 export interface ProvenFile {
@@ -78,18 +80,22 @@ export interface Predicate {
 }
 
 /** A block as written in a manifest. */
-type BlockEntry = [file: ProvenName, end: number, rows: number, sha256: string | null];
+type BlockEntry = [file: ProvenName, end: number, rows: number, digest: string | null];
 
 const entriesOf = (blocks: ProvenBlocks): BlockEntry[] =>
-  PROVEN_FILES.flatMap((file) => blocks[file].map(({ end, rows, sha256 }): BlockEntry => [file, end, rows, sha256]));
+  PROVEN_FILES.flatMap((file) => blocks[file].map(({ end, rows, digest }): BlockEntry => [file, end, rows, digest]));
+
+/** CRC-32 or SHA-256. */
+const BLOCK_DIGEST = /^(?:[0-9a-f]{8}|[0-9a-f]{64})$/;
 
 /** @throws SluiceError manifest_invalid */
 function blocksOf(entries: readonly BlockEntry[]): ProvenBlocks {
   const blocks: Record<ProvenName, BlockRange[]> = { input: [], output: [], list: [] };
-  for (const [file, end, rows, sha256] of entries) {
+  for (const [file, end, rows, digest] of entries) {
     const before = blocks[file]?.at(-1)?.end ?? 0;
     if (!(end > before && rows >= 0)) throw invalid('its blocks are not in order');
-    blocks[file].push({ end, rows, sha256 });
+    if (digest !== null && !BLOCK_DIGEST.test(digest)) throw invalid('a block has no valid digest');
+    blocks[file].push({ end, rows, digest });
   }
   return blocks;
 }
@@ -130,7 +136,7 @@ export function predicateOf(statement: JsonValue): Predicate {
     predicateType: string;
     predicate: Written;
   };
-  if (_type !== STATEMENT_TYPE || (predicateType !== PREDICATE_TYPE && predicateType !== EARLIER_TYPE)) {
+  if (_type !== STATEMENT_TYPE || ![...COMPARABLE_TYPES, FIRST_TYPE].includes(predicateType)) {
     throw invalid('it describes something else');
   }
   const { entries, merkle_root } = predicate.blocks;
@@ -143,7 +149,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   if (rows.read !== rows.scored + rows.rejected + rows.skipped || byCode !== rows.rejected) {
     throw invalid('its rows do not add up');
   }
-  const blocks = predicateType === PREDICATE_TYPE ? blocksOf(entries as unknown as BlockEntry[]) : null;
+  const blocks = COMPARABLE_TYPES.includes(predicateType) ? blocksOf(entries as unknown as BlockEntry[]) : null;
   if (blocks) checkRows(blocks, rows);
   // The files are looked up next to the output, so names must not contain paths.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);

@@ -36,7 +36,7 @@ test('of random edits, every block that they touch is found, and whole ones only
   for (let seed = 1; seed <= 300; seed++) {
     random.seed(seed, 9);
     const text = Buffer.from(Array.from({ length: 200 + below(2000) }, () => below(256)));
-    const digests = new BlockDigests();
+    const digests = new BlockDigests(seed % 2 === 0 ? 'crc32' : 'sha256');
     const blocks: BlockRange[] = [];
     for (let at = 0; at < text.length; ) {
       const n = 1 + below(200);

@@ -2,6 +2,7 @@
 import { createHash, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { ONNXRUNTIME_VERSION } from '../../src/core/version.ts';
@@ -202,7 +203,99 @@ test('a manifest with another list of blocks fails its root, its seal or its sig
   expect(await foundIn(text.replace('"payload":"e', '"payload":"f'))).toEqual([expect.stringContaining('damaged')]);
 });
 
-test('a manifest of the earlier format is still checked as a whole', async () => {
+/** The statement of the manifest of `scored`, its blocks with another digest and its root renewed. */
+function withBlocks(folder: string, type: string, digestOf: (bytes: Uint8Array, digest: string) => string): JsonValue {
+  const { statement } = unseal(readFileSync(path.join(folder, 'out.csv.manifest.json'), 'utf8'), null);
+  const made = structuredClone(statement) as unknown as {
+    predicateType: string;
+    predicate: Predicate & { blocks: { merkle_root: string; entries: [string, number, number, string][] } };
+  };
+  const { input, output, list, blocks } = made.predicate;
+  const names = { input: 'in.csv', output: 'out.csv', list: 'out.csv.rejects.csv' } as Record<string, string>;
+  const from: Record<string, number> = {};
+  for (const entry of blocks.entries) {
+    const [file, end, , digest] = entry;
+    const bytes = readFileSync(path.join(folder, names[file]!)).subarray(from[file] ?? 0, end);
+    entry[3] = digestOf(bytes, digest);
+    from[file] = end;
+  }
+  const stored = [input, output, list].map((f) => f?.stored.sha256 ?? null);
+  const leaves = [stored, ...blocks.entries].map((e) => Buffer.from(canonicalJson(e as JsonValue)));
+  blocks.merkle_root = merkleRoot(leaves).toString('hex');
+  made.predicateType = type;
+  return made as unknown as JsonValue;
+}
+
+test('a manifest of the second format, whose blocks have a SHA-256, names the changed row', async () => {
+  const folder = await scored();
+  const at = (name: string) => path.join(folder, name);
+  const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+  const second = withBlocks(folder, 'urn:sluice:scored-file:v2', sha256);
+  writeFileSync(at('out.csv.manifest.json'), seal(second, null));
+  expect(await verify(folder)).toMatchObject({ whole: true, findings: [] });
+  for (const [name, row] of [
+    ['in.csv', 300],
+    ['out.csv', 500],
+  ] as const) {
+    const whole = readFileSync(at(name), 'utf8');
+    const lines = whole.split('\n');
+    lines[row] = lines[row]!.replace(/\d(?=[^\d]*$)/, (digit) => String((Number(digit) + 5) % 10));
+    writeFileSync(at(name), lines.join('\n'));
+    const { findings } = await verify(folder);
+    expect(findings).toMatchObject([{ kind: 'changed' }]);
+    const [first, last] = findings[0]!.range!;
+    expect(first <= row && row <= last).toBe(true);
+    writeFileSync(at(name), whole);
+  }
+});
+
+test('blocks of plain text have a CRC-32 of exactly their bytes; another digest is not accepted', async () => {
+  const folder = await scored();
+  const seen: string[] = [];
+  const crc = (bytes: Uint8Array) => crc32(bytes).toString(16).padStart(8, '0');
+  const same = withBlocks(folder, 'urn:sluice:scored-file:v3', (bytes, digest) => {
+    expect(digest).toBe(crc(bytes));
+    seen.push(digest);
+    return digest;
+  });
+  expect(seen.length).toBeGreaterThan(10);
+  const file = path.join(folder, 'out.csv.manifest.json');
+  expect(seal(same, null)).toBe(readFileSync(file, 'utf8'));
+  for (const wrong of ['', 'abc', seen[0]!.toUpperCase().padStart(9, '0'), 'x'.repeat(64)]) {
+    writeFileSync(
+      file,
+      seal(
+        withBlocks(folder, 'urn:sluice:scored-file:v3', () => wrong),
+        null,
+      ),
+    );
+    const { findings } = await verify(folder);
+    expect(findings).toMatchObject([{ file: 'manifest', text: expect.stringContaining('no valid digest') }]);
+    writeFileSync(file, seal(same, null));
+  }
+});
+
+test('a change that leaves every CRC-32 as it was is still a change of the file', async () => {
+  const folder = await scored();
+  // The bits of the polynomial, in the order in which CRC-32 reads the bits of bytes: a difference without effect.
+  const bits = 0x104c11db7n.toString(2);
+  const difference = new Uint8Array(5);
+  for (const [i, bit] of [...bits].entries()) difference[i >> 3]! |= Number(bit) << (i & 7);
+  for (const name of ['in.csv', 'out.csv', 'out.csv.rejects.csv']) {
+    const file = path.join(folder, name);
+    const whole = readFileSync(file);
+    const changed = Buffer.from(whole);
+    for (const [i, byte] of difference.entries()) changed[whole.length - 30 + i]! ^= byte;
+    expect(crc32(changed)).toBe(crc32(whole));
+    writeFileSync(file, changed);
+    const { whole: sound, findings } = await verify(folder);
+    expect(sound).toBe(false);
+    expect(findings).toMatchObject([{ kind: 'content', text: expect.stringContaining('the file was changed') }]);
+    writeFileSync(file, whole);
+  }
+});
+
+test('a manifest of the first format is still checked as a whole', async () => {
   const folder = await scored();
   const file = path.join(folder, 'out.csv.manifest.json');
   const { statement } = unseal(readFileSync(file, 'utf8'), null);

@@ -197,7 +197,7 @@ class FileCheckpoints implements StepObserver {
       this.#writer = await CheckpointWriter.open(this.#file, this.resume?.journal ?? null);
     }
     await set.hold();
-    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 3, identity, evaluator: this.#evaluator! };
+    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 4, identity, evaluator: this.#evaluator! };
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 

@@ -26,7 +26,7 @@ import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
 /** First line of a journal. */
 export interface CheckpointHead {
   journal: 'sluice-checkpoints';
-  format: 3;
+  format: 4;
   identity: RunIdentity;
   evaluator: string;
 }
@@ -130,7 +130,7 @@ async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;
   const [head, ...lines] = journal.lines as [CheckpointHead, ...Checkpoint[]];
-  if (head.journal !== 'sluice-checkpoints' || head.format !== 3) return null;
+  if (head.journal !== 'sluice-checkpoints' || head.format !== 4) return null;
   return {
     journal,
     head,

@@ -44,7 +44,7 @@ export function listBlocks(
   start: number,
   end: number,
 ): BlockRange[] {
-  const others = (to: number): BlockRange => ({ end: to, rows: 0, sha256: null });
+  const others = (to: number): BlockRange => ({ end: to, rows: 0, digest: null });
   const ranges = start > 0 ? [others(start)] : [];
   let rows = 0;
   for (const { rows: more, list } of blocks) {

@@ -10,6 +10,7 @@ import type { CommitSet } from '../../io/sink/commit-set.ts';
 import type { CutOptions } from '../../io/source/block-cutter.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import {
+  type BlockDigestKind,
   BlockDigests,
   type BlockRange,
   ContentDigests,
@@ -58,6 +59,9 @@ interface ProofOf {
   list: { name: string; digests: ListDigests } | null;
 }
 
+/** The digest of blocks if the SHA-256 of their file covers the same bytes, and otherwise. */
+const kindIf = (coversBlocks: boolean): BlockDigestKind => (coversBlocks ? 'crc32' : 'sha256');
+
 /** The digests of one attempt to score one input. */
 class RunProof implements BlockProof {
   readonly #of: ProofOf;
@@ -91,13 +95,15 @@ class RunProof implements BlockProof {
     this.#taken = this.#blocks.length;
     const { format, compression, declared, totals, planned } = of.input;
     this.isText = !isColumnar(format);
-    const asStored = this.isText && compression === 'none' && !declared?.encoding && !totals?.trailer;
+    const coversBlocks = compression === 'none' && !declared?.encoding && !totals?.trailer;
+    const asStored = this.isText && coversBlocks;
     this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
     // The plan contains the digest of the raw piece.
     this.#inputStored = asStored || planned ? null : new FileDigest();
-    this.#input = asStored && !planned ? new ContentDigests() : new BlockDigests();
-    const outputAsStored = of.output.compression === 'none' && !isColumnar(of.output.format);
-    this.#output = outputAsStored ? new ContentDigests() : new BlockDigests();
+    this.#input = asStored && !planned ? new ContentDigests() : new BlockDigests(kindIf(coversBlocks));
+    const isPlain = of.output.compression === 'none';
+    const outputAsStored = isPlain && !isColumnar(of.output.format);
+    this.#output = outputAsStored ? new ContentDigests() : new BlockDigests(kindIf(isPlain));
     this.#outputStored = outputAsStored ? null : new FileDigest();
     this.#batchBytes = blockBytesIn(of.spec, true);
     this.#listStart = of.earlier === null ? (of.list?.digests.bytes ?? 0) : 0;

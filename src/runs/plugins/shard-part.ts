@@ -86,12 +86,12 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
     }
     const { sha256, ...part } = said;
     if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${PART_ENDING} was changed`);
-    if (Array.isArray(part.blocks))
-      throw wrong(' was described by an earlier release of Sluice: score its shard again');
     if (part.plan !== plan.sha256) throw wrong(' belongs to another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was renamed');
     if (part.rejects !== null && !isPlainName(part.rejects.name))
       throw wrong(`${PART_ENDING} names a rejects file in another folder`);
+    if (Array.isArray(part.blocks) || part.blocks?.input.some(({ digest }) => digest === undefined))
+      throw wrong(' was described by an earlier release of Sluice: score its shard again');
     parts.push({ ...part, path: file });
   }
   return parts;
