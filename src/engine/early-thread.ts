@@ -3,6 +3,7 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';
+import { memoPool, releaseMemoThread } from '../inference/explain/memo-pool.ts';
 
 /** Inputs up to this raw size need no workers: they are scored before a worker would have started. */
 export const FEW_BYTES = 256 * 1024;
@@ -55,8 +56,14 @@ export function threadOf(entry: URL, heapMb: number): Worker {
   return worker;
 }
 
-const newThread = (entry: URL, heapMb: number): Worker =>
-  new Worker(entry, {
+function newThread(entry: URL, heapMb: number): Worker {
+  memoPool();
+  const worker = new Worker(entry, {
     execArgv: [],
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: heapMb },
   });
+  // A thread that has ended has no ID any more.
+  const { threadId } = worker;
+  worker.once('exit', () => releaseMemoThread(threadId));
+  return worker;
+}

@@ -1,5 +1,6 @@
 // Reports events of models as metrics and log lines, in the same way wherever models are served.
 import { faultFields, type Log, named, saysOf, type Word, words } from '../core/log.ts';
+import { memoPoolUse } from '../inference/explain/memo-pool.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { parseReference } from '../model/registry/registry.ts';
@@ -12,6 +13,9 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
     const { models, workers } = host.loaded;
     metrics.modelsLoaded.set(models);
     metrics.workers.set(workers);
+    const { used, limit } = memoPoolUse();
+    metrics.explainMemory.set(used);
+    metrics.explainMemoryLimit.set(limit);
   });
 }
 

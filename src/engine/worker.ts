@@ -8,6 +8,7 @@ import { asSluiceError, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
 import { endWithParent } from '../core/processes.ts';
+import { BYTES_PER_CORE, limitMemoPool, memoPoolUse } from '../inference/explain/memo-pool.ts';
 import { fromMessage } from '../model/package/model-package.ts';
 import {
   CancelledJobs,
@@ -43,6 +44,8 @@ function threadPort(): Port {
 function processPort(): Port {
   let recycled: ArrayBuffer | null = null;
   endWithParent();
+  // A process cannot share the tables of effects of its parent.
+  limitMemoPool(Math.min(BYTES_PER_CORE, memoPoolUse().limit));
   return {
     post: (message) => {
       let answer: PackedAnswer;

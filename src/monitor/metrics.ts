@@ -134,6 +134,18 @@ export class Metrics extends ServiceMetrics {
     LOAD_SECONDS,
   );
   readonly modelsLoaded = this.gauge(ANY, 'sluice_models_loaded', 'versions whose workers are open', []);
+  readonly explainMemory = this.gauge(
+    HOST,
+    'sluice_explain_memory_bytes',
+    'memory of tables that make effects faster, over all models and workers',
+    [],
+  );
+  readonly explainMemoryLimit = this.gauge(
+    HOST,
+    'sluice_explain_memory_limit_bytes',
+    'maximum of sluice_explain_memory_bytes (limits.explain_memory_bytes)',
+    [],
+  );
   readonly evictions = this.counter(
     HOST_AND_FILE,
     'sluice_model_evictions_total',

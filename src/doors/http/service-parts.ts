@@ -6,6 +6,7 @@ import type { ServerConfig } from '../../config/server-config.ts';
 import { faultFields, type Log, SILENT, saysOf, words } from '../../core/log.ts';
 import { hostEvents, measureHost } from '../../engine/host-events.ts';
 import { ModelHost } from '../../engine/model-host.ts';
+import { limitMemoPool } from '../../inference/explain/memo-pool.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { expiryOf } from '../../monitor/host-limits.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -59,6 +60,8 @@ export function openHost(
   registry: Registry,
   { metrics, log }: { metrics: Metrics; log: Log },
 ): ModelHost {
+  const { explain_memory_bytes } = config.limits;
+  if (explain_memory_bytes !== undefined) limitMemoPool(explain_memory_bytes);
   const host = new ModelHost({
     registry,
     workers: config.workers ?? Math.max(1, availableParallelism()),

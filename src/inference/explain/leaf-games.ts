@@ -32,7 +32,8 @@ import {
   shareOf,
 } from './leaf-game.ts';
 import { LeafPatterns, maskOfPattern, type TreeWalk, walkOf } from './leaf-patterns.ts';
-import { IntegerTable, type MemoBudget, NOTHING, VectorMemo } from './lookup-tables.ts';
+import { IntegerTable, NOTHING, VectorMemo } from './lookup-tables.ts';
+import { MemoBudget } from './memo-pool.ts';
 import {
   GameSolver,
   type LeafBackground,
@@ -111,7 +112,7 @@ interface TreeGroup extends GroupGame {
 
 /** Maximum players of a leaf, because a mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Memory of the lookup tables, bytes: half for groups, half for leaves. Results that do not fit are computed again. */
+/** Maximum memory of the lookup tables, bytes: half for groups, half for leaves. */
 const MEMO_BYTES = 128 * 1024 * 1024;
 /** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up individually. */
 const MOST_GROUPED = 40_000;
@@ -124,6 +125,7 @@ export class LeafGames {
   readonly #adder: GroupAdder<TreeGroup>;
   readonly #patterns = new LeafPatterns();
   readonly #leafAdder = new PatternAdder();
+  readonly #budgets: readonly MemoBudget[];
   /** Whether leaves are added up individually, because the vectors of groups would not fit into memory. */
   readonly #alone: boolean;
   /** Solver of each tree. */
@@ -137,7 +139,7 @@ export class LeafGames {
 
   /**
    * `playerOf[slot]`: the column on which a slot depends. `cover`: node of the ensemble → number of training rows, for
-   * path-dependent games. `memoBytes`: memory for lookup tables; does not affect the answers. `mostGrouped`: if the
+   * path-dependent games. `memoBytes`: maximum memory of lookup tables; does not affect the answers. `mostGrouped`: if the
    * vectors of all groups have more numbers, leaves are added up individually.
    * @throws NotExplainable if a path has too many columns, or the tables get too large
    */
@@ -156,8 +158,13 @@ export class LeafGames {
     this.#weights = leafWeights(e);
     this.#solve = solve;
     this.#pathDependent = cover !== null;
-    const leafBudget = { left: memoBytes / 2 };
-    const groupBudget = { left: memoBytes / 2 };
+    const leafBudget = new MemoBudget(memoBytes / 2, () => {
+      for (const { leafMemos } of this.#trees) for (const memo of leafMemos) memo.clear();
+    });
+    const groupBudget = new MemoBudget(memoBytes / 2, () => {
+      for (const { memo } of this.#groups) memo.clear();
+    });
+    this.#budgets = [leafBudget, groupBudget];
     let bytes = 0;
     const groups: TreeGroup[] = [];
     this.#trees = trees.map((t) => {
@@ -251,6 +258,11 @@ export class LeafGames {
         }
       });
     }
+  }
+
+  /** Empties the lookup tables. */
+  clear(): void {
+    for (const budget of this.#budgets) budget.clear();
   }
 
   /** Best number of rows per `add`: without caching, common parts of this many rows are computed once. */

@@ -9,8 +9,9 @@ import { bits, type LeafGame, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
+import { MemoBudget } from './memo-pool.ts';
 
-/** Memory of the lookup tables, bytes. Results that do not fit are computed again. */
+/** Maximum memory of the lookup tables, bytes. */
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;
 
 /** Number of pairs of n players. */
@@ -85,14 +86,16 @@ export class LeafPairs {
   readonly #memos: VectorMemo[] = [];
   /** For each leaf: indexes of its pairs of players among the pairs of columns. */
   readonly #places: Int32Array[] = [];
-  readonly #budget: { left: number };
+  readonly #budget: MemoBudget;
   readonly #scratch = new Float64Array(pairCount(32));
 
-  /** `memoBytes`: memory for lookup tables; does not affect the answers. */
+  /** `memoBytes`: maximum memory of lookup tables; does not affect the answers. */
   constructor(games: LeafGames, columns: number, memoBytes = PAIR_MEMO_BYTES) {
     this.#games = games;
     this.#columns = columns;
-    this.#budget = { left: memoBytes };
+    this.#budget = new MemoBudget(memoBytes, () => {
+      for (const memo of this.#memos) memo?.clear();
+    });
   }
 
   /**

@@ -1,4 +1,5 @@
 // Hash tables without objects: integers to integers, and integers to computed vectors within a memory budget.
+import type { MemoBudget } from './memo-pool.ts';
 
 const FIRST_SLOTS = 8;
 /** 2^32 divided by the golden ratio: spreads neighbouring keys (Knuth, The Art of Computer Programming 3, 6.4). */
@@ -62,11 +63,6 @@ export class IntegerTable {
   }
 }
 
-/** Memory that several memos share, bytes. */
-export interface MemoBudget {
-  left: number;
-}
-
 /** Position of the all-zero vector, which needs no additional memory. */
 export const NOTHING = 0;
 /** Initial number of vectors. */
@@ -93,6 +89,14 @@ export class VectorMemo {
     this.#keys = keys;
     this.#budget = budget;
     this.values = new Float64Array(width);
+  }
+
+  /** Removes all vectors. The budget is not changed: it is cleared with all its memos. */
+  clear(): void {
+    this.values = new Float64Array(this.width);
+    this.#index = null;
+    this.#table = null;
+    this.#vectors = 1;
   }
 
   /** Start of a key's vector in `values`, or -1. */
@@ -134,7 +138,7 @@ export class VectorMemo {
 
   #enter(key: number, number: number): boolean {
     if (this.#index === null && this.#table === null) {
-      if (this.#keys <= MOST_INDEXED && this.#take(this.#keys * 2)) this.#index = new Uint16Array(this.#keys);
+      if (this.#keys <= MOST_INDEXED && this.#budget.take(this.#keys * 2)) this.#index = new Uint16Array(this.#keys);
       else this.#table = new IntegerTable();
     }
     if (this.#index !== null) {
@@ -142,23 +146,17 @@ export class VectorMemo {
       return true;
     }
     const table = this.#table!;
-    if (table.full && !this.#take(table.bytes)) return false;
+    if (table.full && !this.#budget.take(table.bytes)) return false;
     table.add(key, number);
     return true;
   }
 
   #grow(): boolean {
     const larger = Math.max(this.values.length * 2, this.width * FIRST_VECTORS);
-    if (!this.#take((larger - this.values.length) * 8)) return false;
+    if (!this.#budget.take((larger - this.values.length) * 8)) return false;
     const values = new Float64Array(larger);
     values.set(this.values);
     this.values = values;
-    return true;
-  }
-
-  #take(bytes: number): boolean {
-    if (this.#budget.left < bytes) return false;
-    this.#budget.left -= bytes;
     return true;
   }
 }

@@ -324,6 +324,11 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
       expect(explain(forest, games, all), `${bytes} bytes`).toEqual(want);
       expect(explain(forest, games, all), `${bytes} bytes, again`).toEqual(want);
     }
+    const cleared = opened();
+    for (const [r, row] of all.entries()) {
+      expect(explain(forest, cleared, [row])[0], `row ${r}`).toEqual(want[r]);
+      cleared.clear();
+    }
     for (const mostGrouped of [undefined, 0]) {
       const [straight, turned] = [forest.games(undefined, mostGrouped), forest.games(undefined, mostGrouped)];
       straight.setBackground(forest.statesOf(background));
