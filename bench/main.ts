@@ -10,6 +10,7 @@ import { benchExplain } from './explain.ts';
 import { benchFormats } from './formats.ts';
 import { benchHttp } from './http.ts';
 import { commitOf, machine } from './machine.ts';
+import { benchManyModels } from './many-models.ts';
 import { type Benchmarks, page } from './page.ts';
 import { benchPipeline } from './pipeline.ts';
 import { plot } from './plot.ts';
@@ -56,7 +57,7 @@ const { values } = parseArgs({
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'where', 'formats', 'pipeline', 'http', 'explain', 'proof', 'spark'] as const;
+const PARTS = ['score', 'where', 'formats', 'pipeline', 'http', 'many', 'explain', 'proof', 'spark'] as const;
 /** The values of --only. */
 function chosenFrom<T extends string>(list: readonly T[]): T[] {
   const words = values.only?.split(',') ?? list;
@@ -169,6 +170,11 @@ if (values.compare !== undefined) {
   if (only.includes('http')) {
     const result = await benchHttp({ program, input, rows, rounds, quick: values.quick, trained: python !== null });
     results.http = { machine: await where(), ...result };
+    write(results);
+  }
+  if (only.includes('many')) {
+    const result = await benchManyModels({ program, model: chosen[0]!, input, quick: values.quick });
+    results.many = { machine: await where(), ...result };
     write(results);
   }
   if (only.includes('explain')) {

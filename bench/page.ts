@@ -4,6 +4,7 @@ import type { ExplainResult } from './explain.ts';
 import type { FormatsResult, MeasuredRun } from './formats.ts';
 import type { HttpResult } from './http.ts';
 import type { Machine } from './machine.ts';
+import type { ManyModelsCase, ManyModelsResult } from './many-models.ts';
 import type { PipelineResult } from './pipeline.ts';
 import type { ProofResult } from './proof.ts';
 import type { Spread } from './run.ts';
@@ -19,6 +20,7 @@ export interface Benchmarks {
   formats: { machine: Machine } & FormatsResult;
   pipeline: { machine: Machine } & PipelineResult;
   http: { machine: Machine } & HttpResult;
+  many: { machine: Machine } & ManyModelsResult;
   explain: { machine: Machine } & ExplainResult;
   proof: { machine: Machine } & ProofResult;
   spark: { machine: Machine } & SparkResult;
@@ -42,6 +44,7 @@ export function page(b: Partial<Benchmarks>): string {
     b.formats && formatsPart(b.formats),
     b.pipeline && pipelinePart(b.pipeline),
     b.http && httpPart(b.http),
+    b.many && manyModelsPart(b.many),
     b.explain && explainPart(b.explain),
     b.proof && proofPart(b.proof),
     b.spark && sparkPart(b.spark),
@@ -59,7 +62,7 @@ machine that is shared with other work. Ratios are more likely to apply to other
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or where, formats, pipeline, http, explain, proof, spark: measures a part again, the others stay as they are
+npm run bench -- --only score          # or where, formats, pipeline, http, many, explain, proof, spark: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 npm run bench -- --compare release --models credit-default --limit 1.03   # against the last release, without Python; exit 1 if slower
 \`\`\`
@@ -327,6 +330,38 @@ time of the whole query and its ratio within ${s.rounds} pair${s.rounds === 1 ? 
 ${table(['', 'wall s', 'to the first'], rows)}
 
 ${measured(s.machine, [s.load])}`;
+}
+
+function manyModelsPart(m: Benchmarks['many']): string {
+  const row = (c: ManyModelsCase): string[] => [
+    `${c.models}`,
+    c.effects ? 'yes' : 'no',
+    megabytes(c.loadedBytes),
+    megabytes(c.peakBytes),
+    `${megabytes(c.tableBytes)} of ${megabytes(c.tableLimitBytes)}`,
+    c.cpuSecondsPerMillion.toFixed(1),
+    c.p50Ms.toFixed(1),
+    c.p99Ms.toFixed(1),
+  ];
+  const head = [
+    'models',
+    'effects',
+    'MB, loaded',
+    'MB, largest',
+    'MB of tables',
+    'CPU s per million rows',
+    'p50 ms',
+    'p99 ms',
+  ];
+  return `## Many models in one service
+
+${busy(m.machine, [m.load])}\`sluice serve\` with copies of one model (${m.name}) under other IDs. Requests of ${m.rowsPerRequest} rows as CSV go to all models in turn, on four
+connections; ${whole(m.cases[0]!.requests)} requests each, after one for each model. All models share the memory of the tables that make effects faster
+(\`limits.explain_memory_bytes\`, by default 192 MiB per core, at most a quarter of the memory).
+
+${table(head, m.cases.map(row))}
+
+${measured(m.machine, [m.load])}`;
 }
 
 function proofPart(p: Benchmarks['proof']): string {

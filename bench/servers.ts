@@ -15,6 +15,8 @@ export interface Server {
   headers: Record<string, string>;
   /** CPU seconds so far, children included; null where there is no /proc. */
   cpuSeconds: () => number | null;
+  /** Memory of the process without children; NaN where there is no /proc. */
+  residentBytes: () => number;
   stop: () => Promise<void>;
 }
 
@@ -89,8 +91,9 @@ function start(args: readonly string[], cwd: string, env: Record<string, string>
   return child;
 }
 
-const control = (child: ChildProcess): Pick<Server, 'cpuSeconds' | 'stop'> => ({
+const control = (child: ChildProcess): Pick<Server, 'cpuSeconds' | 'residentBytes' | 'stop'> => ({
   cpuSeconds: () => cpuOf(child.pid!),
+  residentBytes: () => residentOf(child.pid!),
   stop: async () => {
     if (child.exitCode !== null) return;
     const ended = once(child, 'close');
@@ -124,6 +127,14 @@ async function freePort(): Promise<number> {
   probe.close();
   await once(probe, 'close');
   return port;
+}
+
+function residentOf(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+  } catch {
+    return Number.NaN;
+  }
 }
 
 /** Clock ticks a second, as Linux tells user programs on every architecture. */

@@ -70,9 +70,18 @@ const FIRST_VECTORS = 4;
 /** Up to this many keys, vectors are found through an array of 16-bit numbers. */
 const MOST_INDEXED = 4096;
 
+/** All-zero vectors by width, shared by the memos without other vectors. They are never written. */
+const allZeros = new Map<number, Float64Array>();
+
+function zeros(width: number): Float64Array {
+  let found = allZeros.get(width);
+  if (!found) allZeros.set(width, (found = new Float64Array(width)));
+  return found;
+}
+
 export class VectorMemo {
   readonly width: number;
-  /** Vectors of `width` numbers, concatenated; the first is all zeros. Adding vectors may replace the array. */
+  /** Vectors of `width` numbers, concatenated; the first is all zeros. Adding vectors replaces the array. */
   values: Float64Array;
   readonly #budget: MemoBudget;
   readonly #keys: number;
@@ -88,12 +97,12 @@ export class VectorMemo {
     this.width = width;
     this.#keys = keys;
     this.#budget = budget;
-    this.values = new Float64Array(width);
+    this.values = zeros(width);
   }
 
   /** Removes all vectors. The budget is not changed: it is cleared with all its memos. */
   clear(): void {
-    this.values = new Float64Array(this.width);
+    this.values = zeros(this.width);
     this.#index = null;
     this.#table = null;
     this.#vectors = 1;
