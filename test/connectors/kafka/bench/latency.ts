@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs, promisify } from 'node:util';
-import { environment } from '../../../../bench/prepare.ts';
+import { build, environment, ROOT } from '../../../../bench/prepare.ts';
 import { someApplications } from '../../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../../support/kafka/cluster.ts';
 import { fill } from './fill.ts';
@@ -22,6 +22,10 @@ const { values } = parseArgs({
     partitions: { type: 'string', default: '4' },
     /** Further lines of the pipeline. */
     pipeline: { type: 'string', default: '' },
+    /** Of the loop: a transaction for each poll, as `sluice run` has, or none. */
+    delivery: { type: 'string', default: 'transactions' },
+    /** Of the loop: how long a poll waits for records. `sluice run` commits every 20 ms by default. */
+    'poll-ms': { type: 'string', default: '20' },
     /** sluice or python. */
     only: { type: 'string' },
   },
@@ -44,6 +48,7 @@ function usageOf({ pid }: ChildProcess): Usage {
   return { cpuSeconds: (Number(fields[11]) + Number(fields[12])) / 100, peakMb: Math.round(Number(peak) / 1024) };
 }
 
+const [node, ...args] = (await build(ROOT)).sluice;
 const folder = mkdtempSync(path.join(tmpdir(), 'sluice-latency-'));
 const python = await environment('venv-kafka', 'requirements-kafka.txt', 'the Python loop');
 if (!python) process.exit(1);
@@ -70,14 +75,27 @@ kafka: { brokers: ["${broker}"] }
 ${values.pipeline.replaceAll('\\n', '\n')}
 `,
     );
-    return spawn(process.execPath, [path.resolve('src/main.ts'), 'run', file, '--registry', PACKAGES], {
+    return spawn(node!, [...args, 'run', file, '--registry', PACKAGES], {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
   },
   python: (source, target) =>
-    spawn(python, [path.join(import.meta.dirname, 'loop.py'), broker, source, target, target, MODEL], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-    }),
+    spawn(
+      python,
+      [
+        path.join(import.meta.dirname, 'loop.py'),
+        broker,
+        source,
+        target,
+        target,
+        MODEL,
+        values.delivery,
+        values['poll-ms'],
+      ],
+      {
+        stdio: ['ignore', 'ignore', 'inherit'],
+      },
+    ),
 };
 
 async function end(child: ChildProcess): Promise<void> {

@@ -1,4 +1,8 @@
-"""A plain loop as one writes it: consume, score with onnxruntime, produce, commit. No transactions: at least once."""
+"""A plain loop as one writes it: consume, score with onnxruntime, produce, commit.
+
+Arguments: broker, source, target, group, model, "transactions" or "plain", maximum ms of a poll. With transactions, each poll is one of them:
+exactly once. Otherwise at least once.
+"""
 import json
 import signal
 import sys
@@ -7,7 +11,8 @@ import numpy as np
 import onnxruntime as ort
 from confluent_kafka import Consumer, Producer
 
-broker, source, target, group, model = sys.argv[1:6]
+broker, source, target, group, model, delivery, poll_ms = sys.argv[1:8]
+transactional = delivery == "transactions"
 options = ort.SessionOptions()
 options.intra_op_num_threads = 1
 session = ort.InferenceSession(model, options)
@@ -15,7 +20,12 @@ inputs = [(i.name, "string" in i.type) for i in session.get_inputs()]
 consumer = Consumer({
     "bootstrap.servers": broker, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
 })
-producer = Producer({"bootstrap.servers": broker, "enable.idempotence": True})
+producer = Producer({
+    "bootstrap.servers": broker, "enable.idempotence": True,
+    **({"transactional.id": group} if transactional else {}),
+})
+if transactional:
+    producer.init_transactions()
 consumer.subscribe([source])
 ended = []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
@@ -28,7 +38,7 @@ def number(value):
 
 
 while not ended:
-    records = [r for r in consumer.consume(500, 0.05) if not r.error()]
+    records = [r for r in consumer.consume(500, int(poll_ms) / 1000) if not r.error()]
     if not records:
         continue
     rows = [json.loads(r.value()) for r in records]
@@ -38,10 +48,17 @@ while not ended:
         for name, is_text in inputs
     }
     labels, probabilities = session.run(None, feed)
+    if transactional:
+        producer.begin_transaction()
     for record, row, label, p in zip(records, rows, labels, probabilities):
         row["prediction"], row["probability"] = int(label), float(p[1])
         producer.produce(target, json.dumps(row), record.key(), headers=record.headers(), partition=record.partition())
     producer.poll(0)
-    producer.flush()
-    consumer.commit(asynchronous=True)
+    if transactional:
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        producer.commit_transaction()
+    else:
+        producer.flush()
+        consumer.commit(asynchronous=True)
 consumer.close()
