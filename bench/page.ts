@@ -357,7 +357,7 @@ function manyModelsPart(m: Benchmarks['many']): string {
 
 ${busy(m.machine, [m.load])}\`sluice serve\` with copies of one model (${m.name}) under other IDs. Requests of ${m.rowsPerRequest} rows as CSV go to all models in turn, on four
 connections; ${whole(m.cases[0]!.requests)} requests each, after one for each model. All models share the memory of the tables that make effects faster
-(\`limits.explain_memory_bytes\`, by default 192 MiB per core, at most a quarter of the memory).
+(\`explain_memory_bytes\`, by default 192 MiB per core, at most a quarter of the memory).
 
 ${table(head, m.cases.map(row))}
 

@@ -217,6 +217,11 @@ export const ServerConfigSchema = Type.Object(
       description: 'models loaded before the server is ready and never unloaded',
     }),
     models_max: atLeastZero(8, 'maximum loaded models, including those of preload'),
+    explain_memory_bytes: Type.Optional(
+      whole('maximum memory for tables of effects, over all models and workers, bytes', [MIB], {
+        otherwise: '192 MiB per core, at most a quarter of the memory',
+      }),
+    ),
     interpretation_aliases: Type.Array(Type.String(), {
       default: [],
       description: 'further path prefixes for the interpretation operations',
@@ -241,11 +246,6 @@ export const ServerConfigSchema = Type.Object(
           'maximum failed logins per address (IPv6: per /64 network) that get 401; further ones get 400 limit_exceeded',
         ),
         header_bytes: atLeastOne(16 * 1024, 'maximum size of a request header, bytes'),
-        explain_memory_bytes: Type.Optional(
-          whole('maximum memory for tables of effects, over all models and workers, bytes', [MIB], {
-            otherwise: '192 MiB per core, at most a quarter of the memory',
-          }),
-        ),
         model_bytes: atLeastOne(1024 * MIB, 'maximum size of an uploaded model package, bytes'),
         concurrent_model_uploads_per_key: atLeastOne(
           4,

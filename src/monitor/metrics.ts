@@ -143,7 +143,7 @@ export class Metrics extends ServiceMetrics {
   readonly explainMemoryLimit = this.gauge(
     HOST,
     'sluice_explain_memory_limit_bytes',
-    'maximum of sluice_explain_memory_bytes (limits.explain_memory_bytes)',
+    'maximum of sluice_explain_memory_bytes (explain_memory_bytes)',
     [],
   );
   readonly evictions = this.counter(

@@ -60,7 +60,7 @@ export function openHost(
   registry: Registry,
   { metrics, log }: { metrics: Metrics; log: Log },
 ): ModelHost {
-  const { explain_memory_bytes } = config.limits;
+  const { explain_memory_bytes } = config;
   if (explain_memory_bytes !== undefined) limitMemoPool(explain_memory_bytes);
   const host = new ModelHost({
     registry,

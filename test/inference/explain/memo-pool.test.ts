@@ -125,11 +125,10 @@ test('a thread that ends returns its memory, however it ends', async () => {
 
 test('a service keeps to its limit over all models, and its effects do not depend on it', async () => {
   const { csv } = await thousand();
-  const path = (model: string) =>
-    `/api/v1/scoring/predict/interpretation.csv?modelId=${model}&delimiter=comma`;
+  const path = (model: string) => `/api/v1/scoring/predict/interpretation.csv?modelId=${model}&delimiter=comma`;
   const answers: string[][] = [];
   for (const bytes of [64 * KIB * KIB, KIB * KIB]) {
-    const s = await startService([`limits.explain_memory_bytes=${bytes}`, 'models_max=2']);
+    const s = await startService([`explain_memory_bytes=${bytes}`, 'models_max=2']);
     const effects: string[] = [];
     for (const model of ['credit-default', 'credit-columns', 'credit-default']) {
       const answer = await s.call('POST', path(model), { body: csv });
