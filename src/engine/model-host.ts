@@ -4,6 +4,7 @@ import { epochMs, monotonicMs, startInterval, stopTimer } from '../core/clock.ts
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
+import { limitMemoPool } from '../inference/explain/memo-pool.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import { WorkerPool } from './worker-pool.ts';
@@ -49,6 +50,8 @@ interface ModelHostOptions extends ModelHostEvents {
   engine?: EnginePolicy;
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
+  /** Maximum memory for tables of effects, over all models and workers, bytes. Default: that of the process. */
+  explainMemoryBytes?: number;
   /** References whose models stay loaded regardless of other requests; there is always room for one other model. */
   keep?: readonly string[];
   /** Tries a version in another process before it is served. Called once per version. @throws SluiceError */
@@ -101,6 +104,7 @@ export class ModelHost {
 
   constructor(options: ModelHostOptions) {
     this.registry = options.registry;
+    if (options.explainMemoryBytes !== undefined) limitMemoPool(options.explainMemoryBytes);
     this.#options = options;
   }
 

@@ -6,7 +6,6 @@ import type { ServerConfig } from '../../config/server-config.ts';
 import { faultFields, type Log, SILENT, saysOf, words } from '../../core/log.ts';
 import { hostEvents, measureHost } from '../../engine/host-events.ts';
 import { ModelHost } from '../../engine/model-host.ts';
-import { limitMemoPool } from '../../inference/explain/memo-pool.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { expiryOf } from '../../monitor/host-limits.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -60,13 +59,12 @@ export function openHost(
   registry: Registry,
   { metrics, log }: { metrics: Metrics; log: Log },
 ): ModelHost {
-  const { explain_memory_bytes } = config;
-  if (explain_memory_bytes !== undefined) limitMemoPool(explain_memory_bytes);
   const host = new ModelHost({
     registry,
     workers: config.workers ?? Math.max(1, availableParallelism()),
     engine: config.evaluator,
     max: config.models_max,
+    ...(config.explain_memory_bytes === undefined ? {} : { explainMemoryBytes: config.explain_memory_bytes }),
     keep: config.preload,
     tryOut: tryPackage,
     ...hostEvents(metrics, log),

@@ -74,8 +74,8 @@ const MOST_INDEXED = 4096;
 const allZeros = new Map<number, Float64Array>();
 
 function zeros(width: number): Float64Array {
-  let found = allZeros.get(width);
-  if (!found) allZeros.set(width, (found = new Float64Array(width)));
+  const found = allZeros.get(width) ?? new Float64Array(width);
+  allZeros.set(width, found);
   return found;
 }
 
