@@ -183,7 +183,7 @@ export class MemoBudget {
     return true;
   }
 
-  /** Lowers the fair share of the others, even if there is no memory left. */
+  /** Counts this budget for the fair share of all, even if no memory is left. */
   #ask(pool: Int32Array): void {
     if (this.#account.isCounted) return;
     this.#account.isCounted = true;
