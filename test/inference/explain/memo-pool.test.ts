@@ -1,5 +1,6 @@
 // All explainers of a process share one memory for their tables: it is never exceeded, shared fairly, and returned by whoever ends.
 import { once } from 'node:events';
+import { availableParallelism, totalmem } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -67,6 +68,12 @@ test('whatever is taken and cleared: the pool has what its budgets have, and at 
     }),
     { numRuns: times('memory of effects', { quick: 100, check: 300, campaigns: 5000 }) },
   );
+});
+
+test('by default the pool has 192 MiB per core, at most a quarter of the memory', () => {
+  const memory = Math.min(process.constrainedMemory() || Infinity, totalmem());
+  const expected = Math.min(192 * 1024 * KIB * availableParallelism(), memory / 4);
+  expect(LIMIT).toBe(Math.floor(Math.max(32 * 1024 * KIB, expected) / STEP) * STEP);
 });
 
 test('a budget that took nearly everything alone gives it back when others come', () => {
