@@ -1,5 +1,5 @@
 // Reads the header row and matches it to the columns of a model.
-// Error messages quote a header cell only if it looks like a column name.
+// Error messages quote a header cell only if the row is certainly a header and the cell looks like a column name.
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import { didYouMean, nearest } from '../../core/did-you-mean.ts';
@@ -30,7 +30,8 @@ interface HeaderNames {
 }
 
 /**
- * All errors of a header row, one entry each. Never includes a cell that is neither a model column nor similar to one.
+ * All errors of a header row, one entry each. A cell that is neither a model column nor similar to one is quoted only if
+ * the row has most of the model's columns: otherwise it may be the value of an application.
  */
 function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
@@ -40,12 +41,15 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   const add = (code: ErrorDetail['code'], column: string | null, message: string, suggestion?: string): void => {
     faults.push({ code, message, ...(column === null ? {} : { column }), ...(suggestion ? { suggestion } : {}) });
   };
+  const isHeader = hasMostColumns(names, wanted);
+  const labelOf = (name: string, i: number) =>
+    isHeader ? columnLabel(name, `column ${i + 1} of the header`) : `column ${i + 1} of the header`;
   const seen = new Set<string>();
   for (const [i, name] of names.entries()) {
     if (name === null) continue;
     if (!seen.has(name)) seen.add(name);
     else if (model.has(name)) add('duplicate_column', name, `column ${name} occurs twice`);
-    else if (name !== '') add('duplicate_column', null, `column ${i + 1} of the header has the name of another`);
+    else if (name !== '') add('duplicate_column', null, `${labelOf(name, i)} has the name of another`);
   }
   const missing = wanted.filter((name) => !there.has(name));
   if (missing.length > 0) {
@@ -78,15 +82,32 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     } else if (name === outcome && !passed.has(name)) {
       add('outcome_present', name, `column ${name} is the outcome the model predicts`);
     } else if (!passed.has(name)) {
-      const message = `column ${i + 1} of the header is not a model column`;
-      add('unexpected_column', null, message);
+      add('unexpected_column', null, `${labelOf(name, i)} is not a model column`);
     }
   }
   for (const [i, name] of passthrough.entries()) {
-    if (!there.has(name)) add('missing_column', null, `passthrough column ${i + 1} is not in the header`);
+    if (!there.has(name)) add('missing_column', null, `${passthroughLabel(name, i)} is not in the header`);
   }
   return faults;
 }
+
+/** Whether a row has at least half of the model's columns, also in another style. Rows of values do not. */
+function hasMostColumns(names: readonly (string | null)[], wanted: readonly string[]): boolean {
+  const simple = new Set(names.map((name) => (name === null ? null : simplified(name))));
+  const found = wanted.filter((name) => simple.has(simplified(name))).length;
+  return found > 0 && 2 * found >= wanted.length;
+}
+
+/** Names that a message may quote; without control characters, which could change what a terminal shows. */
+const QUOTABLE = /^[\p{L}_][\p{L}\p{M}\p{N}_ .()%/-]{0,63}$/u;
+
+/** `column NAME`, or its position if the name cannot be quoted. */
+export const columnLabel = (name: string, position: string): string =>
+  QUOTABLE.test(name) ? `column ${name}` : position;
+
+/** A requested passthrough column in a message. */
+export const passthroughLabel = (name: string, i: number): string =>
+  `passthrough ${columnLabel(name, `column ${i + 1}`)}`;
 
 /** Suggests a similar cell for a missing column, and what to declare. */
 const likeness = (name: string, like: string): string =>
