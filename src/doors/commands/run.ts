@@ -76,6 +76,11 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
           `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink`,
         );
       }
+      if (source.type === 'kafka' || sink.type === 'kafka') {
+        const { loginWarning } = await import('../../connectors/kafka/kafka-lint.ts');
+        const warning = loginWarning(pipeline.kafka);
+        if (warning !== null) say(`${file}: ${warning}`);
+      }
       const misdelivered = await deliveryProblem(pipeline);
       if (misdelivered !== null) problems.push(`${file}:1:1 ${misdelivered}`);
       const model = await registry.resolve(pipeline.model);
