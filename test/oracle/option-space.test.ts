@@ -59,6 +59,7 @@ const SCORING: Classified = {
   no_manifest: 'crossings',
 };
 const DECLARED: Classified = {
+  skip_lines: 'test/runs/skip-lines.test.ts',
   columns: 'crossings',
   rename: 'crossings',
   ignore: 'crossings',

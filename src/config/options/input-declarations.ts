@@ -4,6 +4,9 @@ import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts'
 import { Type } from '../schema.ts';
 import { choice, closed, type Door, maybe, text, whole } from './describe-option.ts';
 
+/** A limit against mistakes; a preamble is shorter than the data. */
+const MOST_SKIPPED = 100_000;
+
 const name = () => Type.String({ minLength: 1 });
 
 export const DECLARED = {
@@ -26,6 +29,10 @@ export const DECLARED = {
       description: 'with header: false, the names of the fields in their order',
     }),
   header: () => Type.Boolean({ description: 'false: the first row is data, and columns.names names the fields' }),
+  skip_lines: () =>
+    whole('lines to skip in front of the header row, or of the first row without a header row', [0, MOST_SKIPPED], {
+      otherwise: '0',
+    }),
   encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
     choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
   decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
@@ -60,6 +67,7 @@ export const declaredOfRecords = () => ({ columns: columns(named), ...texts });
 /** Keys for a source that is a byte stream. */
 export const declaredOfBytes = () => ({
   header: Type.Optional(DECLARED.header()),
+  skip_lines: Type.Optional(DECLARED.skip_lines()),
   columns: columns({ names: Type.Optional(DECLARED.names()), ...named }),
   encoding: Type.Optional(DECLARED.encoding({ otherwise: 'utf-8' })),
   ...texts,

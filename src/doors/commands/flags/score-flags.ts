@@ -28,6 +28,7 @@ const blockBytesFlag = {
 };
 
 const DECLARED_FLAGS = {
+  skip_lines: { schema: DECLARED.skip_lines() },
   columns: { schema: listed('the input has no header row; names of its fields in order: a,b,c'), value: 'names' },
   rename: { schema: listed('columns with another name in the input: column=name_in_input, …'), value: 'pairs' },
   ignore: { schema: listed('input columns to ignore: a,b, or * for all unused ones') },
