@@ -29,15 +29,16 @@ export const DECLARED = {
       description: 'with header: false, the names of the fields in their order',
     }),
   header: () => Type.Boolean({ description: 'false: the first row is data, and columns.names names the fields' }),
-  skip_lines: () =>
+  skip_lines: (otherwise = '0') =>
     whole('lines to skip in front of the header row, or of the first row without a header row', [0, MOST_SKIPPED], {
-      otherwise: '0',
+      otherwise,
     }),
   encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
     choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
   decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
     choice('decimal separator of numbers in text', DECIMALS, door),
-  thousands: () => choice('thousands separator of numbers in text', THOUSANDS, { otherwise: 'none' }),
+  thousands: (door: Door<(typeof THOUSANDS)[number]> = { otherwise: 'none' }) =>
+    choice('thousands separator of numbers in text', THOUSANDS, door),
   trim: () => Type.Boolean({ description: 'trim spaces around values and column names' }),
   null_values: () =>
     Type.Array(Type.String(), {

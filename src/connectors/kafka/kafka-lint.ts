@@ -56,8 +56,22 @@ function lintCertificate(path: string, tls: KafkaConfig['tls'], say: Say): void 
   if (key_passphrase !== undefined && key_file === undefined) say(path, `${path}: key_passphrase needs key_file`);
 }
 
+/** Risks of a valid pipeline. */
+export function topicWarnings({ source, sink, kafka }: TopicPipeline): string[] {
+  const partition = source.type === 'kafka' && sink.type === 'kafka' && (sink as KafkaSink).partition === undefined;
+  const login = loginWarning(kafka);
+  return [
+    ...(partition
+      ? [
+          'sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink',
+        ]
+      : []),
+    ...(login === null ? [] : [login]),
+  ];
+}
+
 /** The risk of a login over a connection without TLS; null: there is none. SCRAM never sends the password. */
-export function loginWarning({ sasl, tls }: KafkaConfig): string | null {
+function loginWarning({ sasl, tls }: KafkaConfig): string | null {
   if (!sasl || (tls !== undefined && tls !== false)) return null;
   if (sasl.mechanism === 'plain') return 'kafka.sasl: mechanism: plain sends the password unencrypted; set kafka.tls';
   return sasl.mechanism === 'oauthbearer' ? 'kafka.sasl: the token is sent unencrypted; set kafka.tls' : null;
