@@ -20,6 +20,8 @@ export interface ReadingPlan {
   skip: number;
   /** Lines to remove from the end, by other programs in front of `sluice score -`. */
   cut: number;
+  /** First field of a total line that is declared instead of removed; null: none. */
+  trailer: string | null;
   /** Names of the fields if the input has no header row that can be used; null: it has one. */
   names: readonly string[] | null;
   rename: ReadonlyMap<string, string>;
@@ -109,10 +111,11 @@ export const notationFlags = ({ decimal, thousands }: NumberNotation): string[] 
 
 /** The flags of declarations about names and texts. */
 function declarationFlags(plan: ReadingPlan): string[] {
-  const { names, rename, ignore, constants, notation, trim, nullValues } = plan;
+  const { names, rename, ignore, constants, notation, trim, nullValues, trailer } = plan;
   const list = (flag: string, items: readonly string[]) =>
     items.length === 0 ? [] : [flag, shellWord(items.join(','))];
   return [
+    ...(trailer === null ? [] : ['--trailer', shellWord(trailer)]),
     ...(trim ? ['--trim'] : []),
     ...notationFlags(notation),
     ...list('--null-values', nullValues),

@@ -12,6 +12,8 @@ export interface LinesAfterTable {
   reason: string;
   /** Whether the line may also be an application, so that the reader must decide. */
   isDoubtful: boolean;
+  /** First field of the only record, by which `--trailer` recognises it; null: there are several, or it is empty. */
+  marker: string | null;
 }
 
 export interface TableEnd {
@@ -47,7 +49,8 @@ export function findLinesAfter(table: TableEnd): LinesAfterTable | null {
     if (line.trim() === '') continue;
     const verdict = judge(line, table);
     if (!verdict || (found && verdict.isDoubtful)) break;
-    found = { ...verdict, lines: removed, records: ++records };
+    const marker = records === 0 ? fieldsOf(Buffer.from(line), table.delimiter)?.[0]?.[0]?.trim() : null;
+    found = { ...verdict, lines: removed, records: ++records, marker: marker || null };
     if (verdict.isDoubtful) break;
   }
   return found;

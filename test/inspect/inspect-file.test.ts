@@ -446,9 +446,9 @@ describe('the extent of the inspection', () => {
     const long = `${new Draft(draft().head, rows).text()}TOTAL${';'.repeat(22)}\n`;
     const found = await inspected(long);
     expect(found.inspected).toEqual({ rows: 10_000, whole_file: false, end_of_file: true });
-    expect(found.command).toMatch(/^LC_ALL=C sed '\$d' /);
+    expect(found.command).toMatch(/^sluice score \S+ .* --trailer Total( |$)/i);
     const packed = await inspected(gzipSync(long), { name: 'long.csv.gz' });
-    expect(packed.command).toMatch(/^gzip -dc \S+ \| LC_ALL=C sed '\$d' \| sluice score - /);
+    expect(packed.command).toMatch(/^sluice score \S+\.gz .* --trailer Total( |$)/i);
   });
 
   test('the end of a long compressed file is unknown, which the report says', async () => {
@@ -459,14 +459,16 @@ describe('the extent of the inspection', () => {
     expect(found.notes).toContain('the end of the file was not inspected: look for a total line there');
   });
 
-  test('lines of UTF-16 are removed after conversion', async () => {
+  test('total lines of UTF-16 are declared, or removed after conversion if their first field is empty', async () => {
     const found = await inspected(encoded(`Report\n\n${draft().text('\t')}Total${'\t'.repeat(22)}\n`, 'utf-16'), {
       name: 'u.txt',
     });
-    expect(found.command).toMatch(
-      /^iconv -f UTF-16 -t UTF-8 \S+ \| LC_ALL=C sed '\$d' \| sluice score - .* --skip-lines 2(?: |$)/,
-    );
-    expect(found.command).not.toContain('--encoding');
+    expect(found.command).toMatch(/^sluice score \S+ .* --skip-lines 2 --encoding utf-16 --trailer Total$/);
+    const nameless = await inspected(encoded(`${draft().text('\t')}${'\t'.repeat(21)}Total\t\n`, 'utf-16'), {
+      name: 'v.txt',
+    });
+    expect(nameless.command).toMatch(/^iconv -f UTF-16 -t UTF-8 \S+ \| LC_ALL=C sed '\$d' \| sluice score - /);
+    expect(nameless.command).not.toContain('--encoding');
   });
 
   test('a truncated file is reported', async () => {

@@ -1,5 +1,5 @@
 // A total line that was scored as an application: a warning after the run, and none on ordinary data.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { EncodingName } from '../../src/core/input-declaration.ts';
@@ -94,9 +94,16 @@ test('score and run warn, and a declared trailer or a clean file does not', asyn
   expect(await score('in.csv')).toMatchObject({
     code: 0,
     stderr:
-      "sluice: the last line of in.csv was read as an application, but looks like a total line: it begins with a word for a total; remove it (sed '$d'), or declare source.trailer in a pipeline\n",
+      'sluice: the last line of in.csv was read as an application, but looks like a total line: it begins with a word for a total; if it is one, declare its first field (--trailer, or trailer in a pipeline) or remove it\n',
   });
   expect(await score('clean.csv')).toMatchObject({ code: 0, stderr: '' });
+  const declared = await sluiceHere(
+    ['score', 'in.csv', '-m', 'credit-default', '-o', 'declared.csv', '--ignore', 'application_id', '--quiet', '--trailer', 'TOTAL'], // biome-ignore format: one line
+    { cwd: folder },
+  );
+  expect(declared).toMatchObject({ code: 0, stderr: '' });
+  await score('clean.csv');
+  expect(readFileSync(path.join(folder, 'declared.csv'))).toEqual(readFileSync(path.join(folder, 'out.csv')));
   const run = async (source: string) => {
     put(
       'p.yaml',
@@ -108,4 +115,5 @@ test('score and run warn, and a declared trailer or a clean file does not', asyn
   };
   expect(await run('')).toBe(1);
   expect(await run(', trailer: { marker: TOTAL, rows_field: 2 }')).toBe(0);
+  expect(await run(', trailer: { marker: TOTAL }')).toBe(0);
 });

@@ -104,6 +104,7 @@ const SCORE: Classified = {
   expect_rows: 'options',
   expect_sha256: 'options',
   control_file: 'options',
+  trailer: 'test/inspect/scored-total-line.test.ts',
   metrics_file: 'options',
   push_gateway: 'test/doors/commands/left-metrics.test.ts',
   resume: 'processes',

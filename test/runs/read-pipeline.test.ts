@@ -357,6 +357,8 @@ test.each([
   [TOPICS('', 'kafka: { tls: { key_file: k.pem } }'), '5:15 kafka.tls: key_file needs certificate_file'],
   [TOPICS('', 'kafka: { tls: { key_passphrase: { env: P } } }'), '5:15 kafka.tls: key_passphrase needs key_file'],
   [TOPICS('', 'schema_registry: { url: "https://r", tls: { key_file: k.pem } }'), '5:43 schema_registry.tls: key_file needs certificate_file'],
+  ['model: m\nsource: { type: file, path: a.csv, trailer: { marker: T } }\nsink: { type: file, path: b.csv }', null],
+  ['model: m\nsource: { type: file, path: a.csv, trailer: { marker: T, extra_rows: 1 } }\nsink: { type: file, path: b.csv }', '2:45 source.trailer: extra_rows needs rows_field'],
   [TOPICS(`, retry: { ${RETRY}, delay_ms: 5, attempts: 2, group: h }`), null],
   [TOPICS(`, retry: { ${RETRY}, attempts: 1 }`), '4:94 dead_letter.retry.attempts must be >= 2'],
   [TOPICS(', retry: { topic: r, codes: [] }'), '4:65 dead_letter.retry.codes must not have fewer than 1 items'],

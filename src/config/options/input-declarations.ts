@@ -87,6 +87,7 @@ export const TOTALS = {
     text(
       'control file with rows=N and sha256=HEX of the input, on separate lines or separated by semicolons; {path}: path of the input',
     ),
+  trailer: () => text('first field of the last record, which is a trailer or total line and is not scored'),
 } as const;
 
 const expected = () =>
@@ -117,14 +118,18 @@ const trailer = () =>
     Type.Object(
       {
         marker: text('first field of the trailer'),
-        rows_field: whole('position of the field with the number of applications, from 1', [2, 1000]),
+        rows_field: Type.Optional(
+          whole('position of the field with the number of applications, from 1', [2, 1000], {
+            otherwise: 'the number is not compared',
+          }),
+        ),
         extra_rows: Type.Optional(
           whole('records counted in addition to applications: header row, trailer', [0, 10], {
             otherwise: '0',
           }),
         ),
       },
-      { ...closed, description: 'the last record of csv or tsv is a trailer with the number of applications' },
+      { ...closed, description: 'the last record of csv or tsv is a trailer or total line, which is not scored' },
     ),
   );
 

@@ -23,7 +23,7 @@ export async function warnOfTotalLines(spec: RunSpec, log: Log): Promise<void> {
     });
     if (why === null) continue;
     const what = words`the last line of ${named(name)} was read as an application, but looks like a total line: ${named(why)}`;
-    log('warn', 'total_line_scored', words`${what}; remove it (sed '$d'), or declare source.trailer in a pipeline`, { input: named(name) }); // biome-ignore format: one line
+    log('warn', 'total_line_scored', words`${what}; if it is one, declare its first field (--trailer, or trailer in a pipeline) or remove it`, { input: named(name) }); // biome-ignore format: one line
   }
 }
 

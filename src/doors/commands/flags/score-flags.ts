@@ -87,6 +87,7 @@ export const SCORE_COMMANDS = {
       ...DECLARED_FLAGS,
       expect_rows: { schema: TOTALS.rows() },
       expect_sha256: { schema: TOTALS.sha256(), value: 'hex' },
+      trailer: { schema: TOTALS.trailer(), value: 'marker' },
       control_file: { schema: TOTALS.control_file(), value: 'file', complete: 'file' },
       format: {
         schema: choice('format of the output', FILE_FORMATS, {
