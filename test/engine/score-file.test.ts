@@ -195,7 +195,7 @@ describe('headers that do not fit', () => {
     [
       'an extra column',
       text.replace('banned', 'banned,colour'),
-      /^header_mismatch: column colour is not a model column/,
+      /^header_mismatch: column 25 of the header is not a model column/,
     ],
     ['the outcome', text.replace('banned', 'banned,ok'), /^header_mismatch: column ok is the outcome/],
     ['nothing at all', '', /^empty_input/],
@@ -205,9 +205,7 @@ describe('headers that do not fit', () => {
   });
 
   test('names are exact: __proto__ and constructor are just unknown columns', async () => {
-    expect(await refused(text.replace('banned', 'banned,__proto__,constructor'))).toMatch(
-      /column __proto__ is .*column constructor is /,
-    );
+    expect(await refused(text.replace('banned', 'banned,__proto__,constructor'))).toMatch(/column 25 .*column 26 /);
   });
 });
 
