@@ -27,7 +27,7 @@ export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument
     seen.add(id);
     problems.push(atPath(path, message, ofKey));
   };
-  for (const e of Value.Errors(schema, value)) {
+  for (const e of ofBestBranches(Value.Errors(schema, value))) {
     const path = e.instancePath.split('/').slice(1).map(unescapePointer);
     const name = path.length > 0 ? path.join('.') : 'the document';
     const params = e.params as Record<string, unknown>;
@@ -42,8 +42,7 @@ export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument
         report(path, `${path.length > 0 ? `${name}: ` : ''}missing key ${key}`);
       }
     } else if (e.keyword === 'anyOf' || e.keyword === 'enum') {
-      const choices = literalsAt(schema, path);
-      report(path, `${name} must be ${choices.length > 0 ? `one of ${choices.join(', ')}` : 'of another form'}`);
+      report(path, `${name} must be ${choicesOf(schemasAt(schema, path))}`);
     } else {
       report(path, `${name} ${e.message}`);
     }
@@ -56,6 +55,9 @@ export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument
 const unescapePointer = (s: string): string => s.replaceAll('~1', '/').replaceAll('~0', '~');
 
 type Shape = {
+  type?: string;
+  const?: unknown;
+  required?: string[];
   properties?: Record<string, TSchema>;
   items?: TSchema;
   anyOf?: TSchema[];
@@ -81,6 +83,62 @@ function propertiesAt(schema: TSchema, path: string[]): Record<string, TSchema> 
   return Object.assign({}, ...schemasAt(schema, path).map((s) => s.properties ?? {})) as Record<string, TSchema>;
 }
 
-function literalsAt(schema: TSchema, path: string[]): string[] {
-  return schemasAt(schema, path).flatMap((s) => ('const' in s ? [String(s.const)] : (s.enum ?? []).map(String)));
+/** Describes the values that alternatives accept. */
+function choicesOf(shapes: readonly Shape[]): string {
+  const literals = shapes.flatMap((s) => ('const' in s ? [String(s.const)] : (s.enum ?? []).map(String)));
+  const kinds = shapes.flatMap((s) => (s.type === undefined || 'const' in s ? [] : [kindOf(s)]));
+  if (kinds.length === 0) return literals.length > 0 ? `one of ${literals.join(', ')}` : 'of another form';
+  return [...new Set([...literals, ...kinds])].join(', or ');
+}
+
+const KINDS: Record<string, string> = {
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'text',
+  array: 'a list',
+  object: 'a mapping',
+};
+
+const kindOf = ({ type, required = [] }: Shape): string => {
+  const kind = KINDS[type!] ?? type!;
+  return type === 'object' && required.length > 0 ? `${kind} with ${required.join(', ')}` : kind;
+};
+
+interface SchemaError {
+  keyword: string;
+  schemaPath: string;
+  instancePath: string;
+}
+
+const isWithin = (path: string, outer: string): boolean => path === outer || path.startsWith(`${outer}/`);
+
+/** Keywords whose error means that a value is not of the kind of a branch. */
+const OF_KIND = new Set(['type', 'const', 'enum']);
+
+/**
+ * Of each union that does not match, keeps only the errors of the branch that fits best: one of the kind of the value,
+ * with the fewest errors. If no branch is of its kind, keeps only the error of the union.
+ */
+function ofBestBranches<E extends SchemaError>(all: readonly E[]): E[] {
+  let errors = [...all];
+  const unions = errors.filter((e) => e.keyword === 'anyOf').sort((a, b) => a.schemaPath.length - b.schemaPath.length);
+  for (const union of unions) {
+    if (!errors.includes(union)) continue;
+    const branches = new Map<string, E[]>();
+    const prefix = `${union.schemaPath}/anyOf/`;
+    for (const e of errors) {
+      if (!e.schemaPath.startsWith(prefix) || !isWithin(e.instancePath, union.instancePath)) continue;
+      const branch = e.schemaPath.slice(prefix.length).split('/', 1)[0]!;
+      branches.set(branch, [...(branches.get(branch) ?? []), e]);
+    }
+    const isOfKind = ([branch, own]: [string, E[]]): boolean =>
+      !own.some((e) => OF_KIND.has(e.keyword) && e.schemaPath === prefix + branch);
+    const [best] = [...branches].filter(isOfKind).sort((a, b) => a[1].length - b[1].length);
+    const dropped = new Set([...branches.values()].flat());
+    for (const e of best?.[1] ?? []) dropped.delete(e);
+    if (best) dropped.add(union);
+    errors = errors.filter((e) => !dropped.has(e));
+  }
+  return errors;
 }

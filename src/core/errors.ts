@@ -308,7 +308,7 @@ export const ERRORS = {
   ),
   manifest_invalid: usage(
     'The manifest of an output is missing, damaged, or signed with another key.',
-    'Check that --key is the public key of the signer, or restore the manifest of that run from the archive.',
+    'Restore output and manifest of that run from the archive. If the message names a key, check that --key is the public key of the signer.',
   ),
   verification_failed: usage(
     'The output, its input or its package does not match the manifest.',

@@ -46,7 +46,8 @@ export const LOG_EVENTS = {
   run_progress: 'progress of a run, every ten seconds',
   run_stopping: 'a run was asked to stop',
   run_finished:
-    'a run ended, with the counts of published inputs (0 rows if a gate stopped it); level error if it failed',
+    'a run ended, with the counts of published inputs; `msg` adds the rows that a gate stopped; level error if it failed',
+  total_line_scored: 'the last line of an input looks like a total line, but was read as an application',
   run_resumed: 'a run resumes an interrupted one',
   run_not_resumed: 'an interrupted run exists, but this run starts from the beginning',
   input_done_before: 'an identical run already scored an input of a pattern; its output is unchanged',

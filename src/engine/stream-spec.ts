@@ -180,7 +180,11 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
   const ids = options.passthrough === '*' || options.listsNone ? [] : options.passthrough;
   const listed = options.writeRejects ? { rejectLines: true, ...(ids.length > 0 ? { listed: ids } : {}) } : {};
   if (input.format === 'delimited') {
-    if (!header) throw new SluiceError('empty_input', 'the input has no header row');
+    if (!header) {
+      const { skipLines = 0 } = options.chunks;
+      const where = skipLines === 0 ? '' : ` after the first ${skipLines} lines, which are skipped`;
+      throw new SluiceError('empty_input', `the input has no header row${where}`);
+    }
     const spec: OutputSpec = {
       ...output,
       passthrough: header.passthrough,

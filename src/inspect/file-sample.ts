@@ -28,7 +28,10 @@ import { shapeOf, type TableShape } from './table-shape.ts';
 import { guessEncoding } from './text-encoding.ts';
 
 /** What the caller knows about the file: taken as given. A thousands separator alone leaves the decimal mark open. */
-export type DeclaredReading = DeclaringSource & { delimiter?: DelimiterName | undefined };
+export type DeclaredReading = DeclaringSource & {
+  delimiter?: DelimiterName | undefined;
+  skip_lines?: number | undefined;
+};
 
 export interface InspectRequest {
   file: string;
@@ -142,7 +145,11 @@ async function sampleText(
   }
   const { names: fields, rename = {} } = declared.columns ?? {};
   const columns = readers.map(({ name }) => rename[name] ?? name);
-  const shape = shapeOf(text, columns, { delimiter: declared.delimiter, headless: fields !== undefined });
+  const shape = shapeOf(text, columns, {
+    delimiter: declared.delimiter,
+    headless: fields !== undefined,
+    skip: declared.skip_lines ?? 0,
+  });
   if (!shape) throw new SluiceError('foreign_content', NO_DELIMITER);
   const delimiter = shape.delimiter.value;
   const width = (shape.header ?? shape.first ?? []).length;

@@ -12,6 +12,7 @@ import { conclude } from './inspection-verdict.ts';
 import { type KnownNames, matchNames, type NameMatch } from './match-names.ts';
 import type { ReadingState } from './reading-plan.ts';
 import { type SampleTable, textsOf, withoutLast } from './sample-records.ts';
+import { isListable } from './score-command.ts';
 import { type FoundTextRules, findTextRules, numericColumns, type SpareTexts } from './text-rules.ts';
 import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
 import { tryPlan } from './try-plan.ts';
@@ -126,6 +127,14 @@ function withoutLastRows({ records, table }: FileSample, count: number): Pick<Co
   return { records: kept, table: { ...table, rows: table.rows.slice(0, table.rows.length - lost) } };
 }
 
+/** A certain total line is declared by its first field, or removed if a flag cannot contain that field. */
+function endOf(after: LinesAfterTable | null): Pick<ReadingState, 'cut' | 'trailer'> {
+  if (!after || after.isDoubtful) return { cut: 0, trailer: null };
+  const { marker, lines } = after;
+  const isDeclarable = marker !== null && !marker.startsWith('-') && isListable(marker);
+  return isDeclarable ? { cut: 0, trailer: marker } : { cut: lines, trailer: null };
+}
+
 function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches' | 'rules' | 'after'>): ReadingState {
   const { request, format, compression, delimiter, encoding, shape, table } = sample;
   const { file, modelName, registry, output, declared = {} } = request;
@@ -151,7 +160,7 @@ function stateOf(sample: FileSample, found: Pick<Conclusions, 'names' | 'matches
     skip: shape?.skip ?? 0,
     headerLines: sample.headerLines,
     isHeaderUnfit: sample.isHeaderUnfit,
-    cut: after && !after.isDoubtful ? after.lines : 0,
+    ...endOf(after),
     notation: rules.notation.value,
     trim: rules.trim,
     nullValues: [...(declared.null_values ?? []), ...rules.missingWords.map(({ text }) => text)],

@@ -23,6 +23,7 @@ export interface ReadingState {
   headerLines: number;
   isHeaderUnfit: boolean;
   cut: number;
+  trailer: string | null;
   notation: NumberNotation;
   trim: boolean;
   nullValues: readonly string[];
@@ -32,8 +33,8 @@ export interface ReadingState {
 const MOST_IGNORED = 40;
 
 export function planOf(state: ReadingState): ReadingPlan {
-  const { base, skip, cut, notation, trim, nullValues } = state;
-  const rules = { notation, trim, nullValues };
+  const { base, skip, cut, trailer, notation, trim, nullValues } = state;
+  const rules = { notation, trim, nullValues, trailer };
   const { names } = state;
   if (names !== null && state.fields === null && !needsPositions(state, names)) {
     const rename = new Map<string, string>();

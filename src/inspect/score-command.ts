@@ -16,9 +16,12 @@ export interface ReadingPlan {
   compression: Compression;
   delimiter: DelimiterName;
   encoding: EncodingName;
-  /** Lines to remove from the start and from the end, by other programs in front of `sluice score -`. */
+  /** Lines in front of the header row or the first row. */
   skip: number;
+  /** Lines to remove from the end, by other programs in front of `sluice score -`. */
   cut: number;
+  /** First field of a total line that is declared instead of removed; null: none. */
+  trailer: string | null;
   /** Names of the fields if the input has no header row that can be used; null: it has one. */
   names: readonly string[] | null;
   rename: ReadonlyMap<string, string>;
@@ -36,7 +39,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 export const isListable = (text: string): boolean => text !== '' && !text.includes(',') && !CONTROL.test(text);
 
 /** Whether other programs must remove lines before the input is scored. */
-export const isPiped = ({ skip, cut }: Pick<ReadingPlan, 'skip' | 'cut'>): boolean => skip > 0 || cut > 0;
+export const isPiped = ({ cut }: Pick<ReadingPlan, 'cut'>): boolean => cut > 0;
 
 const isWide = (encoding: EncodingName): boolean => encoding.startsWith('utf-16');
 
@@ -75,20 +78,19 @@ const fileWord = (file: string): string => shellWord(file.startsWith('-') ? `./$
 
 function lineFilters(plan: ReadingPlan): string[] {
   if (!isPiped(plan)) return [];
-  const { compression, encoding, skip, cut } = plan;
+  const { compression, encoding, cut } = plan;
   const filters: string[] = [];
   const add = (command: string) => filters.push(filters.length === 0 ? `${command} ${fileWord(plan.file)}` : command);
   if (compression !== 'none') add(compression === 'gzip' ? 'gzip -dc' : 'zstd -dc');
   // Lines of UTF-16 do not end with a single byte.
   if (isWide(encoding)) add(`iconv -f ${encoding.toUpperCase()} -t UTF-8`);
-  if (skip > 0) add(`tail -n +${skip + 1}`);
   // In other locales, sed rejects bytes that are not UTF-8.
   for (let i = 0; i < cut; i++) add("LC_ALL=C sed '$d'");
   return filters;
 }
 
 function formatFlags(plan: ReadingPlan): string[] {
-  const { format, compression, delimiter, encoding, file } = plan;
+  const { format, compression, delimiter, encoding, file, skip } = plan;
   const piped = isPiped(plan);
   const named = piped ? namedFormat('-') : namedFormat(file);
   const isDelimited = format === 'csv' || format === 'tsv';
@@ -97,6 +99,7 @@ function formatFlags(plan: ReadingPlan): string[] {
     ...(named.format === format ? [] : ['--input-format', format]),
     ...(piped || named.compression === compression ? [] : ['--input-compression', compression]),
     ...(isDelimited && delimiter !== usual ? ['--delimiter', delimiter] : []),
+    ...(skip > 0 ? ['--skip-lines', String(skip)] : []),
     ...(encoding === 'utf-8' || (piped && isWide(encoding)) ? [] : ['--encoding', encoding]),
   ];
 }
@@ -108,10 +111,11 @@ export const notationFlags = ({ decimal, thousands }: NumberNotation): string[] 
 
 /** The flags of declarations about names and texts. */
 function declarationFlags(plan: ReadingPlan): string[] {
-  const { names, rename, ignore, constants, notation, trim, nullValues } = plan;
+  const { names, rename, ignore, constants, notation, trim, nullValues, trailer } = plan;
   const list = (flag: string, items: readonly string[]) =>
     items.length === 0 ? [] : [flag, shellWord(items.join(','))];
   return [
+    ...(trailer === null ? [] : ['--trailer', shellWord(trailer)]),
     ...(trim ? ['--trim'] : []),
     ...notationFlags(notation),
     ...list('--null-values', nullValues),

@@ -16,6 +16,7 @@ const REGULAR = 0.6;
 const MOST_WRAPPED = 20;
 const LF = 10;
 const CR = 13;
+const EMPTY = Buffer.alloc(0);
 
 export interface TableShape {
   delimiter: Guess<DelimiterName>;
@@ -73,17 +74,22 @@ export interface DeclaredShape {
   delimiter?: DelimiterName | undefined;
   /** Whether the file is declared to have no header row. */
   headless: boolean;
+  /** Lines that are declared to be in front of the table. */
+  skip: number;
 }
 
 /** null: the text has no supported delimiter. `columns`: names of the model's columns in the file. */
 export function shapeOf(text: Buffer, columns: readonly string[], declared: DeclaredShape): TableShape | null {
-  const lines = linesOf(text);
+  // Empty lines do not count, so the numbers of the other lines stay the same.
+  const lines = linesOf(text).map((line, i) => (i < declared.skip ? EMPTY : line));
   const delimiters = declared.delimiter === undefined ? NAMES : [declared.delimiter];
   const announced = /^sep=(.)$/i.exec(lines[0]?.toString('utf8') ?? '')?.[1];
   const named = declared.headless ? null : byNames(lines, columns, delimiters);
   const found = named ?? byRegularity(lines, { announced, columns: columns.length, delimiters, ...declared });
-  if (!found || declared.delimiter === undefined) return found;
-  return { ...found, delimiter: { value: declared.delimiter, confidence: 'high', reason: BY_DECLARATION } };
+  if (!found) return null;
+  const skip = Math.max(found.skip, declared.skip);
+  if (declared.delimiter === undefined) return { ...found, skip };
+  return { ...found, skip, delimiter: { value: declared.delimiter, confidence: 'high', reason: BY_DECLARATION } };
 }
 
 /** Finds the line that has most of the model's columns with any delimiter. */

@@ -1,6 +1,7 @@
 // Recognises lines after the last application: totals, trailers and messages of the exporting program.
 import type { Confidence } from './inspection.ts';
 import { fieldsOf } from './sample-records.ts';
+import { isTotalWord } from './total-words.ts';
 
 export interface LinesAfterTable {
   /** Physical lines to remove from the end, including empty ones. */
@@ -11,9 +12,11 @@ export interface LinesAfterTable {
   reason: string;
   /** Whether the line may also be an application, so that the reader must decide. */
   isDoubtful: boolean;
+  /** First field of the only record, by which `--trailer` recognises it; null: there are several, or it is empty. */
+  marker: string | null;
 }
 
-interface TableEnd {
+export interface TableEnd {
   /** The last bytes of the text, as UTF-8. */
   end: Buffer;
   delimiter: string;
@@ -28,10 +31,6 @@ interface TableEnd {
 
 const MOST_LINES = 5;
 const LF = 10;
-/** First words of total lines in the languages of common exports. */
-const TOTAL =
-  /^[\s*#=-]*(?:grand |sub)?(?:totals?|sum|summe|summen|gesamt|gesamtsumme|insgesamt|anzahl|count|records?|rows?|итого|всего|somma|totale|suma|razem|ogółem|trailer|trl|footer|eof)(?![\p{L}\d])/u;
-const ROWS_REPORTED = /^\(?\d{1,12} (?:rows?|records?|zeilen|datensätze)\b/i;
 /** Share of empty cells in a total line, and in ordinary rows, from which the line is suspicious. */
 const MOSTLY_EMPTY = 0.5;
 const SELDOM_EMPTY = 0.25;
@@ -50,7 +49,8 @@ export function findLinesAfter(table: TableEnd): LinesAfterTable | null {
     if (line.trim() === '') continue;
     const verdict = judge(line, table);
     if (!verdict || (found && verdict.isDoubtful)) break;
-    found = { ...verdict, lines: removed, records: ++records };
+    const marker = records === 0 ? fieldsOf(Buffer.from(line), table.delimiter)?.[0]?.[0]?.trim() : null;
+    found = { ...verdict, lines: removed, records: ++records, marker: marker || null };
     if (verdict.isDoubtful) break;
   }
   return found;
@@ -74,11 +74,10 @@ function judge(line: string, table: TableEnd): Judged | null {
   const { width, rows, complete } = table;
   const cells = fieldsOf(Buffer.from(line), table.delimiter)?.[0];
   if (!cells || cells.length === 0) return null;
-  const word = cells.findIndex((cell) => TOTAL.test(cell.toLowerCase()) || ROWS_REPORTED.test(cell));
+  const word = cells.findIndex(isTotalWord);
   const isShort = cells.length !== width;
   const sum = complete && !isShort ? sumColumn(cells, table) : null;
-  const emptyHere = cells.filter((cell) => cell === '').length / cells.length;
-  const isEmptier = emptyHere >= MOSTLY_EMPTY && emptyShare(rows) <= SELDOM_EMPTY;
+  const isEmptier = isMostlyEmpty(cells) && emptyShare(rows) <= SELDOM_EMPTY;
   const isNewWord = word >= 0 && !rows.some((row) => row[word] === cells[word]);
   if (isNewWord && (isShort || isEmptier || sum !== null)) {
     return { confidence: 'high', reason: 'the last line begins with a word for a total', isDoubtful: false };
@@ -102,6 +101,28 @@ function judge(line: string, table: TableEnd): Judged | null {
   }
   return null;
 }
+
+/**
+ * Why the last record is certainly a total line; null: it may be an application. Stricter than `findLinesAfter`, because
+ * the row was already scored, and a false warning at every run would be ignored.
+ */
+export function certainTotal(table: TableEnd): string | null {
+  const { delimiter, width, rows, complete } = table;
+  const line = lastLines(table.end).findLast((text) => text.trim() !== '');
+  const cells = line === undefined ? undefined : fieldsOf(Buffer.from(line), delimiter)?.[0];
+  if (!cells || rows.length < FEWEST_ROWS) return null;
+  const first = cells.findIndex((cell) => cell.trim() !== '');
+  const isWord = first >= 0 && isTotalWord(cells[first]!) && !rows.some((row) => row[first] === cells[first]);
+  const isShort = cells.length !== width;
+  const isEmptier = isMostlyEmpty(cells) && emptyShare(rows) <= SELDOM_EMPTY;
+  if (isWord && (isShort || isEmptier)) return 'it begins with a word for a total';
+  if (!complete || isShort || !(isWord || isEmptier)) return null;
+  const sum = sumColumn(cells, table);
+  return sum === null ? null : `its field ${sum + 1} is the sum of the column`;
+}
+
+const isMostlyEmpty = (cells: readonly string[]): boolean =>
+  cells.filter((cell) => cell === '').length >= MOSTLY_EMPTY * cells.length;
 
 /** The index of a field that is the sum of its column in all other rows; null: none. */
 function sumColumn(cells: readonly string[], { rows, numberIn }: TableEnd): number | null {

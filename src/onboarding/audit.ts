@@ -143,7 +143,7 @@ async function signatureOf(model: ModelPackage, trust: AuditTrust | null): Promi
 function journalWords(entries: number, check: () => { chained: number }): string {
   if (entries === 0) return 'empty';
   try {
-    return `${entries} entries, ${check().chained} in one chain`;
+    return `${entries} ${entries === 1 ? 'entry' : 'entries'}, ${check().chained} in one chain`;
   } catch (error) {
     return `${BROKEN}: ${(error as Error).message}`;
   }

@@ -37,13 +37,18 @@ export function declaredContradictions(
 /** Declarations that only a byte stream supports. */
 type DeclaringBytes = Extract<Declaring, { header?: unknown }>;
 
-function judgeBytes({ header, columns, encoding }: DeclaringBytes, format: FileFormat | null, say: Say): void {
+function judgeBytes(
+  { header, columns, encoding, skip_lines }: DeclaringBytes,
+  format: FileFormat | null,
+  say: Say,
+): void {
   const names = columns?.names;
   const delimited = format === null || isDelimited(format);
   if ((header !== undefined || names !== undefined) && !delimited) {
     say(header === undefined ? 'columns' : 'header', 'header: applies to csv and tsv only');
   } else if (header === false && names === undefined) say('header', 'header: false needs columns.names');
   else if (names !== undefined && header !== false) say('columns', 'names require header: false');
+  if (skip_lines !== undefined && !delimited) say('skip_lines', 'applies to csv and tsv only');
   const twice = names?.find((name, i) => name !== '' && names.indexOf(name) !== i);
   if (twice !== undefined) say('columns', `names: ${twice} occurs twice`);
   if (format !== null && encoding !== undefined && isColumnar(format)) {

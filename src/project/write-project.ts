@@ -73,8 +73,8 @@ async function filesOf({ certificate, models, modelIds, ...options }: ProjectOpt
     return { name: RENAMED[name] ?? name, bytes: name.startsWith('systemd/') ? filledUnit(text, options) : text };
   });
   const packages = modelIds.map(async (id) => {
-    // Locks and in-use markers of local processes are not part of the model.
-    const names = (await filesBelow(path.join(models, id))).filter((name) => !/(^|\/)\./.test(name));
+    // Locks and in-use markers of local processes are not part of the model; aliases are moved with an entry in the history.
+    const names = (await filesBelow(path.join(models, id))).filter((name) => !/(^|\/)\.|^aliases\./.test(name));
     return Promise.all(
       names.map(async (name) => ({ name: `models/${id}/${name}`, bytes: await readFile(path.join(models, id, name)) })),
     );

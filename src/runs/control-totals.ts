@@ -112,7 +112,8 @@ export class ControlTotals {
    */
   check(rows: number): void {
     this.#digest ??= this.#hash.digest('hex');
-    const said = this.#trailer ? [...this.#rows, this.#trailerRows(this.#trailer)] : this.#rows;
+    const counted = this.#trailer ? this.#trailerRows(this.#trailer) : null;
+    const said = counted ? [...this.#rows, counted] : this.#rows;
     const faults = [
       ...said.filter(({ value }) => value !== rows).map(({ value, by }) => `${value} rows ${by === 'expected' ? by : `by ${by}`}, ${rows} found`), // biome-ignore format: one line
       ...this.#sha256
@@ -123,10 +124,12 @@ export class ControlTotals {
       throw mismatch(`the input does not match the control totals of its sender: ${faults.join('; ')}`);
   }
 
-  #trailerRows({ marker, rows_field, extra_rows = 0 }: NonNullable<TotalsSpec['trailer']>): Said<number> {
+  /** null: the trailer is not declared to have a number of rows. */
+  #trailerRows({ marker, rows_field, extra_rows = 0 }: NonNullable<TotalsSpec['trailer']>): Said<number> | null {
     const last = this.#lastLine.last;
     const fields = last === null ? [] : splitHeader(Buffer.from(last), this.#delimiter).map((field) => field.trim());
     if (fields[0] !== marker) throw mismatch(`the last record is not a trailer ${marker}: the input was truncated`);
+    if (rows_field === undefined) return null;
     const count = fields[rows_field - 1] ?? '';
     if (!WHOLE.test(count)) throw mismatch(`field ${rows_field} of the trailer is not a whole number`);
     return { value: Number(count) - extra_rows, by: 'the trailer' };

@@ -10,7 +10,7 @@ import { withoutSidecars } from '../core/file-names.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
-import { formatEntry, isColumnar, KNOWN_ENDINGS, namedFormat } from '../formats/formats.ts';
+import { formatEntry, isColumnar, isDelimited, KNOWN_ENDINGS, namedFormat } from '../formats/formats.ts';
 import { type TotalsSpec, totalsOf } from './control-totals.ts';
 import type { PlannedInput } from './shards/shard-plan.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './spec.ts';
@@ -27,6 +27,8 @@ export interface Endpoint {
   query?: End;
   /** Declaration of the input's format. Default: none. */
   declared?: InputDeclaration;
+  /** Lines in front of the header row that are skipped. Default: none. */
+  skipLines?: number;
   /** Read only this piece of the file. Default: the whole file. */
   planned?: PlannedInput;
   /** Control totals to check the input against. Default: none. */
@@ -82,6 +84,7 @@ interface FormatSpec extends DeclaringSource, TotalsSpec {
   format?: FileFormat | undefined;
   compression?: Compression | undefined;
   delimiter?: keyof typeof DELIMITERS | undefined;
+  skip_lines?: number | undefined;
 }
 
 /**
@@ -102,7 +105,15 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   const declared = declarationOf(said);
   const totals = totalsOf(said);
   const compression = said.compression ?? named.compression;
-  const found = { name, format, compression, delimiter, ...(totals === null ? {} : { totals }) };
+  const { skip_lines: skipLines = 0 } = said;
+  if (skipLines > 0 && !isDelimited(format)) {
+    throw new SluiceError('usage', `${name}: skip_lines is supported for csv and tsv only`);
+  }
+  const found = {
+    ...{ name, format, compression, delimiter },
+    ...(totals === null ? {} : { totals }),
+    ...(skipLines === 0 ? {} : { skipLines }),
+  };
   if (declared === null) return found;
   refuseUnfit(declared, format);
   return { ...found, declared };

@@ -14,7 +14,7 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-source.ts';
-import { seenChunks } from '../io/source/byte-taps.ts';
+import { seenChunks, skippingLines } from '../io/source/byte-taps.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import {
   type OpenSink,
@@ -40,7 +40,9 @@ interface SourceTaps {
  * input_unreadable | input_changed | truncated_input
  */
 export async function openSource(from: Endpoint, readBytes?: number, taps: SourceTaps = {}): Promise<OpenSource> {
-  const { format, compression, planned, declared } = from;
+  const { format, compression, planned, declared, skipLines } = from;
+  if (planned && skipLines !== undefined)
+    throw new SluiceError('usage', 'skip_lines applies to whole files, not to shards');
   const encoding = declared?.encoding ?? null;
   const stored = await openTransport(from, readBytes);
   let table: OpenTable | null = null;
@@ -56,6 +58,7 @@ export async function openSource(from: Endpoint, readBytes?: number, taps: Sourc
     let chunks = table?.chunks ?? (await plainOf(seen, compression));
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
+    if (skipLines !== undefined) chunks = skippingLines(chunks, skipLines);
     const place = planned ? (await import('./shards/shard-plan.ts')).placeOfPiece(planned) : null;
     const asStored = !planned && !isColumnar(format) && compression === 'none' && encoding === null && totals === null;
     return {

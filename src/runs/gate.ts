@@ -295,6 +295,11 @@ export class RunFindings {
     return this.#model;
   }
 
+  /** Rows of the inputs that were stopped. */
+  get stoppedRows(): number {
+    return this.inputs.reduce((sum, { gate, counts }) => sum + (gate?.verdict === 'stopped' ? counts.rows : 0), 0);
+  }
+
   /** Starts an input, or starts it again when it is scored again. */
   begin(): void {
     this.#current = new TallyAccumulator();

@@ -120,7 +120,7 @@ test('columns without a counterpart: one line for each, and one template at the 
   expect(lines).toContain('No command yet: 23 columns of the model have no counterpart by name.');
   expect(lines.filter((line) => line.includes('sluice score'))).toEqual([lines.at(-1)]);
   expect(lines.at(-1)).toMatch(
-    /^tail -n \+2 bank\.csv .* --encoding windows-1252 --decimal comma --thousands point --rename 'amount=\?,source_type=\?,.*,banned=\?' --ignore '\*'$/,
+    /^sluice score bank\.csv .* --skip-lines 1 --encoding windows-1252 --trailer \S+ --decimal comma --thousands point --rename 'amount=\?,source_type=\?,.*,banned=\?' --ignore '\*'$/,
   );
   expect(run.stdout).not.toMatch(/No command can score|remove the last line/);
   // The open pairs of the template are no declarations.

@@ -253,7 +253,7 @@ describe('columns', () => {
     const found = await inspected(same.add('amount', (r) => same.rows[r]![0]!).text());
     expect([found.verdict, found.skipped_lines]).toEqual(['ready', 0]);
     expect(found.command).toMatch(
-      /^tail -n \+2 \S+ \| sluice score - .* --columns amount,source_type,.*,unused_24 --ignore '\*'$/,
+      /^sluice score \S+ .* --skip-lines 1 .*--columns amount,source_type,.*,unused_24 --ignore '\*'$/,
     );
     const other = await inspected(
       draft()
@@ -266,7 +266,7 @@ describe('columns', () => {
   test('a name with a comma, which no flag can contain, is replaced by positions', async () => {
     const found = await inspected(draft().rename('amount', '"AMOUNT,"').text(','));
     expect(found.verdict).toBe('ready');
-    expect(found.command).toMatch(/^tail -n \+2 \S+ \| sluice score - .* --columns amount,source_type,[^ ]*$/);
+    expect(found.command).toMatch(/^sluice score \S+ .* --skip-lines 1 .*--columns amount,source_type,[^ ]*$/);
   });
 
   test('the outcome and an identifier are ignored, and the report names them', async () => {
@@ -446,9 +446,9 @@ describe('the extent of the inspection', () => {
     const long = `${new Draft(draft().head, rows).text()}TOTAL${';'.repeat(22)}\n`;
     const found = await inspected(long);
     expect(found.inspected).toEqual({ rows: 10_000, whole_file: false, end_of_file: true });
-    expect(found.command).toMatch(/^LC_ALL=C sed '\$d' /);
+    expect(found.command).toMatch(/^sluice score \S+ .* --trailer Total( |$)/i);
     const packed = await inspected(gzipSync(long), { name: 'long.csv.gz' });
-    expect(packed.command).toMatch(/^gzip -dc \S+ \| LC_ALL=C sed '\$d' \| sluice score - /);
+    expect(packed.command).toMatch(/^sluice score \S+\.gz .* --trailer Total( |$)/i);
   });
 
   test('the end of a long compressed file is unknown, which the report says', async () => {
@@ -459,14 +459,16 @@ describe('the extent of the inspection', () => {
     expect(found.notes).toContain('the end of the file was not inspected: look for a total line there');
   });
 
-  test('lines of UTF-16 are removed after conversion', async () => {
+  test('total lines of UTF-16 are declared, or removed after conversion if their first field is empty', async () => {
     const found = await inspected(encoded(`Report\n\n${draft().text('\t')}Total${'\t'.repeat(22)}\n`, 'utf-16'), {
       name: 'u.txt',
     });
-    expect(found.command).toMatch(
-      /^iconv -f UTF-16 -t UTF-8 \S+ \| tail -n \+3 \| LC_ALL=C sed '\$d' \| sluice score - /,
-    );
-    expect(found.command).not.toContain('--encoding');
+    expect(found.command).toMatch(/^sluice score \S+ .* --skip-lines 2 --encoding utf-16 --trailer Total$/);
+    const nameless = await inspected(encoded(`${draft().text('\t')}${'\t'.repeat(21)}Total\t\n`, 'utf-16'), {
+      name: 'v.txt',
+    });
+    expect(nameless.command).toMatch(/^iconv -f UTF-16 -t UTF-8 \S+ \| LC_ALL=C sed '\$d' \| sluice score - /);
+    expect(nameless.command).not.toContain('--encoding');
   });
 
   test('a truncated file is reported', async () => {

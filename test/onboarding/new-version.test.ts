@@ -117,7 +117,7 @@ test('the audit page has a verdict for each section, and the worst for the versi
     self_test: { passed: true, rows: 1, rejected: 0, largest: 0, tolerance: 1, source: 'x', beyond: 0, worst: 0 } as unknown as Audit['self_test'],
     witness: { fit: { rows: 1, auc: 0.8, logLoss: null, explainedVariance: null, brier: null, calibration: null, residuals: [] }, swaps: null, forced: null } as unknown as Audit['witness'], findings: [], approvals: [move],
     signature: { by: 'key 1', says: 'verified with all.pem' }, states: [{ ...move, verified: true }],
-    journals: { aliases: 'empty', states: '1 entries, 1 in one chain' },
+    journals: { aliases: 'empty', states: '1 entry, 1 in one chain' },
   }; // biome-ignore format: a table
   const of = (more: Partial<Audit>) => {
     const sections = auditSections({ ...complete, ...more });

@@ -59,6 +59,7 @@ const SCORING: Classified = {
   no_manifest: 'crossings',
 };
 const DECLARED: Classified = {
+  skip_lines: 'test/runs/skip-lines.test.ts',
   columns: 'crossings',
   rename: 'crossings',
   ignore: 'crossings',
@@ -103,6 +104,7 @@ const SCORE: Classified = {
   expect_rows: 'options',
   expect_sha256: 'options',
   control_file: 'options',
+  trailer: 'test/inspect/scored-total-line.test.ts',
   metrics_file: 'options',
   push_gateway: 'test/doors/commands/left-metrics.test.ts',
   resume: 'processes',

@@ -27,6 +27,18 @@ async function project(): Promise<string> {
   return folder;
 }
 
+test('the history of the registry says who put the first version there', async () => {
+  const cwd = await project();
+  const history = await sluiceHere(['model', 'history', 'credit-default'], { cwd });
+  expect(history.stdout).toMatch(/^\S+ \S+: champion \(none\) → 1 because first version, written by sluice init\n$/);
+  expect(history.stderr).toBe('aliases: 1 entry, 1 in one chain\nversions: no changes are recorded\n');
+  writeFileSync(path.join(cwd, 'policy.yaml'), 'decisions: [{ name: approve, min_probability: 0 }]\n');
+  const made = await sluiceHere(['model', 'new-version', '--from', 'credit-default', '--policy', 'policy.yaml', '--dry-run'], { cwd }); // biome-ignore format: one line
+  expect(made.stderr).toContain(
+    'sluice: policy.yaml has no scorecard and no reasons, so the new version has none: copy them from model.yaml of credit-default:1 to keep them\n',
+  );
+});
+
 test('a new project passes lint and test, and its pipeline scores what is put in', async () => {
   const cwd = await project();
   expect(await sluiceHere(['lint', 'pipelines/nightly.yaml'], { cwd })).toMatchObject({ code: 0, stderr: '' });

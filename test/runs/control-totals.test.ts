@@ -128,6 +128,16 @@ test.each<[what: string, text: string, rows: number, want: string]>([
   expect(await read(file, said, rows)).toBe(want);
 });
 
+test('a trailer without a number of rows is only recognised', async () => {
+  const file = path.join(scratch(), 'in.csv');
+  const said = { delimiter: 'semicolon' as const, trailer: { marker: 'SUMME' } };
+  writeFileSync(file, 'a;b\n1;2\nSUMME;7,00\n');
+  expect(await read(file, said, 1)).toBe('a;b\n1;2\n');
+  expect(await read(file, said, 5)).toBe('a;b\n1;2\n');
+  writeFileSync(file, 'a;b\n1;2\n');
+  expect(await read(file, said, 1)).toContain('the last record is not a trailer SUMME');
+});
+
 test('the last line is the same wherever the text is cut, and all before it goes through', async () => {
   const text = fc.string({ unit: fc.constantFrom('a', ';', 'é', '\n', '\r', '\r\n', '\n\n', 'T'), maxLength: 40 });
   await fc.assert(

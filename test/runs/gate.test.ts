@@ -336,7 +336,12 @@ test('the log of a stopped run names each input, its columns and their limits, a
     );
   writeFileSync(at('a.csv'), faultyPortfolio(50, 1, (row) => { row.source_type = 'online'; })); // biome-ignore format: one line
   pipeline('max_unseen: 0');
-  const [single] = (await lines()).filter(({ event }) => event === 'command_failed');
+  const stopped = await lines();
+  expect(stopped.find(({ event }) => event === 'run_finished')).toMatchObject({
+    msg: 'nothing was published; 50 rows read were stopped by the gate',
+    rows: 0,
+  });
+  const single = stopped.find(({ event }) => event === 'command_failed');
   expect(single).toMatchObject({
     code: 'gate_stopped',
     msg: `the gate stopped ${at('a.csv')}, nothing was published: source_type unseen 100.0 % (limit 0.0 %); 50 rows read`,
@@ -347,4 +352,11 @@ test('the log of a stopped run names each input, its columns and their limits, a
     /^2 of 2 inputs failed.*a\.csv: the gate stopped .* source_type unseen .*; .*b\.csv: .*\[header_mismatch\]$/,
   );
   expect(JSON.stringify(mixed)).not.toContain('jane');
+  writeFileSync(
+    at('b.csv'),
+    faultyPortfolio(20, 1, () => {}),
+  );
+  expect((await lines()).find(({ event }) => event === 'run_finished')!.msg).toBe(
+    '20 rows read = 20 scored + 0 rejected; 50 rows read were stopped by the gate',
+  );
 });

@@ -144,6 +144,24 @@ sink: { type: file, path: x.csv, roll_rows: many }
     expect(parsed.ok ? '' : parsed.problems.map((p) => p.message).join('\n')).toMatch(words);
   });
 
+  test('a password that is sent without TLS is a warning', async () => {
+    const file = path.join(scratch(), 'p.yaml');
+    const lint = async (kafka: string) => {
+      const topics =
+        'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b, partition: source }\ndead_letter: { type: kafka, topic: c }';
+      writeFileSync(file, `model: credit-default\n${topics}\nkafka: { ${kafka} }\n`);
+      const { code, stdout, stderr } = await sluiceHere(['lint', file]);
+      expect([code, stdout]).toEqual([0, '1 pipeline is valid\n']);
+      return stderr.replace(file, 'p.yaml');
+    };
+    const plain = 'sasl: { mechanism: plain, username: u, password: { env: P } }';
+    const warning = 'sluice: p.yaml: kafka.sasl: mechanism: plain sends the password unencrypted; set kafka.tls\n';
+    expect(await lint(plain)).toBe(warning);
+    expect(await lint(`${plain}, tls: false`)).toBe(warning);
+    expect(await lint(`${plain}, tls: true`)).toBe('');
+    expect(await lint(plain.replace('plain', 'scram-sha-512'))).toBe('');
+  });
+
   test('a model that is not there is a fault of the pipeline', async () => {
     const file = path.join(scratch(), 'p.yaml');
     writeFileSync(file, 'model: credit-defualt\nsource: { type: stdio }\nsink: { type: stdio }\n');

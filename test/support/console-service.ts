@@ -32,6 +32,12 @@ export interface ConsoleService {
 
 const REPORT_CARD = `# Report card of model-alpha:1
 
+| | |
+| --- | --- |
+| model file | 406,881 bytes, sha256 \`f05a70\` |
+
+## Against the training library
+
 - self-test: 200 rows agree with the training library
 - training data: AUC 0.81, no column contradicts the outcome
 `;
@@ -110,6 +116,8 @@ export async function startConsoleService(folder: string, settings: string[] = [
   writeFileSync(path.join(first, 'report.md'), REPORT_CARD);
   addModel(folder, 'model-alpha', '2');
   addModel(folder, 'model-beta', '1');
+  // Written by hand, so the history has no move.
+  writeFileSync(at('models/model-beta/aliases.yaml'), 'champion: 1\n');
   addHostileModel(folder);
   const registry = await moveAliases(folder);
   const [portfolio, output] = [at('portfolio.csv'), at('scored.csv')];

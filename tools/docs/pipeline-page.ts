@@ -54,7 +54,7 @@ export function pipelinePage(): string {
 After reading this page you can write, check, test and run a pipeline between topics, files, tables and uploads.
 
 \`\`\`yaml
-# yaml-language-server: $schema=pipeline.schema.json
+# yaml-language-server: $schema=../docs/pipeline.schema.json
 # Applications of a topic, scored as they come, each exactly once.
 model: credit-default@champion
 source: { type: kafka, topic: loan-applications, group: scoring }
@@ -73,7 +73,8 @@ npx sluice dlq replay pipelines/loan-applications.yaml --code unseen_category
 
 A pipeline is a YAML file with a source of applications, settings for scoring, and a sink for the predictions. All keys
 are in the [reference](#reference), which \`npm run docs\` generates from \`src/pipeline/pipeline-schema.ts\`. For completion
-in editors use the JSON Schema [pipeline.schema.json](pipeline.schema.json).
+in editors use the JSON Schema [pipeline.schema.json](pipeline.schema.json): \`$schema\` is its address, relative to the
+pipeline file.
 
 \`run\` ends at the end of its source (files, standard input, \`until_caught_up\`) or on SIGTERM. Work in progress is
 finished within \`--stop-ms\`. A pipeline that waits for its model stops at once. Several processes of the same pipeline

@@ -12,7 +12,7 @@ After reading this page you can write the configuration file of the service and 
 
 \`\`\`yaml
 # sluice.yaml
-# yaml-language-server: $schema=serve.schema.json
+# yaml-language-server: $schema=docs/serve.schema.json
 listen: { port: 8443 }
 tls: { certificate: /etc/sluice/tls.crt, key: /etc/sluice/tls.key }
 registry: /models
@@ -29,7 +29,8 @@ Settings have four sources, each taking precedence over the previous one:
 4. flags: \`--set limits.rows=5\`
 
 All errors are reported at once, those of the file as \`file:line:column\`. \`npm run docs\` generates this page from
-\`src/config/server-config.ts\`. For completion in editors use the JSON Schema [serve.schema.json](serve.schema.json).
+\`src/config/server-config.ts\`. For completion in editors use the JSON Schema [serve.schema.json](serve.schema.json):
+\`$schema\` is its address, relative to the configuration file.
 
 ${schemaTable(ServerConfigSchema)}
 `;

@@ -4,6 +4,9 @@ import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts'
 import { Type } from '../schema.ts';
 import { choice, closed, type Door, maybe, text, whole } from './describe-option.ts';
 
+/** A limit against mistakes; a preamble is shorter than the data. */
+const MOST_SKIPPED = 100_000;
+
 const name = () => Type.String({ minLength: 1 });
 
 export const DECLARED = {
@@ -26,11 +29,16 @@ export const DECLARED = {
       description: 'with header: false, the names of the fields in their order',
     }),
   header: () => Type.Boolean({ description: 'false: the first row is data, and columns.names names the fields' }),
+  skip_lines: (otherwise = '0') =>
+    whole('lines to skip in front of the header row, or of the first row without a header row', [0, MOST_SKIPPED], {
+      otherwise,
+    }),
   encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
     choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
   decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
     choice('decimal separator of numbers in text', DECIMALS, door),
-  thousands: () => choice('thousands separator of numbers in text', THOUSANDS, { otherwise: 'none' }),
+  thousands: (door: Door<(typeof THOUSANDS)[number]> = { otherwise: 'none' }) =>
+    choice('thousands separator of numbers in text', THOUSANDS, door),
   trim: () => Type.Boolean({ description: 'trim spaces around values and column names' }),
   null_values: () =>
     Type.Array(Type.String(), {
@@ -60,6 +68,7 @@ export const declaredOfRecords = () => ({ columns: columns(named), ...texts });
 /** Keys for a source that is a byte stream. */
 export const declaredOfBytes = () => ({
   header: Type.Optional(DECLARED.header()),
+  skip_lines: Type.Optional(DECLARED.skip_lines()),
   columns: columns({ names: Type.Optional(DECLARED.names()), ...named }),
   encoding: Type.Optional(DECLARED.encoding({ otherwise: 'utf-8' })),
   ...texts,
@@ -78,6 +87,7 @@ export const TOTALS = {
     text(
       'control file with rows=N and sha256=HEX of the input, on separate lines or separated by semicolons; {path}: path of the input',
     ),
+  trailer: () => text('first field of the last record, which is a trailer or total line and is not scored'),
 } as const;
 
 const expected = () =>
@@ -108,14 +118,18 @@ const trailer = () =>
     Type.Object(
       {
         marker: text('first field of the trailer'),
-        rows_field: whole('position of the field with the number of applications, from 1', [2, 1000]),
+        rows_field: Type.Optional(
+          whole('position of the field with the number of applications, from 1', [2, 1000], {
+            otherwise: 'the number is not compared',
+          }),
+        ),
         extra_rows: Type.Optional(
           whole('records counted in addition to applications: header row, trailer', [0, 10], {
             otherwise: '0',
           }),
         ),
       },
-      { ...closed, description: 'the last record of csv or tsv is a trailer with the number of applications' },
+      { ...closed, description: 'the last record of csv or tsv is a trailer or total line, which is not scored' },
     ),
   );
 

@@ -117,6 +117,8 @@ export interface Connector {
    * connector.
    */
   lint?(pipeline: LintedPipeline, say: Say): Promise<void>;
+  /** Risks of a valid pipeline that has this connector as source or sink. */
+  warnings?(pipeline: object): Promise<string[]>;
   /** Rejects a pipeline that this process cannot run. @throws SluiceError */
   check?(pipeline: object): Promise<void>;
   /** The name of a source or sink in summaries and messages. */

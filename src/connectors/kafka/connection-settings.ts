@@ -4,11 +4,22 @@ import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from './client/connection.ts';
 import type { KafkaConfig } from './kafka-options.ts';
 
+/** Whether a text is `host:port`. */
+export function isBrokerAddress(address: string): boolean {
+  const port = Number(/^[^\s,/]+:(\d{1,5})$/.exec(address.trim())?.[1] ?? 0);
+  return port > 0 && port < 65_536;
+}
+
 /** Reads brokers from the pipeline or from $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {
   const brokers = kafka.brokers ?? (process.env.SLUICE_KAFKA_BROKERS ?? '').split(',').filter((b) => b.trim() !== '');
   if (brokers.length === 0) {
     throw new SluiceError('kafka_config', 'no brokers: set kafka.brokers in the pipeline or $SLUICE_KAFKA_BROKERS');
+  }
+  const wrong = brokers.find((address) => !isBrokerAddress(address));
+  if (wrong !== undefined) {
+    const where = kafka.brokers === undefined ? '$SLUICE_KAFKA_BROKERS' : 'kafka.brokers';
+    throw new SluiceError('kafka_config', `${where}: ${wrong.trim()} is not host:port`);
   }
   const { tls, sasl } = kafka;
   return {

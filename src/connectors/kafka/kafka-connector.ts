@@ -23,6 +23,7 @@ export const KAFKA = {
   },
   page: 'pipelines.md',
   options: KAFKA_ENDS,
+  warnings: async (pipeline) => (await import('./kafka-lint.ts')).topicWarnings(pipeline as never),
   lint: async (pipeline, say) => (await import('./kafka-lint.ts')).lintTopics(pipeline as never, say),
   nameOf: (end: KafkaSource | KafkaSink) =>
     'group' in end ? (end.topic ?? end.topics?.join(',') ?? end.topic_pattern!) : end.topic,

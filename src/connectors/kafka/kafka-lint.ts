@@ -1,5 +1,6 @@
 // Checks a pipeline's topics, broker connection and schema registry for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
+import { isBrokerAddress } from './connection-settings.ts';
 import type { KafkaConfig, KafkaDeadLetter, KafkaSink, KafkaSource, SchemaRegistryConfig } from './kafka-options.ts';
 import { topicPattern } from './topics.ts';
 
@@ -30,7 +31,50 @@ export function lintTopics(pipeline: TopicPipeline, say: Say): void {
   if (topics.source) lintSource(topics.source, topics, say);
   if (topics.sink) lintSink(topics.sink, topics, pipeline, say);
   if (topics.letters) lintLetters(topics.letters, topics, pipeline, say);
+  lintBrokers(pipeline.kafka, say);
+  lintCertificate('kafka.tls', pipeline.kafka.tls, say);
+  lintCertificate('schema_registry.tls', pipeline.schema_registry?.tls, say);
   lintLogin(pipeline.kafka, say);
+}
+
+function lintBrokers({ brokers = [] }: KafkaConfig, say: Say): void {
+  for (const [i, address] of brokers.entries()) {
+    if (!isBrokerAddress(address)) {
+      say(
+        `kafka.brokers.${i}`,
+        `kafka.brokers.${i}: must be host:port of one broker, such as kafka-1.example.com:9093`,
+      );
+    }
+  }
+}
+
+function lintCertificate(path: string, tls: KafkaConfig['tls'], say: Say): void {
+  if (typeof tls !== 'object') return;
+  const { certificate_file, key_file, key_passphrase } = tls;
+  if (certificate_file !== undefined && key_file === undefined) say(path, `${path}: certificate_file needs key_file`);
+  if (key_file !== undefined && certificate_file === undefined) say(path, `${path}: key_file needs certificate_file`);
+  if (key_passphrase !== undefined && key_file === undefined) say(path, `${path}: key_passphrase needs key_file`);
+}
+
+/** Risks of a valid pipeline. */
+export function topicWarnings({ source, sink, kafka }: TopicPipeline): string[] {
+  const partition = source.type === 'kafka' && sink.type === 'kafka' && (sink as KafkaSink).partition === undefined;
+  const login = loginWarning(kafka);
+  return [
+    ...(partition
+      ? [
+          'sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink',
+        ]
+      : []),
+    ...(login === null ? [] : [login]),
+  ];
+}
+
+/** The risk of a login over a connection without TLS; null: there is none. SCRAM never sends the password. */
+function loginWarning({ sasl, tls }: KafkaConfig): string | null {
+  if (!sasl || (tls !== undefined && tls !== false)) return null;
+  if (sasl.mechanism === 'plain') return 'kafka.sasl: mechanism: plain sends the password unencrypted; set kafka.tls';
+  return sasl.mechanism === 'oauthbearer' ? 'kafka.sasl: the token is sent unencrypted; set kafka.tls' : null;
 }
 
 function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): void {

@@ -6,13 +6,25 @@ import type { ScoreFlags } from './flags/score-flags.ts';
 
 type DeclaredFlags = Pick<
   ScoreFlags,
-  'columns' | 'rename' | 'ignore' | 'constants' | 'encoding' | 'decimal' | 'thousands' | 'trim' | 'nullValues'
+  | 'skipLines'
+  | 'columns'
+  | 'rename'
+  | 'ignore'
+  | 'constants'
+  | 'encoding'
+  | 'decimal'
+  | 'thousands'
+  | 'trim'
+  | 'nullValues'
 >;
-type Said = Pick<UploadSource, 'header' | 'columns' | 'encoding' | 'decimal' | 'thousands' | 'trim' | 'null_values'>;
+type Said = Pick<
+  UploadSource,
+  'header' | 'skip_lines' | 'columns' | 'encoding' | 'decimal' | 'thousands' | 'trim' | 'null_values'
+>;
 
 /** @throws SluiceError usage: a pair without an equals sign, or a duplicate column */
 export function declaredSaid(flags: DeclaredFlags): Said {
-  const { encoding, decimal, thousands, trim, nullValues } = flags;
+  const { skipLines, encoding, decimal, thousands, trim, nullValues } = flags;
   const columns = {
     ...(flags.columns === undefined ? {} : { names: flags.columns.split(',') }),
     ...(flags.rename === undefined ? {} : { rename: pairs('--rename', flags.rename) }),
@@ -21,6 +33,7 @@ export function declaredSaid(flags: DeclaredFlags): Said {
   };
   return {
     ...(flags.columns === undefined ? {} : { header: false }),
+    ...(skipLines === undefined ? {} : { skip_lines: skipLines }),
     ...(Object.keys(columns).length === 0 ? {} : { columns }),
     ...(encoding === undefined ? {} : { encoding }),
     ...(decimal === undefined ? {} : { decimal }),

@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
 import { CONNECTORS, connectorOf } from '../../connectors/connectors.ts';
-import { asSluiceError } from '../../core/errors.ts';
+import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { OLDEST_NODE, VERSION } from '../../core/version.ts';
 import { readPipeline } from '../../runs/read-pipeline.ts';
 import { EXIT } from './exit-codes.ts';
@@ -120,8 +120,19 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
         return `${model.ref} loads${model.manifest.self_test ? ' and passes its self-test' : ''}`;
       });
     }
-    return `${models.length} models`;
+    return countOf(models.length, 'model');
   });
+}
+
+const countOf = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/** The innermost existing folder of a path: the service creates the missing ones. */
+async function existingAncestor(folder: string): Promise<string> {
+  const exists = await stat(folder).then(
+    () => true,
+    () => false,
+  );
+  return exists || path.dirname(folder) === folder ? folder : existingAncestor(path.dirname(folder));
 }
 
 async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise<void> {
@@ -138,7 +149,7 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     const keys = await readKeys(config.keys_file);
     const { mode } = await stat(config.keys_file);
     if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} is writable by everyone`);
-    return `${keys.length} keys in ${config.keys_file}`;
+    return `${countOf(keys.length, 'key')} in ${config.keys_file}`;
   });
   const { shared } = config.jobs;
   if (shared) {
@@ -150,13 +161,11 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
   for (const [what, folder] of [
     ...(shared ? [] : [['jobs', config.jobs.folder] as const]),
     ['spill', config.spill.folder ?? tmpdir()] as const,
+    ...(config.audit ? [['audit', path.dirname(config.audit.file)] as const] : []),
   ]) {
     await look(`${what} folder`, async () => {
-      // The service creates a missing folder, so its parent is checked.
-      const there = await stat(folder).then(
-        () => folder,
-        () => path.dirname(path.resolve(folder)),
-      );
+      const there = await existingAncestor(path.resolve(folder));
+      if (!(await stat(there)).isDirectory()) throw new SluiceError('folder_unusable', `${there} is not a folder`);
       await access(there, constants.W_OK);
       const { bavail, bsize } = await statfs(there);
       const megabytes = Math.round((bavail * bsize) / MIB);

@@ -78,8 +78,9 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
-    lines.ended(context.account.totals, result, seconds(), ended);
-    await files.leave({ counts: context.account.totals, findings, result, exitCode, error: ended });
+    const { totals: rows } = context.account;
+    lines.ended({ counts: rows, stopped: findings.stoppedRows, result, seconds: seconds(), failure: ended });
+    await files.leave({ counts: rows, findings, result, exitCode, error: ended });
     doing = 'stop the workers';
     await context.close();
     doing = 'the metrics server';
@@ -87,7 +88,6 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     doing = 'the process';
     unhear();
     await tracer?.close();
-    const { totals: rows } = context.account;
     const end = {
       pipeline: options.name,
       exitCode,

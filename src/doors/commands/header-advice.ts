@@ -1,6 +1,7 @@
 // Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
 import type { SluiceError } from '../../core/errors.ts';
 import { shellWord } from '../../core/shell-word.ts';
+import { terminalText } from '../../core/terminal-text.ts';
 
 /** Maximum number of lines for the errors of a header row. */
 const MOST_SHOWN = 20;
@@ -15,8 +16,8 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
       OF_PIPELINES.test(command) ? `Add to the source: delimiter: ${delimiter}` : `Add: --delimiter ${delimiter}`,
     );
   if (code !== 'header_mismatch') return '';
-  if (details.length === 0) return isUnnamed(message) ? line(unnamed(command)) : '';
-  const shown = details.slice(0, MOST_SHOWN).map((detail) => line(detail.message));
+  if (details.length === 0) return (isUnnamed(message) ? line(unnamed(command)) : '') + preamble(message, command);
+  const shown = details.slice(0, MOST_SHOWN).map((detail) => line(terminalText(detail)));
   if (details.length > MOST_SHOWN) shown.push(line(`and ${details.length - MOST_SHOWN} more`));
   const inPipeline = OF_PIPELINES.test(command);
   const renaming = renameTemplate(details, inPipeline);
@@ -32,6 +33,13 @@ export const headerHeadline = ({ code, message, details }: SluiceError): string 
 
 const line = (text: string): string => `  ${text}\n`;
 const isUnnamed = (message: string): boolean => /without a header row$/.test(message);
+
+/** Advice for a first row that may be one of several lines in front of the header; '' for other rows. */
+function preamble(message: string, command: string): string {
+  if (!/(?:not a table|without a header row)$/.test(message)) return '';
+  const declaration = OF_PIPELINES.test(command) ? 'add to its source: skip_lines: N' : 'add: --skip-lines N';
+  return line(`If other lines precede the header row, ${declaration}`);
+}
 
 const unnamed = (command: string): string =>
   OF_PIPELINES.test(command)

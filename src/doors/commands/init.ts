@@ -11,10 +11,14 @@ import { BUNDLED_MODELS } from './open-registry.ts';
 /** The launcher in a checkout; images do not contain it. */
 const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
 
+/** Written by the registry when the alias is moved. */
+const ALIAS_FILES = ['aliases.yaml', 'aliases.history.jsonl'].map((name) => `models/credit-default/${name}`);
+
 export function addInitCommand(program: Command): void {
   addFlags(program.command('init'), SERVICE_COMMANDS.init).action(async (folder: string = '.') => {
-    const [{ writeProject }, { devCertificate }] = await Promise.all([
+    const [{ writeProject }, { FolderRegistry }, { devCertificate }] = await Promise.all([
       import('../../project/write-project.ts'),
+      import('../../model/registry/folder.ts'),
       import('../http/wire/listener.ts'),
     ]);
     const files = await writeProject({
@@ -25,7 +29,10 @@ export function addInitCommand(program: Command): void {
       program: [process.execPath, existsSync(LAUNCHER) ? LAUNCHER : path.resolve(process.argv[1]!)],
       user: userInfo().username,
     });
-    process.stdout.write(files.map((name) => `${path.join(folder, name)}\n`).join(''));
+    const registry = new FolderRegistry([path.resolve(folder, 'models')]);
+    const by = { who: userInfo().username, why: 'first version, written by sluice init' };
+    await registry.moveAlias('credit-default', 'champion', '1', by);
+    process.stdout.write([...files, ...ALIAS_FILES].map((name) => `${path.join(folder, name)}\n`).join(''));
     process.stderr.write(`created a project in ${folder}; see its README.md for the next steps\n`);
   });
 }

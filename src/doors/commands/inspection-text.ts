@@ -91,7 +91,7 @@ const columnRows = (columns: readonly InspectedColumn[]): string[][] => [
     kind,
     input ?? '–',
     MATCHES[match],
-    confidence,
+    input === null ? '–' : confidence,
     percent(missing),
     percent(unseen),
     String(rejected),

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Policy } from '../../model/package/manifest.ts';
 import { SIGNATURE } from '../../model/package/package-hash.ts';
 import { writeBeside } from '../../model/package/package-lock.ts';
 import { nextVersion, type Registry } from '../../model/registry/registry.ts';
@@ -15,6 +16,12 @@ export async function nextNumber(registry: Registry, id: string): Promise<string
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
   return String(nextVersion([...versions, ...(await registry.states(id)).map((e) => e.version)]));
 }
+
+/** Parts of the policy that the earlier version has and the policy file lacks, because it replaces the policy as a whole. */
+const droppedFrom = (before: Policy, policy: Policy): string[] =>
+  (['decisions', 'scorecard', 'reasons'] as const).filter(
+    (key) => before[key] !== undefined && policy[key] === undefined,
+  );
 
 export async function makeNewVersion(flags: ModelNewVersionFlags): Promise<void> {
   const [{ writeNewVersion }, { readPolicy }] = await Promise.all([
@@ -32,6 +39,8 @@ export async function makeNewVersion(flags: ModelNewVersionFlags): Promise<void>
   try {
     const made = await writeNewVersion(folder, from, { version, policy, ...(reason === undefined ? {} : { reason }) });
     for (const { at, from: was, to } of made.differences) process.stderr.write(`${at}: ${was ?? '(none)'} → ${to ?? '(none)'}\n`); // biome-ignore format: one line
+    const dropped = droppedFrom(from.manifest, policy.policy);
+    if (dropped.length > 0) process.stderr.write(`sluice: ${flags.policy} has no ${dropped.join(' and no ')}, so the new version has none: copy them from model.yaml of ${from.ref} to keep them\n`); // biome-ignore format: one line
     if (signed) await writeBeside(folder, SIGNATURE, signed.sign(made.model));
     const { who } = await moverOf(flags.who === undefined ? {} : { who: flags.who });
     const by = { who, ...(reason === undefined ? {} : { why: reason }), ...(signed ? { key: signed.key } : {}) };

@@ -97,7 +97,9 @@ export async function showHistory(
   }
   const [aliases, versions] = [checkJournal(history, keys), checkStates(states, keys)];
   for (const [what, all, { chained, signed }] of [['aliases', history, aliases], ['versions', states, versions]] as const) {
-    tell(`${what}: ${all.length} entries, ${chained} in one chain${keys === null ? '' : `, ${signed} signed with this key`}`);
+    const entries = `${all.length} ${all.length === 1 ? 'entry' : 'entries'}`;
+    if (all.length === 0) tell(`${what}: no changes are recorded`);
+    else tell(`${what}: ${entries}, ${chained} in one chain${keys === null ? '' : `, ${signed} signed with this key`}`);
   } // biome-ignore format: one line
 }
 

@@ -1,9 +1,10 @@
-// Files about a run that it writes on request: its report and its record. Their code is loaded only on request.
+// What follows the last row of a run: files that were requested (its report and its record), and a warning about total lines.
 import { epochMs } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { RunningPipeline } from '../../runs/context.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import type { EndOfRun } from './leave-run-record.ts';
+import { warnOfTotalLines } from './total-line-warning.ts';
 
 interface DescribedRun {
   name: string;
@@ -29,6 +30,7 @@ export async function openRunFiles(spec: RunSpec, run: DescribedRun): Promise<Ru
     async leave(end) {
       await report?.leave(end);
       await record?.end(end);
+      if (end.error === null) await warnOfTotalLines(spec, run.log);
     },
   };
 }

@@ -18,6 +18,17 @@ import { equation, rate } from '../../runs/summary.ts';
 
 const PROGRESS_MS = 10_000;
 
+interface RunEnd {
+  /** Rows of published outputs. */
+  counts: Readonly<RunCounts>;
+  /** Rows of inputs that the gate stopped. */
+  stopped: number;
+  result: RunResult | null;
+  seconds: number;
+  /** The error that ended the run; null: it succeeded. */
+  failure: SluiceError | null;
+}
+
 export interface RunLog {
   /** Log whose lines include the run id and the pipeline name. */
   readonly log: Log;
@@ -28,8 +39,8 @@ export interface RunLog {
   started(): void;
   /** Logs progress every ten seconds and at `stop`. */
   progress(running: RunningPipeline, seconds: () => number): { stop(): void };
-  /** Logs the end of the run. `failure`: the error that ended it; null: it succeeded. */
-  ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number, failure: SluiceError | null): void;
+  /** Logs the end of the run. */
+  ended(end: RunEnd): void;
   /** Keeps the process alive after uncaught errors until the returned function is called. `abort` stops the run gracefully. */
   survive(abort: (reason: Error) => void): () => void;
 }
@@ -81,12 +92,15 @@ export function runLog(
         },
       };
     },
-    ended(counts, result, seconds, failure) {
+    ended({ counts, stopped, result, seconds, failure }) {
       const bytes = { bytes_read: result?.bytesRead, bytes_written: result?.bytesWritten };
       const code = failure === null ? {} : { code: failure.code };
+      const nothing = failure !== null && counts.rows === 0 && !isEndless(source);
+      const published = nothing ? 'nothing was published' : equation(counts);
+      const outcome = stopped === 0 ? published : `${published}; ${count(stopped)} rows read were stopped by the gate`;
       const fields = { ...countsOf(counts), ...bytes, seconds: Math.round(seconds * 1000) / 1000, ...code };
       span?.end({ ...fixed, ...fields }, lost ?? undefined);
-      if (json) log(failure === null ? 'info' : 'error', 'run_finished', named(equation(counts)), fields);
+      if (json) log(failure === null ? 'info' : 'error', 'run_finished', named(outcome), fields);
     },
     survive(abort) {
       if (!logged) return () => {};

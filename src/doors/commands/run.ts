@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import type { Command } from 'commander';
-import { isEndless } from '../../connectors/connectors.ts';
+import { connectorOf, isEndless } from '../../connectors/connectors.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -70,12 +70,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
         continue;
       }
       const pipeline = await readPipeline(file);
-      const { source, sink } = pipeline;
-      if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
-        say(
-          `${file}: sink.partition is not set: the pipeline starts only while source and sink have the same number of partitions; add partition: source or partition: key to the sink`,
-        );
-      }
+      for (const end of new Set([pipeline.source, pipeline.sink].map(connectorOf)))
+        for (const warning of (await end.warnings?.(pipeline)) ?? []) say(`${file}: ${warning}`);
       const misdelivered = await deliveryProblem(pipeline);
       if (misdelivered !== null) problems.push(`${file}:1:1 ${misdelivered}`);
       const model = await registry.resolve(pipeline.model);

@@ -31,6 +31,8 @@ const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) =>
   ['expectRows', OF_WHOLE],
   ['expectSha256', OF_WHOLE],
   ['controlFile', OF_WHOLE],
+  ['trailer', OF_WHOLE],
+  ['skipLines', UNDECLARED],
   ['columns', UNDECLARED],
   ['rename', UNDECLARED],
   ['ignore', UNDECLARED],

@@ -136,7 +136,7 @@ function resumeFlags({ resume, restart }: ScoreOptions): Resume {
 }
 
 /** Control totals from flags, as keys of a pipeline. @throws SluiceError usage */
-function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: ScoreOptions) {
+function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile, trailer }: ScoreOptions) {
   if (sha256 !== undefined && !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
     throw new SluiceError('usage', '--expect-sha256 takes 64 hexadecimal digits');
   }
@@ -144,6 +144,7 @@ function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: Sco
   return {
     ...(Object.keys(expect).length === 0 ? {} : { expect }),
     ...(controlFile === undefined ? {} : { control: { file: controlFile } }),
+    ...(trailer === undefined ? {} : { trailer: { marker: trailer } }),
   };
 }
 

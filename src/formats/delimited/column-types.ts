@@ -6,7 +6,7 @@ import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
-import { refuseFaults } from './header.ts';
+import { missingPassthrough, namedAtTerminal, refuseFaults } from './header.ts';
 
 /** A column of typed input: its input name and the kind of its values. */
 export interface TypedColumn {
@@ -92,7 +92,7 @@ export function refuseMistyped(
 function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
   const details = passthrough.flatMap((name, i): ErrorDetail[] => {
     if (isThere(name)) return [];
-    return [{ code: 'missing_column', message: `passthrough column ${i + 1} is not in the input` }];
+    return [missingPassthrough(name, i, 'is not in the input')];
   });
   refuseFaults('header_mismatch', details);
 }
@@ -143,7 +143,8 @@ export function refuseOtherColumns(
   const other = names.flatMap((name, i): ErrorDetail[] => {
     if (names.indexOf(name) < i) return [{ code: 'duplicate_column', message: `column ${i + 1} occurs twice` }];
     if (known.has(name) || passthrough === '*' || passthrough.includes(name)) return [];
-    return [{ code: 'unexpected_column', message: `column ${i + 1} is not a column of the model` }];
+    const what = 'is not a column of the model';
+    return [namedAtTerminal({ code: 'unexpected_column', message: `column ${i + 1} ${what}` }, name, what)];
   });
   refuseFaults('header_mismatch', [...missing, ...other]);
 }

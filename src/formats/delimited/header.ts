@@ -6,6 +6,7 @@ import { didYouMean, nearest } from '../../core/did-you-mean.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
 import { type InputDeclaration, withoutBlanks } from '../../core/input-declaration.ts';
+import { withTerminalText } from '../../core/terminal-text.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { notTextMessage } from '../decode/decoder.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
@@ -30,7 +31,8 @@ interface HeaderNames {
 }
 
 /**
- * All errors of a header row, one entry each. Never includes a cell that is neither a model column nor similar to one.
+ * All errors of a header row, one entry each. Never includes a cell that is neither a model column nor similar to one. A
+ * terminal also shows such names if the row has most of the model's columns: otherwise they may be values.
  */
 function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
@@ -40,12 +42,19 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   const add = (code: ErrorDetail['code'], column: string | null, message: string, suggestion?: string): void => {
     faults.push({ code, message, ...(column === null ? {} : { column }), ...(suggestion ? { suggestion } : {}) });
   };
+  const isHeader = hasMostColumns(names, wanted);
+  /** Adds an error of a column that only a terminal names. */
+  const addUnknown = (code: ErrorDetail['code'], [name, position]: [string, string], what: string): void => {
+    const detail = { code, message: `${position} ${what}` };
+    faults.push(isHeader ? namedAtTerminal(detail, name, what) : detail);
+  };
   const seen = new Set<string>();
   for (const [i, name] of names.entries()) {
     if (name === null) continue;
     if (!seen.has(name)) seen.add(name);
     else if (model.has(name)) add('duplicate_column', name, `column ${name} occurs twice`);
-    else if (name !== '') add('duplicate_column', null, `column ${i + 1} of the header has the name of another`);
+    else if (name !== '')
+      addUnknown('duplicate_column', [name, `column ${i + 1} of the header`], 'has the name of another');
   }
   const missing = wanted.filter((name) => !there.has(name));
   if (missing.length > 0) {
@@ -78,14 +87,33 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     } else if (name === outcome && !passed.has(name)) {
       add('outcome_present', name, `column ${name} is the outcome the model predicts`);
     } else if (!passed.has(name)) {
-      const message = `column ${i + 1} of the header is not a model column`;
-      add('unexpected_column', null, message);
+      addUnknown('unexpected_column', [name, `column ${i + 1} of the header`], 'is not a model column');
     }
   }
   for (const [i, name] of passthrough.entries()) {
-    if (!there.has(name)) add('missing_column', null, `passthrough column ${i + 1} is not in the header`);
+    if (!there.has(name)) faults.push(missingPassthrough(name, i, 'is not in the header'));
   }
   return faults;
+}
+
+/** Whether a row has at least half of the model's columns, also in another style. Rows of values do not. */
+function hasMostColumns(names: readonly (string | null)[], wanted: readonly string[]): boolean {
+  const simple = new Set(names.map((name) => (name === null ? null : simplified(name))));
+  const found = wanted.filter((name) => simple.has(simplified(name))).length;
+  return found > 0 && 2 * found >= wanted.length;
+}
+
+/** Names that a terminal may show: without control characters, which could change it. */
+const PRINTABLE = /^[\p{L}_][\p{L}\p{M}\p{N}_ .()%/-]{0,63}$/u;
+
+/** A detail whose text at a terminal is `column NAME …`, if the name can be shown. */
+export const namedAtTerminal = (detail: ErrorDetail, name: string, what: string): ErrorDetail =>
+  PRINTABLE.test(name) ? withTerminalText(detail, `column ${name} ${what}`) : detail;
+
+/** A requested passthrough column that the input lacks. */
+export function missingPassthrough(name: string, i: number, what: string): ErrorDetail {
+  const detail: ErrorDetail = { code: 'missing_column', message: `passthrough column ${i + 1} ${what}` };
+  return PRINTABLE.test(name) ? withTerminalText(detail, `passthrough column ${name} ${what}`) : detail;
 }
 
 /** Suggests a similar cell for a missing column, and what to declare. */

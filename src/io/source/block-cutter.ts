@@ -1,4 +1,5 @@
 // Cuts a stream of byte chunks into blocks of whole records, each at most one slab.
+import { CR, LF } from '../../core/ascii.ts';
 import type { Block } from '../../core/block.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
@@ -59,6 +60,34 @@ export function cutWhole(
   };
 }
 
+/** Finds the end of the first lines of a text: LF, CRLF and CR mixed, as the scanners of records do. */
+class LineSkipper {
+  #left: number;
+  /** Whether the last byte was CR, so that an LF belongs to the same line end. */
+  #afterCr = false;
+
+  constructor(lines: number) {
+    this.#left = lines;
+  }
+
+  isDone = false;
+
+  /** Number of bytes at the beginning that belong to the skipped lines. */
+  take(bytes: Uint8Array): number {
+    for (const [at, byte] of bytes.entries()) {
+      const endsCrLf = this.#afterCr && byte === LF;
+      this.#afterCr = byte === CR && this.#left > 0;
+      if (endsCrLf) continue;
+      if (this.#left === 0) {
+        this.isDone = true;
+        return at;
+      }
+      if (byte === LF || byte === CR) this.#left--;
+    }
+    return bytes.length;
+  }
+}
+
 /** The lease to release when a block is no longer used. */
 export interface Leased {
   readonly lease: Slab;
@@ -74,7 +103,7 @@ export const IDLE = Symbol('idle');
  * scanner
  */
 export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
-  const cutter = new BlockCutter(options, await options.slabs.acquire(options.signal));
+  const cutter = new BlockCutter(options, await options.slabs.acquire(options.signal), chunks.skipLines ?? 0);
   try {
     yield* chunks.readInto ? cutter.fromReads(chunks) : cutter.fromChunks(chunks);
   } finally {
@@ -97,8 +126,13 @@ class BlockCutter {
   #rows = 0;
   #headerDue: boolean;
   #byteOrderMarkDue: boolean;
+  /** Lines in front of the records. */
+  readonly #skipped: number;
+  #skipper: LineSkipper | null;
 
-  constructor(options: CutOptions, slab: Slab) {
+  constructor(options: CutOptions, slab: Slab, skipLines: number) {
+    this.#skipped = skipLines;
+    this.#skipper = skipLines > 0 ? new LineSkipper(skipLines) : null;
     this.#options = options;
     this.#slab = slab;
     this.#bytes = viewOf(slab);
@@ -173,6 +207,7 @@ class BlockCutter {
   #scan(final: boolean): void {
     const { scanner, slabs, onHeader } = this.#options;
     if (this.#byteOrderMarkDue && !this.#skipByteOrderMark(final)) return;
+    if (this.#skipper && !this.#skipLines(this.#skipper)) return;
     const place = slabs.memory && slabs.holds(this.#slab) ? this.#slab.at : -1;
     scanner.scan(this.#bytes, this.#filled, final, this.#records, place);
     if (this.#headerDue && this.#records.count > 0) {
@@ -187,14 +222,25 @@ class BlockCutter {
   #skipByteOrderMark(final: boolean): boolean {
     if (this.#filled < 4 && !final) return false;
     this.#byteOrderMarkDue = false;
-    const length = skipByteOrderMark(this.#bytes, this.#filled);
-    if (length > 0) {
-      this.#consumed(length, false);
-      this.#bytes.copyWithin(0, length, this.#filled);
-      this.#filled -= length;
-      this.#base += length;
-    }
+    this.#drop(skipByteOrderMark(this.#bytes, this.#filled));
     return true;
+  }
+
+  /** Returns false if the skipped lines may continue in the next bytes. */
+  #skipLines(skipper: LineSkipper): boolean {
+    this.#drop(skipper.take(this.#bytes.subarray(0, this.#filled)));
+    if (!skipper.isDone) return false;
+    this.#skipper = null;
+    return true;
+  }
+
+  /** Removes the first bytes, which belong to no record. Blocks do not depend on them, because the slab is filled again. */
+  #drop(length: number): void {
+    if (length === 0) return;
+    this.#consumed(length, false);
+    this.#bytes.copyWithin(0, length, this.#filled);
+    this.#filled -= length;
+    this.#base += length;
   }
 
   /** Yields the remaining records at the end of the input. */
@@ -213,6 +259,7 @@ class BlockCutter {
     const inputEnd = this.#base + end;
     const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled, inputEnd };
     const block = blockOf(this.#records, this.#slab, this.#base, rest);
+    if (this.#skipped > 0) for (let i = 0; i < block.lines.length; i++) block.lines[i]! += this.#skipped;
     this.#rows += this.#records.count;
     this.#owned = false;
     return block;

@@ -11,6 +11,8 @@ export interface Chunks extends AsyncIterable<Uint8Array> {
    * sources that never wait, because a started read cannot be cancelled. The opener of the source closes it.
    */
   readInto?(target: Uint8Array): Promise<number>;
+  /** Lines of text in front of the records, which a reader of records skips. Default: none. */
+  readonly skipLines?: number;
   /** Columns of the table, if the bytes are JSON lines generated from one. */
   readonly columns?: TypedTable;
   /** The table itself, which can be read in place of its lines. */

@@ -13,6 +13,7 @@ export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end
   return {
     // An observer does not change the columns of a table.
     ...(chunks.columns ? { columns: chunks.columns } : {}),
+    ...(chunks.skipLines === undefined ? {} : { skipLines: chunks.skipLines }),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of chunks) {
         see(chunk);
@@ -32,6 +33,13 @@ export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end
       : {}),
   };
 }
+
+/** The same chunks, whose first lines are not records. */
+export const skippingLines = (chunks: Chunks, skipLines: number): Chunks => ({
+  skipLines,
+  [Symbol.asyncIterator]: () => chunks[Symbol.asyncIterator](),
+  ...(chunks.readInto ? { readInto: (target) => chunks.readInto!(target) } : {}),
+});
 
 /** Length and hash of the next part of an input. */
 interface KnownBytes {

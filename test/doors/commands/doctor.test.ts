@@ -23,3 +23,14 @@ test('a machine that can score says so; a damaged model, a missing certificate a
   expect(wrong.map((f) => f.check).sort()).toEqual(['certificate', 'keys', 'model credit-default']);
   expect(wrong.find((f) => f.check === 'model credit-default')!.message).toContain('[model_hash_mismatch]');
 });
+
+test('the folder of the audit log is checked, also before it exists', async () => {
+  const folder = scratch();
+  writeFileSync(path.join(folder, 'file'), '');
+  const audit = async (file: string) => {
+    writeFileSync(path.join(folder, 'sluice.yaml'), `audit: { file: ${file} }\n`);
+    return (await sluiceHere(['doctor', '-c', 'sluice.yaml'], { cwd: folder })).stdout;
+  };
+  expect(await audit('new/audit/audit.ndjson')).toMatch(/ok {6}audit folder: new\/audit can be written, \d+ MB free/);
+  expect(await audit('file/audit.ndjson')).toMatch(/WRONG {3}audit folder: .*file is not a folder \[folder_unusable\]/);
+});

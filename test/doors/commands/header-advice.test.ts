@@ -30,7 +30,7 @@ const CASES: [what: string, change: (text: string) => string, lines: RegExp[]][]
   [
     'a column of its own',
     (text) => text.replaceAll(/$/gm, ',x').replace(/,x\n?$/, ''),
-    [/column 24 of the header is not a model column/, /add: --ignore '\*'/],
+    [/column x is not a model column/, /add: --ignore '\*'/],
   ],
   [
     'one without a counterpart',
@@ -109,4 +109,22 @@ test('a mistake in a pipeline file refers to the page with its keys, not to the 
     expect((await sluiceHere([command, pipeline])).stderr).toMatch(
       /p\.yaml:2:.*\[usage\]\n {2}docs\/pipelines\.md lists all keys/s,
     );
+});
+
+test('lines in front of the header: the printed flag or key accepts the file', async () => {
+  const folder = scratch();
+  const input = path.join(folder, 'in.csv');
+  writeFileSync(input, `Export of applications\n${portfolio(20)}`);
+  const args = ['score', input, '-m', 'credit-default', '-o', path.join(folder, 'out.csv')];
+  const refused = await sluiceHere(args);
+  expect(refused.stderr).toContain('  If other lines precede the header row, add: --skip-lines N\n');
+  expect((await sluiceHere([...args, '--skip-lines', '1'])).code).toBe(0);
+  const pipeline = path.join(folder, 'p.yaml');
+  writeFileSync(
+    pipeline,
+    `model: credit-default\nsource: { type: file, path: ${input} }\nsink: { type: file, path: ${folder}/p.csv }\n`,
+  );
+  expect((await sluiceHere(['run', pipeline, '--log-format', 'text'])).stderr).toContain(
+    'add to its source: skip_lines: N',
+  );
 });

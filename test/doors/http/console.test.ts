@@ -177,8 +177,30 @@ inBrowser('a wrong key is rejected in words, and the key is kept nowhere but in 
   await page.waitForSelector('#key');
   await page.fill('#key', 'sluice_wrong');
   await page.click('button.primary');
-  expect(await page.textContent('[role=alert]')).toContain('no valid API key');
+  expect(await page.textContent('[role=alert]')).toMatch(/^This key is not valid\. Check/);
 });
+
+inBrowser(
+  'a report card has headings, facts and lists; booleans have values; unknown moves are not recorded',
+  async () => {
+    const { page } = await opened(s.tokens.alpha);
+    await show(page, 'model/model-alpha');
+    await page.waitForSelector('.text li');
+    const inCard = (selector: string) => page.textContent(`.text ${selector}`);
+    expect([await inCard('dt'), await inCard('dd code'), await inCard('h3')]).toEqual([
+      'model file',
+      'f05a70',
+      'Against the training library',
+    ]);
+    expect(await textOf(page)).not.toContain('| ---');
+    expect(await page.textContent('tr:has-text("had_arrears")')).toContain('booleantrue, false');
+    const beta = await opened(s.tokens.beta);
+    await show(beta.page, 'overview');
+    expect(await beta.page.textContent('tr:has-text("model-beta")')).toMatch(/version 1not recordednot recorded/);
+    await show(beta.page, 'model/model-beta');
+    expect(await textOf(beta.page)).toContain('No move is recorded');
+  },
+);
 
 inBrowser('two tenants see nothing of each other in any view', async () => {
   for (const tenant of ['alpha', 'beta'] as const) {
@@ -451,4 +473,26 @@ inBrowser('NDJSON, a compressed file and a file without any valid row give the r
   expect(
     (await score('bad.csv', Buffer.from(bad))).split('\n').map((line) => line.split(',').slice(0, 4).join()),
   ).toEqual(['row,line,code,column', '1,2,bad_number,amount', '2,3,bad_number,amount', '3,4,bad_number,amount', '']);
+});
+
+// The last test, because it changes the recorded output.
+inBrowser('a stopped run shows its limits and the largest PSI first; a changed output names the command', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  const { json } = await call(Number(new URL(s.url).port), s.tokens.alpha, 'GET', '/api/v1/runs');
+  const { id } = json.runs.find((run: { state: string }) => run.state === 'gate_stopped');
+  await show(page, `run/${id}`);
+  expect(await page.textContent('section[aria-label="What happened"]')).toMatch(/a limit is exceeded \[gate_stopped\]/);
+  const cells = await page
+    .locator('section[aria-label="Which columns drift?"] tbody td:nth-of-type(1)')
+    .allTextContents();
+  const shown = cells.map(Number);
+  expect(shown.length).toBe(5);
+  expect(shown).toEqual(shown.toSorted((a, b) => b - a));
+  writeFileSync(s.output, readFileSync(s.output, 'utf8').replace(',true,', ',false,'));
+  await show(page, `run/${await runOf(s.tokens.alpha)}`);
+  await page.waitForSelector('section[aria-label="Are the files intact?"] code');
+  const files = (await page.textContent('section[aria-label="Are the files intact?"]')) ?? '';
+  expect(files).toContain('sluice verify OUTPUT --input INPUT --package FOLDER');
+  expect(files).toMatch(/output: the block of rows [\d ,to]+ \(bytes [\d to]+\) changed/);
+  expect(files).not.toContain('together name');
 });

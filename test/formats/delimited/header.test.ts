@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
+import { terminalText } from '../../../src/core/terminal-text.ts';
 import { type FitOptions, fitHeader, splitHeader } from '../../../src/formats/delimited/header.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 
@@ -126,6 +127,27 @@ test('a cell that is not a model column and not like one is told nowhere', () =>
       }
     }),
   );
+});
+
+test('a terminal shows extra columns and missing passthrough columns by name, and no response does', () => {
+  const shown = (row: string, passthrough: string[] = []) => {
+    const fault = faultOf(row, { passthrough });
+    expect(JSON.stringify([fault.message, fault.details, fault.extra])).not.toMatch(/colour|FARBE/);
+    return fault.details.map(terminalText);
+  };
+  const all = COLUMNS.join(',');
+  expect(shown(`${all},colour,FARBE`)).toEqual([
+    'column colour is not a model column',
+    'column FARBE is not a model column',
+  ]);
+  expect(shown(`${all},colour,colour`)[0]).toBe('column colour has the name of another');
+  expect(shown(all, ['FARBE'])).toEqual(['passthrough column FARBE is not in the header']);
+  // Fewer columns of the model may be the values of a row.
+  expect(shown(`${COLUMNS.slice(0, 2).join(',')},colour`).at(-1)).toBe('column 3 of the header is not a model column');
+  for (const name of ['\x1b[2J', '80331', 'x'.repeat(65)]) {
+    expect(shown(`${all},${name}`)).toEqual(['column 6 of the header is not a model column']);
+  }
+  expect(shown(all, ['\x1b[2J'])).toEqual(['passthrough column 1 is not in the header']);
 });
 
 test('a first line of a MiB is answered in the time its bytes take', () => {

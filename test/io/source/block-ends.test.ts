@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { SlabPool } from '../../../src/core/slabs.ts';
 import { type CutOptions, cutBlocks } from '../../../src/io/source/block-cutter.ts';
+import type { Chunks } from '../../../src/io/source/byte-source.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 
 const random = new Random();
@@ -28,12 +29,14 @@ interface Cut {
   end: number;
 }
 
-async function cutsOf(chunks: readonly Buffer[], slabBytes: number, more: Partial<CutOptions>): Promise<Cut[]> {
+async function cutsOf(from: readonly Buffer[] | Chunks, slabBytes: number, more: Partial<CutOptions>): Promise<Cut[]> {
   const slabs = new SlabPool(3, slabBytes);
   const cuts: Cut[] = [];
-  const source = (async function* () {
-    yield* chunks;
-  })();
+  const source = Array.isArray(from)
+    ? (async function* () {
+        yield* from as readonly Buffer[];
+      })()
+    : (from as Chunks);
   let begin = 0;
   for await (const block of cutBlocks(source, { scanner: new DelimitedScanner(44, 1000), slabs, ...more })) {
     cuts.push({ begin, first: block.firstByte + block.spans[0]!, end: block.inputEnd });
@@ -68,4 +71,34 @@ test('the blocks behind the beginning of any block are those of the whole', asyn
     }
   }
   expect(compared).toBeGreaterThan(300);
+});
+
+test('blocks behind skipped lines are those of the text without them, however it is chunked', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    random.seed(seed, 7);
+    const text = textOf();
+    const slabBytes = 64 + below(400);
+    const lines = 1 + below(4);
+    const end = ['\n', '\r\n', '\r'][below(3)]!;
+    const before = Buffer.from(Array.from({ length: lines }, () => `"${'z,'.repeat(below(300))}${end}`).join(''));
+    // A line end of CR and LF must not be divided between the skipped lines and the rest.
+    if (end === '\r' && text[0] === 10) continue;
+    const input = Buffer.concat([before, text]);
+    const chunks: Buffer[] = [];
+    for (let at = 0; at < input.length; ) {
+      const size = 1 + below(below(2) === 0 ? 5 : 700);
+      chunks.push(input.subarray(at, at + size));
+      at += size;
+    }
+    const moved = (await cutsOf([text], slabBytes, { middle: true })).map((cut, i) => ({
+      begin: i === 0 ? 0 : cut.begin + before.length,
+      first: cut.first + before.length,
+      end: cut.end + before.length,
+    }));
+    const seen: Buffer[] = [];
+    const onConsumed = (bytes: Uint8Array) => seen.push(Buffer.from(bytes));
+    const skipping = { skipLines: lines, [Symbol.asyncIterator]: async function* () { yield* chunks; } }; // biome-ignore format: one line
+    expect(await cutsOf(skipping, slabBytes, { onConsumed }), `seed ${seed}`).toEqual(moved);
+    expect(Buffer.concat(seen).equals(input)).toBe(true);
+  }
 });

@@ -94,7 +94,7 @@ checkTest('at the command line: a reason, a key, and a history that says whether
   expect([told.code, told.stdout, told.stderr]).toEqual([
     0,
     expect.stringMatching(/ ann: champion \(none\) → 2 because the board agreed\n$/),
-    expect.stringContaining('1 entries, 1 in one chain'),
+    expect.stringContaining('1 entry, 1 in one chain'),
   ]);
   writeFileSync(at('k.pub.pem'), publicKey.export({ type: 'spki', format: 'pem' }));
   const key = ['--key', at('k.pub.pem'), ...flags];

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 export const HELP_TOPICS = {
   input: {
     heading: 'Input:',
-    flags: 'input-format input-compression delimiter columns rename ignore constants encoding decimal thousands trim null-values expect-rows expect-sha256 control-file on-invalid plan shard', // biome-ignore format: a list
+    flags: 'input-format input-compression delimiter skip-lines columns rename ignore constants encoding decimal thousands trim null-values expect-rows expect-sha256 control-file trailer on-invalid plan shard', // biome-ignore format: a list
     page: 'docs/input.md',
   },
   output: {

@@ -28,6 +28,7 @@ const blockBytesFlag = {
 };
 
 const DECLARED_FLAGS = {
+  skip_lines: { schema: DECLARED.skip_lines() },
   columns: { schema: listed('the input has no header row; names of its fields in order: a,b,c'), value: 'names' },
   rename: { schema: listed('columns with another name in the input: column=name_in_input, …'), value: 'pairs' },
   ignore: { schema: listed('input columns to ignore: a,b, or * for all unused ones') },
@@ -86,6 +87,7 @@ export const SCORE_COMMANDS = {
       ...DECLARED_FLAGS,
       expect_rows: { schema: TOTALS.rows() },
       expect_sha256: { schema: TOTALS.sha256(), value: 'hex' },
+      trailer: { schema: TOTALS.trailer(), value: 'marker' },
       control_file: { schema: TOTALS.control_file(), value: 'file', complete: 'file' },
       format: {
         schema: choice('format of the output', FILE_FORMATS, {
@@ -250,7 +252,9 @@ export const SCORE_COMMANDS = {
       delimiter: { schema: SCORING.delimiter({ otherwise: 'found in the file' }), value: 'name' },
       ...DECLARED_FLAGS,
       encoding: { schema: DECLARED.encoding({ otherwise: 'found in the file' }) },
+      skip_lines: { schema: DECLARED.skip_lines('found in the file') },
       decimal: { schema: DECLARED.decimal({ otherwise: 'found in the file' }), value: 'mark' },
+      thousands: { schema: DECLARED.thousands({ otherwise: 'found in the file' }), value: 'mark' },
       registry: registryFlag,
       json: switchFlag('print the report as JSON'),
     },

@@ -341,6 +341,9 @@ async function enter(authorization) {
   render();
 }
 
+const BAD_KEY =
+  'This key is not valid. Check that it is complete and is a key of this service. It may also have expired or been revoked.';
+
 /** @param {string} [message] */
 function showLogin(message) {
   const field = h('input', {
@@ -358,7 +361,8 @@ function showLogin(message) {
     try {
       await enter(`API-Key ${field.value.trim()}`);
     } catch (error) {
-      failure.replaceChildren(problem(error));
+      const rejected = error instanceof ApiError && error.status === 401;
+      failure.replaceChildren(problem(rejected ? new Error(BAD_KEY) : error));
       field.setAttribute('aria-invalid', 'true');
       field.focus();
     }
@@ -603,6 +607,9 @@ function yesterday(periods) {
   return periods.filter(({ from, to }) => Date.parse(from) < midnight && (to === null || Date.parse(to) > start));
 }
 
+/** Author of a move that the history found in the file of the aliases. */
+const BY_HAND = 'edited by hand';
+
 /** @param {Json} period */
 const moved = ({ who, from, why }) => [`${who}, `, time(from), why === null ? ' (no reason given)' : `: ${why}`];
 
@@ -615,15 +622,19 @@ const showModels = (models) =>
       const now = aliases.champion;
       const last = periods.at(-1);
       const then = yesterday(periods);
+      // An alias that was written by hand has no moves before it was first seen.
+      const isRecorded = !now || (last && periods[0].who !== BY_HAND);
       const served = (versions ?? []).filter(
         (/** @type {string} */ v) => states?.[v] !== 'retired' && states?.[v] !== 'removed',
       );
       return [
         h('a', { href: `#model/${ref(id)}` }, id),
         now ? ['version ', h('b', {}, now)] : ['version ', h('b', {}, served.at(-1) ?? '–'), ' (newest; no champion)'],
-        now && last ? moved(last) : '–',
+        !now ? '–' : last ? moved(last) : 'not recorded',
         then.length === 0
-          ? 'no champion'
+          ? isRecorded
+            ? 'no champion'
+            : 'not recorded'
           : then.map(({ version, who }) =>
               h('div', {}, version === null ? 'no champion' : `version ${version}`, ` (${who})`),
             ),
@@ -773,7 +784,8 @@ const runFacts = (run) =>
     {},
     facts([
       ['State', badge(...(RUN_STATES[run.state] ?? [run.state]))],
-      ['Error', run.error && `${run.error.message} [${run.error.code}]`],
+      // The lines after the first one are the table of the gate.
+      ['Error', run.error && `${run.error.message.split('\n')[0]} [${run.error.code}]`],
       ['Exit code', count(run.exitCode)],
       ['Run', `${run.name} on ${run.host}`],
       ['Record', run.id],
@@ -788,13 +800,16 @@ const runFacts = (run) =>
     ]),
   );
 
+/** The end of a finding, which names flags of the command line. */
+const NAMES_ROWS = '; --input and --package together name the rows';
+
 /** @param {Json} run */
 function runFiles({ outputs, rejectLists }) {
   const rows = outputs.map((/** @type {Json} */ { path, manifest }) => [
-    path,
+    h('span', { class: 'path' }, path),
     [
       badge(...(INTACT[manifest.state] ?? [manifest.state])),
-      manifest.findings.map((/** @type {string} */ text) => h('div', {}, text)),
+      manifest.findings.map((/** @type {string} */ text) => h('div', {}, text.replace(NAMES_ROWS, ''))),
     ],
     manifest.checked === null ? '–' : time(manifest.checked),
   ]);
@@ -802,6 +817,8 @@ function runFiles({ outputs, rejectLists }) {
     'Are the files intact?',
     {},
     table('Outputs', ['Output', 'Compared with its manifest', 'Checked'], rows, 'The run published nothing.'),
+    outputs.some((/** @type {Json} */ o) => o.manifest.findings.some((/** @type {string} */ f) => f.includes(NAMES_ROWS))) &&
+      h('p', { class: 'note' }, 'The changed rows are named by ', h('code', {}, 'sluice verify OUTPUT --input INPUT --package FOLDER')), // biome-ignore format: one line
     rejectLists?.length > 0 && h('p', { class: 'note' }, `Rejected rows: ${rejectLists.join(', ')}`),
   );
 }
@@ -809,9 +826,10 @@ function runFiles({ outputs, rejectLists }) {
 /** @param {Json} run */
 function runGate({ gate }) {
   if (!gate) return card('Gate', {}, h('p', { class: 'empty' }, 'The run had no gate.'));
+  const several = gate.inputs.length > 1;
   const rows = gate.inputs.flatMap((/** @type {Json} */ input) =>
     input.exceeded.map((/** @type {Json} */ e) => [
-      input.input,
+      ...(several ? [h('span', { class: 'path' }, input.input)] : []),
       e.limit,
       e.column ?? 'whole input',
       decimal(e.found),
@@ -824,7 +842,7 @@ function runGate({ gate }) {
     { aside: badge(gate.verdict, gate.verdict === 'passed' ? 'good' : 'bad') },
     table(
       'Exceeded limits',
-      ['Input', 'Limit', 'Column', 'Found', 'Allowed', 'Training data'],
+      [...(several ? ['Input'] : []), 'Limit', 'Column', 'Found', 'Allowed', 'Training data'],
       rows,
       'No limit was exceeded.',
     ),
@@ -848,12 +866,15 @@ const runDrift = ({ drift, model }) =>
       : h('p', { class: 'empty' }, 'Nothing was measured: no row was scored, or the package has no baseline.'),
   );
 
+/** The largest PSI first. @param {Json[]} columns */
+const byPsi = (columns) => columns.toSorted((a, b) => (b.psi ?? -1) - (a.psi ?? -1));
+
 /** @param {Json[]} columns */
 const driftTable = (columns) =>
   table(
     'Columns that differ most from the training data',
     ['Column', 'PSI', 'Missing now', 'In training', 'Unseen'],
-    columns.map(({ column, psi, missing, missingInTraining, unseen }) => [
+    byPsi(columns).map(({ column, psi, missing, missingInTraining, unseen }) => [
       column,
       psiBadge(psi),
       percent(missing),
@@ -881,7 +902,7 @@ function showModel(reference) {
         'div',
         { class: 'grid' },
         modelFacts(model),
-        modelMoves(history),
+        modelMoves(history, model),
         modelColumns(model),
         card(
           'Report card',
@@ -889,12 +910,40 @@ function showModel(reference) {
           live(
             () => reportCard(reference),
             (text) =>
-              h('div', { class: 'text', tabindex: 0, role: 'region', 'aria-label': 'Text of the report card' }, text),
+              h(
+                'div',
+                { class: 'text', tabindex: 0, role: 'region', 'aria-label': 'Text of the report card' },
+                markdown(text),
+              ),
           ),
         ),
       ),
   );
 }
+
+/** Headings, tables, lists and code of a report card as elements; anything else is text. @param {string} text @returns {Content[]} */
+function markdown(text) {
+  // The first heading repeats the title of the view.
+  const blocks = text.split(/\n\n+/).filter((block) => block.trim() !== '' && !block.startsWith('# '));
+  return blocks.map((block) => {
+    const lines = block.trim().split('\n');
+    const first = lines[0] ?? '';
+    if (first.startsWith('#')) return h('h3', {}, codes(first.replace(/^#+ /, '')));
+    if (lines.every((line) => line.startsWith('- ')))
+      return h(
+        'ul',
+        {},
+        lines.map((line) => h('li', {}, codes(line.slice(2)))),
+      );
+    if (!lines.every((line) => line.startsWith('|'))) return h('p', {}, codes(block.trim()));
+    const [head = [], , ...rows] = lines.map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim())); // biome-ignore format: one line
+    if (head.every((name) => name === '')) return facts(rows.map(([name = '', ...cells]) => [name, codes(cells.join('|'))])); // biome-ignore format: one line
+    return table('Report card', head, rows.map((row) => row.map(codes))); // biome-ignore format: one line
+  });
+}
+
+/** Texts between backticks as code. @param {string} text @returns {Content[]} */
+const codes = (text) => text.split('`').map((part, i) => (i % 2 === 1 ? h('code', {}, part) : part));
 
 /** @param {string} reference */
 async function reportCard(reference) {
@@ -933,10 +982,10 @@ function modelFacts({ id, version, state, task, description, package_sha256, sha
   );
 }
 
-/** @param {Json[]} history */
-function modelMoves(history) {
-  const aliases = [...new Set(history.map(({ alias }) => alias))];
-  const rows = aliases.flatMap((alias) =>
+/** @param {Json[]} history @param {Json} model */
+function modelMoves(history, { aliases }) {
+  const moved = [...new Set(history.map(({ alias }) => alias))];
+  const rows = moved.flatMap((alias) =>
     periodsOf(history, alias)
       .reverse()
       .map(({ version, from, to, who, why }) => [
@@ -955,7 +1004,9 @@ function modelMoves(history) {
       'Moves of aliases',
       ['Alias', 'Version', 'From', 'Until', 'By', 'Reason'],
       rows,
-      'No alias was ever moved: a reference without a version means the newest one.',
+      Object.keys(aliases).length > 0
+        ? 'No move is recorded: the aliases were written without sluice model alias.'
+        : 'No alias was ever moved: a reference without a version means the newest one.',
     ),
   );
 }
@@ -973,9 +1024,9 @@ const modelColumns = ({ columns }) =>
   );
 
 /** @param {Json} column */
-function valuesOf({ values, range }) {
+function valuesOf({ values, range, kind }) {
   if (range) return `${range[0]} to ${range[1]}`;
-  if (!values) return 'any';
+  if (!values) return kind === 'boolean' ? 'true, false' : 'any';
   const shown = values.slice(0, 12).join(', ');
   return values.length > 12 ? `${shown} and ${values.length - 12} more` : shown;
 }
@@ -2418,7 +2469,9 @@ const showDriftOfRuns = (runs) =>
         name,
         count(drift.rows),
         drift.scorePsi === null ? 'too few rows' : psiBadge(drift.scorePsi),
-        drift.columns.slice(0, 3).map((/** @type {Json} */ c) => h('div', {}, c.column, ' ', psiBadge(c.psi))),
+        byPsi(drift.columns)
+          .slice(0, 3)
+          .map((/** @type {Json} */ c) => h('div', {}, c.column, ' ', psiBadge(c.psi))),
       ]),
     'No recorded run of this model measured drift.',
   );

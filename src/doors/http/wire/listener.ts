@@ -360,8 +360,12 @@ export function proxyCheck(addresses: readonly string[]): (request: FastifyReque
       ? proxyWithoutProto(proto)
       : 'its address is not in behind_tls_proxy';
     if (why === null) return;
-    throw new SluiceError('https_required', 'the request did not arrive over HTTPS through a trusted proxy', {
-      logMessage: `a request from ${peerOf(request)} was rejected: ${why}`,
-    });
+    throw new SluiceError(
+      'https_required',
+      'the request did not arrive over HTTPS through a trusted proxy (X-Forwarded-Proto)',
+      {
+        logMessage: `a request from ${peerOf(request)} was rejected: ${why}`,
+      },
+    );
   };
 }
