@@ -25,7 +25,7 @@ const NOT_QUICK = [
   'test/config/yaml-cost.test.ts',
   'test/docs/examples.test.ts',
   'test/doors/commands/{explain-interactions,launcher,model}.test.ts',
-  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,fairness,interactions,logs,model-uploads,models,openapi,proxies,resumable-uploads,security,sigterm,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
+  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,fairness,interactions,logs,model-uploads,models,openapi,openapi-examples,proxies,reference-page,resumable-uploads,security,sigterm,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
   'test/drift/counting.test.ts',
   'test/engine/{ahead,gradual,helping,score-file,whole,worker-death}.test.ts',
   'test/inference/explain/{answers,pairs,zoo}.test.ts',

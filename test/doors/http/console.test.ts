@@ -8,13 +8,13 @@ import { chromiumProgram, launchChromium, openPage, type WatchedPage } from '../
 import { sluiceHere } from '../../support/cli.ts';
 import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
 import { fileFolder } from '../../support/file-folder.ts';
+import { axeViolations, LOOKS, pageOverflow } from '../../support/page-checks.ts';
 import { call, startService } from '../../support/service.ts';
 import { testNeeding } from '../../support/tools.ts';
 
 /** Screenshots for people. */
 const PICTURES = path.resolve('coverage/console');
 const FOLDER = 'src/doors/http/console';
-const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
 let s: ConsoleService;
 let browser: Browser | null = null;
@@ -51,16 +51,6 @@ const loaded = (page: Page) => page.waitForSelector('[aria-busy]', { state: 'det
 
 /** The text of the view, without what screen readers alone hear. */
 const textOf = async (page: Page): Promise<string> => (await page.textContent('main')) ?? '';
-
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  const nodes = 'v.nodes.map((n) => n.html.slice(0, 150)).join(" | ")';
-  return page.evaluate(`axe.run().then(({ violations }) => violations.map((v) => v.id + ': ' + ${nodes}))`);
-}
-
-/** Whether the page is wider than the window, so that a phone scrolls sideways. */
-const overflow = (page: Page) =>
-  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 
 const drop = (page: Page, file: string) => page.setInputFiles('#file', file);
 
@@ -106,24 +96,17 @@ const VIEWS: [name: string, open: (page: Page) => Promise<unknown>][] = [
   ],
 ];
 
-const LOOKS = [
-  ['light', { colorScheme: 'light', viewport: { width: 1280, height: 900 } }],
-  ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 900 } }],
-  ['phone', { colorScheme: 'light', viewport: { width: 390, height: 844 } }],
-  ['phone-dark', { colorScheme: 'dark', viewport: { width: 390, height: 844 } }],
-] as const;
-
 for (const [look, options] of LOOKS) {
   inBrowser(`every view is accessible and fits the window: ${look}`, async () => {
     const { page, requests, faults } = await opened(s.tokens.alpha, options);
     const found: Record<string, unknown> = {};
     for (const [view, open] of VIEWS) {
       await open(page);
-      found[view] = [...(await violations(page)), await overflow(page)];
+      found[view] = [...(await axeViolations(page)), await pageOverflow(page)];
       await page.screenshot({ path: path.join(PICTURES, `${view}-${look}.png`), fullPage: true });
     }
     await page.click('text=Log out');
-    found.login = [...(await violations(page)), await overflow(page)];
+    found.login = [...(await axeViolations(page)), await pageOverflow(page)];
     await page.screenshot({ path: path.join(PICTURES, `login-${look}.png`) });
     expect(found).toEqual(Object.fromEntries([...VIEWS.map(([view]) => view), 'login'].map((view) => [view, [0]])));
     expect(requests.filter((url) => !url.startsWith(`${s.url}/`) && !url.startsWith('blob:'))).toEqual([]);
