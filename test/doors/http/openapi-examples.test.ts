@@ -9,7 +9,7 @@ type Content = { schema: JsonSchema & { format?: string }; example?: unknown };
 
 /** Binary bodies have no example. */
 const BINARY =
-  /^(?:multipart\/form-data|application\/(?:octet-stream|offset\+octet-stream|vnd\.apache\.arrow\.stream))$/;
+  /^(?:multipart\/form-data|application\/(?:octet-stream|offset\+octet-stream|vnd\.apache\.(?:arrow\.stream|parquet)))$/;
 
 const operationsOf = ({ paths }: OpenApiDocument): [string, Operation][] =>
   Object.entries(paths).flatMap(([path, methods]) =>

@@ -165,7 +165,7 @@ test('the document lists aliases of paths, and its operations have different ids
     Object.values(methods).flatMap((operation) => operation.operationId ?? []),
   );
   expect(new Set(ids).size).toBe(ids.length);
-  expect(ids).toHaveLength(9);
+  expect(ids).toHaveLength(11);
 });
 
 test('only interpretations have the parameter interactions, and only open operations need no key', async () => {
@@ -173,7 +173,7 @@ test('only interpretations have the parameter interactions, and only open operat
   const having = Object.keys(paths).filter((path) =>
     paths[path]!.post?.parameters?.some(({ name }) => name === 'interactions'),
   );
-  expect(having).toEqual(['json', 'csv', 'ndjson', 'arrow'].map((f) => `/api/v1/scoring/predict/interpretation.${f}`));
+  expect(having).toEqual(['.json', '.csv', '.ndjson', '.arrow', '/table.ndjson'].map((f) => `/api/v1/scoring/predict/interpretation${f}`)); // biome-ignore format: one line
   const open = Object.keys(paths).filter((path) => paths[path]!.get?.security?.length === 0);
   expect(open.sort()).toEqual([
     '/docs',
