@@ -41,7 +41,7 @@ export function addConsoleRoutes(app: FastifyInstance, { console, oidc }: Server
   app.get('/', { schema: hidden }, async (_request, reply) => reply.redirect('/console', 302));
   const files = Object.entries(FILES).map(([url, [name, mediaType]]) => ({
     url,
-    file: new URL(name, FOLDER),
+    file: () => new URL(name, FOLDER),
     mediaType,
   }));
   addStaticFiles(app, files, { ...PAGE_HEADERS, 'content-security-policy': policyFor(oidc) });

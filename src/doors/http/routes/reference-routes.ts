@@ -14,6 +14,9 @@ function swaggerFolder(): URL {
   return pathToFileURL(createRequire(import.meta.url).resolve('swagger-ui-dist/swagger-ui.css'));
 }
 
+const own = (name: string) => () => new URL(name, OWN);
+const swagger = (name: string) => () => new URL(name, swaggerFolder());
+
 /** Swagger UI draws its icons from data: images. No inline script or style runs, and nothing is loaded from another origin. */
 const POLICY = [
   "default-src 'none'",
@@ -35,16 +38,15 @@ const PAGE = {
 const [JS, CSS] = ['text/javascript; charset=utf-8', 'text/css; charset=utf-8'];
 
 export function addReferenceRoutes(app: FastifyInstance): void {
-  const swagger = swaggerFolder();
   addStaticFiles(
     app,
     [
-      { url: '/docs', file: new URL('reference.html', OWN), mediaType: 'text/html; charset=utf-8', schema: PAGE },
-      { url: '/docs/reference.js', file: new URL('reference.js', OWN), mediaType: JS },
-      { url: '/docs/reference.css', file: new URL('reference.css', OWN), mediaType: CSS },
-      { url: '/docs/icon.svg', file: new URL('../console/icon.svg', OWN), mediaType: 'image/svg+xml' },
-      { url: '/docs/swagger-ui-bundle.js', file: new URL('swagger-ui-bundle.js', swagger), mediaType: JS },
-      { url: '/docs/swagger-ui.css', file: new URL('swagger-ui.css', swagger), mediaType: CSS },
+      { url: '/docs', file: own('reference.html'), mediaType: 'text/html; charset=utf-8', schema: PAGE },
+      { url: '/docs/reference.js', file: own('reference.js'), mediaType: JS },
+      { url: '/docs/reference.css', file: own('reference.css'), mediaType: CSS },
+      { url: '/docs/icon.svg', file: own('../console/icon.svg'), mediaType: 'image/svg+xml' },
+      { url: '/docs/swagger-ui-bundle.js', file: swagger('swagger-ui-bundle.js'), mediaType: JS },
+      { url: '/docs/swagger-ui.css', file: swagger('swagger-ui.css'), mediaType: CSS },
     ],
     { ...PAGE_HEADERS, 'content-security-policy': POLICY },
   );

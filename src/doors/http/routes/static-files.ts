@@ -6,7 +6,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 
 interface StaticFile {
   url: string;
-  file: URL;
+  /** Called for each read. */
+  file: () => URL;
   mediaType: string;
   /** Default: not in the OpenAPI document. */
   schema?: FastifySchema;
@@ -26,10 +27,10 @@ export function addStaticFiles(
 ): void {
   for (const { url, file, mediaType, schema = { hide: true } } of files) {
     let compressed: Promise<Buffer> | null = null;
-    const read = async () => promisify(gzip)(await readFile(file), { level: 9 });
+    const read = async () => promisify(gzip)(await readFile(file()), { level: 9 });
     app.get(url, { schema }, async (request, reply) => {
       reply.headers(headers).type(mediaType).header('vary', 'accept-encoding');
-      if (!acceptsGzip(request)) return reply.send(await readFile(file));
+      if (!acceptsGzip(request)) return reply.send(await readFile(file()));
       // A failure, for example without free file descriptors, is not cached.
       compressed ??= read().catch((error) => {
         compressed = null;
