@@ -1,4 +1,4 @@
-// Copies the files that the built program reads: the bundled models, the templates of `sluice init` and the console. Part of `npm run build`.
+// Copies the files that the built program reads: the bundled models, the templates of `sluice init`, the console and the page /docs. Part of `npm run build`.
 import { cpSync } from 'node:fs';
 import path from 'node:path';
 
@@ -15,6 +15,18 @@ cpSync(path.join(import.meta.dirname, '../project/templates'), path.join(target,
 for (const file of ['console.html', 'console.js', 'console.css', 'icon.svg']) {
   const folder = 'doors/http/console';
   cpSync(path.join(import.meta.dirname, '..', folder, file), path.join(target, folder, file));
+}
+for (const file of ['reference.html', 'reference.js', 'reference.css']) {
+  const folder = 'doors/http/reference';
+  cpSync(path.join(import.meta.dirname, '..', folder, file), path.join(target, folder, file));
+}
+// The package has nine megabytes more, and depends on a package that reports installations.
+for (const file of [
+  ...['swagger-ui-bundle.js', 'swagger-ui.css', 'package.json'],
+  ...['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'],
+]) {
+  const folder = path.join(import.meta.dirname, '../../node_modules/swagger-ui-dist');
+  cpSync(path.join(folder, file), path.join(target, 'doors/http/reference/swagger-ui', file));
 }
 cpSync(
   path.join(import.meta.dirname, '../../k8s/monitoring/rules.yaml'),

@@ -271,11 +271,14 @@ export const ServerConfigSchema = Type.Object(
     spill: section(
       {
         folder: Type.Optional(
-          Type.String({ description: 'folder for the responses; default: the temporary folder of the system' }),
+          Type.String({ description: 'folder for these files; default: the temporary folder of the system' }),
         ),
-        max_bytes: atLeastOne(8 * 1024 * MIB, 'maximum response bytes per request that the client has not read yet'),
+        max_bytes: atLeastOne(
+          8 * 1024 * MIB,
+          'maximum bytes per request: of a response that the client has not read yet, and of a Parquet file',
+        ),
       },
-      'storage for responses to clients that send the whole body before they read',
+      'temporary files: responses to clients that send the whole body before they read, and Parquet files',
     ),
     log: section(
       {

@@ -71,7 +71,12 @@ export class ServiceMetrics extends MetricFamilies {
   );
   readonly bytesIn = this.counter(SERVE, 'sluice_http_request_body_bytes_total', 'bytes of bodies read', []);
   readonly bytesOut = this.counter(SERVE, 'sluice_http_answer_bytes_total', 'bytes of responses written', []);
-  readonly spilled = this.gauge(SERVE, 'sluice_http_spilled_bytes', 'response bytes waiting in spill files', []);
+  readonly spilled = this.gauge(
+    SERVE,
+    'sluice_http_spilled_bytes',
+    'bytes in temporary files: responses that wait, and Parquet files',
+    [],
+  );
   readonly jobs = this.gauge(
     SERVE,
     'sluice_jobs',

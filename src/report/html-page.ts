@@ -178,12 +178,17 @@ export function monthChart(label: string, months: readonly string[], series: rea
 export const chartLegend = (series: readonly Pick<Series, 'name' | 'style'>[]): string =>
   `<p class="legend">${series.map(({ name, style }) => `<span class="entry"><span class="key ${style}"></span>${escapeText(name)}</span>`).join(' ')}</p>`;
 
+/** Characters of a first cell that is not wrapped, such as a month. */
+const WHOLE_CELL = 10;
+
 /** The first row is the header; all cells except the first contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
-  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row">${breakable(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
+  const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row"${cell.length <= WHOLE_CELL ? ' class="whole"' : ''}>${breakable(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   const named = caption === '' ? '' : `<caption>${escapeText(caption)}</caption>`;
-  return `<div class="wide"><table>${named}<thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
+  // Focusable, so that a table that is wider than a phone can be scrolled with the keyboard.
+  const label = escapeText(caption === '' ? 'table' : caption);
+  return `<div class="wide" tabindex="0" role="group" aria-label="${label}"><table>${named}<thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
 }
 
 /** Names with texts, such as a hash; long texts are wrapped. */
@@ -227,7 +232,7 @@ const STYLE = `:root{color-scheme:light dark;--paper:#fff;--ink:#1c2430;--soft:#
 h1{font-size:1.2rem;line-height:1.3;overflow-wrap:anywhere}h2,.whole{overflow-wrap:normal}.whole{white-space:nowrap}h2{font-size:1.1rem;margin:1.8rem 0 .4rem}p,li{overflow-wrap:anywhere}
 svg{display:block;width:100%;max-width:40rem;height:auto;font-size:12.5px;margin:.4rem 0}text{fill:var(--soft)}text.strong{fill:var(--ink);font-weight:600}@media(min-width:700px){svg{font-size:8.4px}}@media print{svg{font-size:8.4px}}
 .grid{stroke:var(--line);stroke-width:.7}.mark{stroke:var(--ink);stroke-width:1.4;stroke-dasharray:3 2}.trend-now,.trend-before{fill:none;stroke:var(--now);stroke-width:1.6}.trend-before{stroke:var(--before)}.level{stroke:var(--ink);stroke-width:2.4}.line{fill:none;stroke:var(--now);stroke-width:1.6}
-.wide{overflow-x:auto;max-width:100%}table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--soft)}td,th{padding:.25rem .7rem .25rem 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}thead th{color:var(--soft);font-weight:500;vertical-align:bottom}
+.wide{overflow-x:auto;max-width:100%}.whole{white-space:nowrap}table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--soft)}td,th{padding:.25rem .7rem .25rem 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}thead th{color:var(--soft);font-weight:500;vertical-align:bottom}
 th:first-child{text-align:left;font-weight:500}td{font-variant-numeric:tabular-nums;white-space:nowrap}td.long{white-space:normal;min-width:12rem}td.text,th.text{text-align:left}
 .verdict{border-left:.4rem solid var(--soft);background:var(--card);padding:.7rem 1rem;margin:.8rem 0}.verdict p{margin:0;font-size:1.25rem;font-weight:650;line-height:1.3}.verdict ul{margin:.4rem 0 0;padding-left:1.1rem}
 .verdict.good{border-color:var(--good)}.verdict.warn{border-color:var(--warn)}.verdict.bad{border-color:var(--bad)}.verdict.good p,.good dd,b.good{color:var(--good)}.verdict.warn p,.warn dd,b.warn{color:var(--warn)}.verdict.bad p,.bad dd,b.bad{color:var(--bad)}

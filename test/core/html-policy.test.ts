@@ -4,12 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { waterfallPage } from '../../src/doors/commands/waterfall-page.ts';
-import { DOCS_POLICY, docsPage } from '../../src/doors/http/openapi/docs-page.ts';
-import type { OpenApiDocument } from '../../src/doors/http/openapi/openapi.ts';
 import { htmlPage } from '../../src/report/html-page.ts';
 import type { ExplainedRow } from '../../src/runs/checks/explain-row.ts';
 
-const DOCUMENT = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as OpenApiDocument;
 const ROW = {
   row: 1,
   interpretation: {
@@ -24,7 +21,6 @@ test.each([
   ['a report', () => htmlPage('<title>', ['<section>x</section>'])],
   ['an explanation', () => waterfallPage(ROW, 5, ORIGIN)],
   ['an explanation that there is none', () => waterfallPage({ row: 1 } as unknown as ExplainedRow, 5, ORIGIN)],
-  ['the description of the service', () => docsPage(DOCUMENT)],
 ])('%s', (_, make) => {
   const page = make();
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/.exec(page)!;
@@ -38,12 +34,8 @@ test.each([
   expect(page.indexOf('Content-Security-Policy')).toBeLessThan(page.indexOf('<title>'));
 });
 
-test('the service sends the policy of its description, which no page may frame', () => {
-  expect(DOCS_POLICY).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; .*; frame-ancestors 'none'$/);
-});
-
 test('no other file makes HTML of its own', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
   const made = files.filter((file) => /<!doctype html>/i.test(readFileSync(path.join('src', file), 'utf8'))).sort();
-  expect(made).toEqual(['doors/http/openapi/docs-page.ts', 'report/html-page.ts']);
+  expect(made).toEqual(['report/html-page.ts']);
 });

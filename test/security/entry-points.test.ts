@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
-import type { OpenApiDocument } from '../../src/doors/http/openapi/openapi.ts';
+import type { OpenApiDocument } from '../../src/doors/http/openapi/document-types.ts';
 
 const PAGE = readFileSync('docs/limits.md', 'utf8');
 

@@ -1,5 +1,5 @@
 // The OpenAPI document as a service serves it.
-import type { OpenApiDocument } from '../../src/doors/http/openapi/openapi.ts';
+import type { OpenApiDocument } from '../../src/doors/http/openapi/document-types.ts';
 import { startService } from './service.ts';
 
 /** Call it within a test. */

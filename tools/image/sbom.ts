@@ -26,6 +26,9 @@ interface Component {
   hashes?: { alg: 'SHA-512' | 'SHA-256'; content: string }[];
 }
 
+/** Development dependencies whose files the build copies, by their folders. */
+const COPIED = { 'swagger-ui-dist': 'dist/doors/http/reference/swagger-ui' };
+
 const NATIVE = /(?:\.node|\.wasm|\.dll|\.dylib|\.so(?:\.\d+)*)$/;
 
 const read = (folder: string): PackageFile => JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
@@ -36,7 +39,11 @@ const purlOf = ({ name, version }: PackageFile): string => `pkg:npm/${name.repla
 /** `root` has package.json and node_modules. @throws Error a package that the lock does not name in this version */
 export function sbomOf(root: string, lock: Lock): object {
   const own = read(root);
-  const packages = packagesIn(path.join(root, 'node_modules')).map((folder) => packageComponent(root, folder, lock));
+  const placeOf = (folder: string) => path.relative(root, folder).replaceAll(path.sep, '/');
+  const packages = [
+    ...packagesIn(path.join(root, 'node_modules')).map((folder) => packageComponent(folder, placeOf(folder), lock)),
+    ...Object.entries(COPIED).map(([name, folder]) => packageComponent(path.join(root, folder), folder, lock, `node_modules/${name}`)), // biome-ignore format: one line
+  ];
   const natives = readdirSync(path.join(root, 'node_modules'), { recursive: true, encoding: 'utf8' })
     .filter((file) => NATIVE.test(file))
     .map((file) => nativeComponent(root, file));
@@ -59,10 +66,10 @@ const describedBy = (file: PackageFile, type: 'application' | 'library', ref: st
   ...(typeof file.license === 'string' ? { licenses: [{ expression: file.license }] } : {}),
 });
 
-function packageComponent(root: string, folder: string, lock: Lock): Component {
-  const place = path.relative(root, folder).replaceAll(path.sep, '/');
+/** `key`: of the package in the lock. */
+function packageComponent(folder: string, place: string, lock: Lock, key = place): Component {
   const file = read(folder);
-  const locked = lock.packages[place];
+  const locked = lock.packages[key];
   if (locked?.version !== file.version || locked.integrity === undefined) {
     throw new Error(`${place} ${file.version} is not what package-lock.json names`);
   }

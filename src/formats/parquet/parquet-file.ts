@@ -277,4 +277,8 @@ const isNested = ({ children, element }: SchemaTree): boolean =>
   children.length > 0 || element.repetition_type === 'REPEATED' || element.num_children !== undefined;
 
 const nestedColumn = (file: string, column: string): SluiceError =>
-  new SluiceError('header_mismatch', `${file}: the column ${column} is nested; flatten it, or declare it as ignored`);
+  new SluiceError(
+    'header_mismatch',
+    // Other names may be values of the input.
+    `${file}: the column${/^[A-Za-z_][A-Za-z0-9_]*$/.test(column) ? ` ${column}` : ''} is nested; flatten it, or declare it as ignored`,
+  );

@@ -81,11 +81,20 @@ function sampleValue(c: ColumnSpec, baseline: ColumnBaseline | undefined): strin
   if (c.kind === 'boolean') return false;
   if (c.kind === 'number') {
     const edges = baseline?.edges ?? [];
-    if (edges.length > 0) return edges[edges.length >> 1]!;
-    if (baseline?.min !== undefined) return baseline.min;
     const range = Array.isArray(c.range) ? { min: c.range[0], max: c.range[1] } : (c.range ?? {});
+    if (edges.length > 0) return readable(edges[edges.length >> 1]!, range);
+    if (baseline?.min !== undefined) return baseline.min;
     return range.min ?? range.max ?? 1;
   }
   const counts = baseline && !Array.isArray(baseline.counts) ? Object.keys(baseline.counts)[0] : undefined;
   return counts ?? categoriesOf(c)?.values[0] ?? (c.missing?.as === 'error' ? 'A' : '');
+}
+
+/** Significant digits of an example smaller than 100; larger ones have two decimals. */
+const DIGITS = 4;
+
+/** Rounds a quantile such as 3629.5299999999997, but not out of the range of its column. Whole numbers stay as they are. */
+function readable(quantile: number, { min = -Infinity, max = Infinity }: { min?: number; max?: number }): number {
+  const rounded = Number(Math.abs(quantile) < 100 ? quantile.toPrecision(DIGITS) : quantile.toFixed(2));
+  return Number.isInteger(quantile) || rounded < min || rounded > max ? quantile : rounded;
 }

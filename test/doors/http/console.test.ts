@@ -2,19 +2,21 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { columnFromArray, tableFromColumns, tableToIPC } from '@uwdata/flechette';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { chromiumProgram, launchChromium, openPage, type WatchedPage } from '../../support/browser.ts';
 import { sluiceHere } from '../../support/cli.ts';
 import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
 import { fileFolder } from '../../support/file-folder.ts';
+import { axeViolations, LOOKS, pageOverflow } from '../../support/page-checks.ts';
 import { call, startService } from '../../support/service.ts';
 import { testNeeding } from '../../support/tools.ts';
 
 /** Screenshots for people. */
 const PICTURES = path.resolve('coverage/console');
 const FOLDER = 'src/doors/http/console';
-const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
 let s: ConsoleService;
 let browser: Browser | null = null;
@@ -30,12 +32,14 @@ afterAll(async () => {
 
 const inBrowser = (name: string, run: () => Promise<void>): void => testNeeding(['Chromium'], name, run);
 
-async function opened(token: string, options: Parameters<typeof openPage>[1] = {}): Promise<WatchedPage> {
+const violationsAndOverflow = async (page: Page) => [...(await axeViolations(page)), await pageOverflow(page)];
+
+async function opened(token: string, options: Parameters<typeof openPage>[1] = {}, url = s.url): Promise<WatchedPage> {
   const watched = await openPage(browser!, options);
   onTestFinished(() => watched.close());
   const { page } = watched;
   page.setDefaultTimeout(20_000);
-  await page.goto(`${s.url}/console`);
+  await page.goto(`${url}/console`);
   await page.fill('#key', token);
   await page.click('button.primary');
   await page.waitForSelector('nav');
@@ -51,16 +55,6 @@ const loaded = (page: Page) => page.waitForSelector('[aria-busy]', { state: 'det
 
 /** The text of the view, without what screen readers alone hear. */
 const textOf = async (page: Page): Promise<string> => (await page.textContent('main')) ?? '';
-
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  const nodes = 'v.nodes.map((n) => n.html.slice(0, 150)).join(" | ")';
-  return page.evaluate(`axe.run().then(({ violations }) => violations.map((v) => v.id + ': ' + ${nodes}))`);
-}
-
-/** Whether the page is wider than the window, so that a phone scrolls sideways. */
-const overflow = (page: Page) =>
-  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 
 const drop = (page: Page, file: string) => page.setInputFiles('#file', file);
 
@@ -106,24 +100,17 @@ const VIEWS: [name: string, open: (page: Page) => Promise<unknown>][] = [
   ],
 ];
 
-const LOOKS = [
-  ['light', { colorScheme: 'light', viewport: { width: 1280, height: 900 } }],
-  ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 900 } }],
-  ['phone', { colorScheme: 'light', viewport: { width: 390, height: 844 } }],
-  ['phone-dark', { colorScheme: 'dark', viewport: { width: 390, height: 844 } }],
-] as const;
-
 for (const [look, options] of LOOKS) {
   inBrowser(`every view is accessible and fits the window: ${look}`, async () => {
     const { page, requests, faults } = await opened(s.tokens.alpha, options);
     const found: Record<string, unknown> = {};
     for (const [view, open] of VIEWS) {
       await open(page);
-      found[view] = [...(await violations(page)), await overflow(page)];
+      found[view] = await violationsAndOverflow(page);
       await page.screenshot({ path: path.join(PICTURES, `${view}-${look}.png`), fullPage: true });
     }
     await page.click('text=Log out');
-    found.login = [...(await violations(page)), await overflow(page)];
+    found.login = await violationsAndOverflow(page);
     await page.screenshot({ path: path.join(PICTURES, `login-${look}.png`) });
     expect(found).toEqual(Object.fromEntries([...VIEWS.map(([view]) => view), 'login'].map((view) => [view, [0]])));
     expect(requests.filter((url) => !url.startsWith(`${s.url}/`) && !url.startsWith('blob:'))).toEqual([]);
@@ -301,8 +288,7 @@ inBrowser(
     const at = (mark: string) => `performance.getEntriesByName("${mark}")[0].startTime`;
     const delay = await page.evaluate(`${at('sluice-rejects')} - ${at('sluice-first-answer')}`);
     expect(delay).toBeLessThan(1000);
-    const figures = await page.evaluate('[...document.querySelectorAll(".figures .figure")].slice(0, 3).map((n) => n.firstChild.textContent)'); // biome-ignore format: one line
-    expect(figures).toEqual(['100,000', '99,800', '200']);
+    expect(await figures(page)).toEqual(['100,000', '99,800', '200']);
     const saved = async (button: string) => {
       const [download] = await Promise.all([page.waitForEvent('download'), page.click(`button:has-text("${button}")`)]);
       return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')] as const;
@@ -324,6 +310,140 @@ inBrowser(
     expect(faults).toEqual([]);
   },
 );
+
+/** Columns of the rows of a CSV file; `asNumbers`: also of the category credit_product_id. */
+function columnsOf(csv: string, rows: number, asNumbers = false): { name: string; data: unknown[] }[] {
+  const [head, ...lines] = csv.trimEnd().split('\n');
+  const cells = lines
+    .map((line) => line.split(','))
+    .filter((one) => one.length === head!.split(',').length)
+    .slice(0, rows);
+  const texts = /_type$|_id$|marital_status/;
+  return head!.split(',').map((name, i) => {
+    const isText = texts.test(name) && !(asNumbers && name === 'credit_product_id');
+    const values = cells.map((one) => {
+      const text = one[i]!;
+      if (text === '') return null;
+      if (isText) return text;
+      return /^(?:true|false)$/.test(text) ? text === 'true' : Number(text);
+    });
+    return { name, data: values.some(Number.isNaN) ? values.map((v) => (Number.isNaN(v) ? null : v)) : values };
+  });
+}
+
+function parquetOf(columns: { name: string; data: unknown[] }[]): Buffer {
+  const columnData = columns.map(({ name, data }) => {
+    const kind = typeof data.find((value) => value !== null);
+    const type = kind === 'string' ? 'STRING' : kind === 'boolean' ? 'BOOLEAN' : 'DOUBLE';
+    return { name, data: data as string[], type } as const;
+  });
+  return Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 20_000 }));
+}
+
+async function uploadTable(page: Page, name: string, bytes: Uint8Array): Promise<void> {
+  const file = path.join(s.folder, name);
+  writeFileSync(file, bytes);
+  await show(page, 'file');
+  await page.waitForSelector('#model');
+  await drop(page, file);
+  await page.waitForSelector('.badge:has-text("fit")');
+}
+
+const figures = (page: Page) =>
+  page.evaluate('[...document.querySelectorAll(".figures .figure")].slice(0, 3).map((n) => n.firstChild.textContent)');
+
+inBrowser('a Parquet file is compared before it is sent, and scored with its rejected rows', async () => {
+  const { page, faults, requests } = await opened(s.tokens.alpha);
+  const file = path.join(s.folder, 'table.csv');
+  await sluiceHere(['generate', '--rows', '40000', '--seed', '9', '--ids', '--oddness', 'none', '-o', file]);
+  const columns = columnsOf(readFileSync(file, 'utf8'), 40_000);
+  // A row without any value of the model.
+  for (const { name, data } of columns) if (name !== 'application_id') data[6] = null;
+  await uploadTable(page, 'table.parquet', parquetOf(columns));
+  expect(await textOf(page)).toMatch(/Parquet, 40,000 rows.*23 of 23 columns.*application_id/s);
+  await page.click('button:has-text("Score the file")');
+  await page.waitForSelector('button:has-text("Download predictions")');
+  expect(await figures(page)).toEqual(['40,000', '39,999', '1']);
+  expect(await textOf(page)).toMatch(/empty_row.*7/s);
+  expect(await violationsAndOverflow(page)).toEqual([0]);
+  await page.screenshot({ path: path.join(PICTURES, 'file-parquet.png'), fullPage: true });
+  const saved = async (button: string) => {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click(`button:has-text("${button}")`)]);
+    return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')] as const;
+  };
+  const [name, predictions] = await saved('Download predictions');
+  expect(name).toBe('table.scored.ndjson');
+  const port = Number(new URL(s.url).port);
+  const url = '/api/v1/scoring/predict/table.ndjson?modelId=model-alpha&passthrough=*';
+  const whole = await call(port, s.tokens.alpha, 'POST', url, {
+    body: readFileSync(path.join(s.folder, 'table.parquet')),
+  });
+  expect([predictions === whole.text, predictions.trimEnd().split('\n').length]).toEqual([true, 40_000]);
+  const [, rejects] = await saved('Download rejected rows');
+  expect(
+    rejects
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(',').slice(0, 3).join()),
+  ).toEqual(['7,,empty_row']);
+  expect(requests.filter((one) => one.includes('table.ndjson'))).toHaveLength(1);
+  expect(faults).toEqual([]);
+});
+
+inBrowser(
+  'tables with wrong types: Parquet is not sent, Arrow is rejected with the reasons of the service',
+  async () => {
+    const { page, faults, requests } = await opened(s.tokens.alpha);
+    const csv = readFileSync(s.portfolio, 'utf8');
+    const wrong = columnsOf(csv, 300, true);
+    await uploadTable(page, 'wrong.parquet', parquetOf(wrong));
+    expect(await textOf(page)).toContain('The column credit_product_id has numbers; the model takes text.');
+    expect(await page.isDisabled('button:has-text("Score the file")')).toBe(true);
+    await uploadTable(page, 'missing.parquet', parquetOf(wrong.filter(({ name }) => name !== 'amount')));
+    expect(await textOf(page)).toContain('The column amount is missing.');
+    await uploadTable(page, 'cut.parquet', parquetOf(wrong).subarray(0, 3000));
+    expect(await textOf(page)).toContain('This Parquet file cannot be read. The file is incomplete.');
+    expect(requests.filter((one) => one.includes('table.ndjson'))).toEqual([]);
+    const arrowOf = (columns: { name: string; data: unknown[] }[]) =>
+      Buffer.from(
+        tableToIPC(
+          tableFromColumns(columns.map(({ name, data }) => [name, columnFromArray(data)] as [string, never])),
+          {
+            format: 'file',
+          },
+        )!,
+      );
+    await uploadTable(page, 'wrong.arrow', arrowOf(wrong));
+    await page.click('button:has-text("Score the file")');
+    await page.waitForSelector('.badge:has-text("failed")');
+    expect(await textOf(page)).toMatch(/bad_type.*credit_product_id contains numbers, but the model takes text/s);
+    await uploadTable(page, 'right.arrow', arrowOf(columnsOf(csv, 300)));
+    await page.click('button:has-text("Score the file")');
+    await page.waitForSelector('button:has-text("Download predictions")');
+    expect(await figures(page)).toEqual(['300', '300', '0']);
+    expect(faults).toEqual([]);
+  },
+);
+
+inBrowser('a table that is cancelled ends at once, and a limit of the service is shown', async () => {
+  const { page } = await opened(s.tokens.alpha);
+  const columns = columnsOf(readFileSync(s.portfolio, 'utf8'), 4000);
+  await uploadTable(page, 'table.parquet', parquetOf(columns));
+  const held = Promise.withResolvers<void>();
+  await page.route('**/table.ndjson*', () => held.promise);
+  await page.click('button:has-text("Score the file")');
+  await page.waitForSelector('.badge:has-text("sending")');
+  await page.click('button:has-text("Cancel")');
+  await page.waitForSelector('.badge:has-text("cancelled")');
+  held.resolve();
+  const small = await startService(['limits.rows=1000']);
+  const { page: other } = await opened(small.token, {}, `https://localhost:${small.port}`);
+  await uploadTable(other, 'table.parquet', parquetOf(columns));
+  await other.click('button:has-text("Score the file")');
+  await other.waitForSelector('.badge:has-text("failed")');
+  expect(await textOf(other)).toMatch(/limit_exceeded/);
+});
 
 inBrowser('six questions of operators are answered on the way from the first view', async () => {
   const { page } = await opened(s.tokens.alpha);

@@ -10,34 +10,8 @@ import { ByteWriter } from '../../../src/formats/write/byte-writer.ts';
 import { PREDICTION_FIELDS } from '../../../src/formats/write/prediction-fields.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { openApiDocument } from '../../support/openapi-document.ts';
+import { schemaFaults as faults, type JsonSchema as Schema } from '../../support/schema-faults.ts';
 import { scoreText } from '../../support/score.ts';
-
-type Schema = {
-  type?: string | readonly string[];
-  enum?: readonly unknown[];
-  required?: readonly string[];
-  properties?: Record<string, Schema>;
-  additionalProperties?: Schema;
-  items?: Schema;
-};
-
-const typeOf = (v: unknown): string => (v === null ? 'null' : Array.isArray(v) ? 'array' : typeof v);
-
-/** What in `value` the schema does not say, or says otherwise. */
-function faults(schema: Schema, value: unknown, at = 'prediction'): string[] {
-  const type = typeOf(value);
-  const types = [schema.type ?? type].flat();
-  if (!types.includes(type) && !(types.includes('integer') && Number.isInteger(value))) return [`${at} is ${type}`];
-  if (schema.enum && !schema.enum.includes(value)) return [`${at} is ${value}`];
-  if (Array.isArray(value)) return value.flatMap((v, i) => (schema.items ? faults(schema.items, v, `${at}.${i}`) : []));
-  if (type !== 'object') return [];
-  const missing = (schema.required ?? []).filter((k) => !(k in (value as object))).map((k) => `${at} lacks ${k}`);
-  const members = Object.entries(value as object).flatMap(([k, v]) => {
-    const known = schema.properties?.[k] ?? schema.additionalProperties;
-    return known ? faults(known, v, `${at}.${k}`) : [`${at}.${k} is in no schema`];
-  });
-  return [...missing, ...members];
-}
 
 const base = { id: 'm', version: 1, onnx: { file: 'm.onnx', sha256: '0'.repeat(64) }, columns: [], inputs: [] };
 const MODELS: Record<string, { manifest: Manifest; width: number; keys: string[] }> = {
@@ -148,7 +122,7 @@ test.each<[string, Partial<Job>]>([
   ['done of a pipeline', { state: 'done', finished: 2, pipeline: 'nightly', target: 'topic scores' }],
 ])('a job that is %s', (_, change) => {
   const job = describeJob({ ...QUEUED, ...change });
-  expect(faults(JOB as Schema, JSON.parse(JSON.stringify(job)), 'job')).toEqual([]);
+  expect(faults(JOB as Schema, JSON.parse(JSON.stringify(job)), { at: 'job' })).toEqual([]);
   expect('target' in job).toBe('pipeline' in change);
   expect('result' in job).toBe(change.state === 'done' && !('pipeline' in change));
 });
@@ -191,7 +165,7 @@ test('the document lists aliases of paths, and its operations have different ids
     Object.values(methods).flatMap((operation) => operation.operationId ?? []),
   );
   expect(new Set(ids).size).toBe(ids.length);
-  expect(ids).toHaveLength(9);
+  expect(ids).toHaveLength(11);
 });
 
 test('only interpretations have the parameter interactions, and only open operations need no key', async () => {
@@ -199,7 +173,7 @@ test('only interpretations have the parameter interactions, and only open operat
   const having = Object.keys(paths).filter((path) =>
     paths[path]!.post?.parameters?.some(({ name }) => name === 'interactions'),
   );
-  expect(having).toEqual(['json', 'csv', 'ndjson', 'arrow'].map((f) => `/api/v1/scoring/predict/interpretation.${f}`));
+  expect(having).toEqual(['.json', '.csv', '.ndjson', '.arrow', '/table.ndjson'].map((f) => `/api/v1/scoring/predict/interpretation${f}`)); // biome-ignore format: one line
   const open = Object.keys(paths).filter((path) => paths[path]!.get?.security?.length === 0);
   expect(open.sort()).toEqual([
     '/docs',

@@ -1,6 +1,6 @@
 // Rows of texts become what the model takes; a rejected row has its reason, and becomes a copy of a valid one.
 import { expect, test } from 'vitest';
-import { encodeRows, readRows } from '../../../src/inference/encode/encode-rows.ts';
+import { encodeRows, readRows, sampleApplication } from '../../../src/inference/encode/encode-rows.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { manifestFor } from '../../support/forest.ts';
 
@@ -53,4 +53,21 @@ test('without a valid row nothing is encoded', () => {
   const { rejected, inputs } = encodeRows(manifest, [ROWS[0]!, ROWS[3]!], FIELDS);
   expect(rejected.size).toBe(2);
   expect(Array.from(inputs[0]!.data as Float32Array).every((x) => x === 0)).toBe(true);
+});
+
+test.each([
+  [3629.5299999999997, undefined, 3629.53],
+  [0.123456789, undefined, 0.1235],
+  [0.0000123456, undefined, 0.00001235],
+  [-45.678912, undefined, -45.68],
+  [36, undefined, 36],
+  [12345678901, undefined, 12345678901],
+  [0.99999, { max: 0.99999 }, 0.99999],
+  [0.00012345, { min: 0.00012345 }, 0.00012345],
+  [1e300, undefined, 1e300],
+])('the number %s of a sample, in the range %o, is shown as %s', (quantile, range, expected) => {
+  const column = { name: 'a', kind: 'number', ...(range ? { range } : {}) };
+  const baseline = { rows: 10, columns: { a: { edges: [quantile], counts: [5, 5], missing: 0 } } };
+  const manifest = { columns: [column, { name: 'b', kind: 'category', codes: { '0230': 1 } }], baseline };
+  expect(sampleApplication(manifest as unknown as Manifest)).toEqual({ a: expected, b: '0230' });
 });

@@ -92,10 +92,11 @@ let session = null;
 const BASE = new URL('..', import.meta.url);
 
 class ApiError extends Error {
-  /** @param {number} status @param {Json} problem */
-  constructor(status, problem) {
+  /** @param {number} status @param {Json} problem @param {boolean} [waits] whether a later attempt may succeed */
+  constructor(status, problem, waits = false) {
     super(problem.detail ?? `the service answered with status ${status}`);
     this.status = status;
+    this.waits = waits;
     this.code = problem.code ?? '';
     this.problem = problem;
   }
@@ -118,7 +119,7 @@ async function call(path, options = {}, authorization = session?.authorization ?
     render();
     announce('The key is no longer valid. Log in again.');
   }
-  throw new ApiError(response.status, problem);
+  throw new ApiError(response.status, problem, response.status === 503 || response.headers.has('retry-after'));
 }
 
 /** @param {string} path @returns {Promise<Json>} */
@@ -1559,12 +1560,14 @@ async function inspect(file, model) {
   const name = file.name.replace(/\.gz$/i, '').toLowerCase();
   const [a, b, c, d] = head;
   if (head.length === 0) return { problems: ['The file is empty.'] };
-  if (a === 0x50 && b === 0x41 && c === 0x52 && d === 0x31)
-    return {
-      problems: [
-        'This is a Parquet file. The service takes CSV, TSV and NDJSON from browsers. Score it with: sluice score FILE --model MODEL',
-      ],
-    };
+  const isParquet = a === 0x50 && b === 0x41 && c === 0x52 && d === 0x31;
+  // An Arrow file begins with its name, an Arrow stream with the mark of a message.
+  const isArrow = (a === 0x41 && b === 0x52 && c === 0x52 && d === 0x4f) || (a & b & c & d) === 0xff;
+  if ((isParquet || isArrow) && name !== file.name.toLowerCase())
+    return { problems: ['A table in a gzip file: decompress it first.'] };
+  if (isParquet) return inspectParquet(file, model);
+  if (isArrow)
+    return { problems: [], notes: ['The service compares the columns.'], extra: [], format: 'table', title: 'Arrow' };
   if ((a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff))
     return { problems: ['The file is UTF-16. Save it as UTF-8.'] };
   if (a === 0x50 && b === 0x4b) return { problems: ['This is a workbook or ZIP archive. Save it as CSV.'] };
@@ -1613,6 +1616,120 @@ function inspectLines(text, model, bom) {
   } catch {
     return { problems: ['The first line is not a JSON object.'] };
   }
+}
+
+/** Reads values of the compact protocol of Thrift, in which Parquet describes itself. */
+class ThriftReader {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+
+  #byte() {
+    if (this.at >= this.bytes.length) throw new Error('The file ends too early.');
+    return this.bytes[this.at++];
+  }
+
+  #unsigned() {
+    let value = 0;
+    for (let factor = 1; ; factor *= 128) {
+      const byte = this.#byte();
+      value += (byte & 127) * factor;
+      if (byte < 128) return value;
+    }
+  }
+
+  #signed() {
+    const n = this.#unsigned();
+    return n % 2 === 1 ? -(n + 1) / 2 : n / 2;
+  }
+
+  /** @param {number} length */
+  #skip(length) {
+    const from = this.at;
+    this.at += length;
+    return this.bytes.subarray(from, this.at);
+  }
+
+  /** @param {number} type @returns {any} */
+  #value(type) {
+    if (type <= 2) return type === 1;
+    if (type === 3) return this.#byte();
+    if (type <= 6) return this.#signed();
+    if (type === 7) return this.#skip(8);
+    if (type === 8) return this.#skip(this.#unsigned());
+    if (type === 12) return this.struct();
+    if (type !== 9 && type !== 10) throw new Error('The description of the file is damaged.');
+    const head = this.#byte();
+    const length = head >> 4 === 15 ? this.#unsigned() : head >> 4;
+    if (length > this.bytes.length) throw new Error('The description of the file is damaged.');
+    const of = head & 15;
+    return Array.from({ length }, () => (of <= 2 ? this.#byte() === 1 : this.#value(of)));
+  }
+
+  /** Values by field number. @param {number} [last] the last field to read @returns {Record<number, any>} */
+  struct(last = 1000) {
+    /** @type {Record<number, any>} */
+    const fields = {};
+    for (let id = 0; id < last; ) {
+      const head = this.#byte();
+      if (head === 0) break;
+      id = head >> 4 === 0 ? this.#signed() : id + (head >> 4);
+      fields[id] = this.#value(head & 15);
+    }
+    return fields;
+  }
+}
+
+const LARGEST_FOOTER = 16 * 1024 * 1024;
+
+/** The columns of a Parquet file, from the description at its end. @param {Blob} file */
+async function parquetColumns(file) {
+  const end = new DataView(await file.slice(-8).arrayBuffer());
+  const length = end.byteLength === 8 && end.getUint32(4, true) === 0x31524150 ? end.getUint32(0, true) : 0;
+  if (length === 0 || length > Math.min(LARGEST_FOOTER, file.size - 12)) throw new Error('The file is incomplete.');
+  const footer = new Uint8Array(await file.slice(-8 - length, -8).arrayBuffer());
+  const { 2: schema, 3: rows } = new ThriftReader(footer).struct(3);
+  const columns = [];
+  for (let i = 1; i < schema.length; i++) {
+    const element = schema[i];
+    columns.push({ name: new TextDecoder().decode(element[4]), kind: parquetKind(element) });
+    // The fields within a column follow it.
+    for (let inner = element[5] ?? 0; inner > 0 && i < schema.length; inner--) inner += schema[++i]?.[5] ?? 0;
+  }
+  return { columns, rows };
+}
+
+/** A JSON type, or a word for another one. @param {Record<number, any>} element */
+function parquetKind({ 1: type, 5: children, 6: converted, 10: logical = {} }) {
+  if (children > 0) return 'nested values';
+  if (type === 0) return 'boolean';
+  if (converted === 5 || logical[5]) return 'number';
+  if ((converted >= 6 && converted <= 10) || logical[6] || logical[7] || logical[8] || type === 3) return 'times';
+  return type >= 6 ? 'string' : 'number';
+}
+
+/** @type {Record<string, string>} */
+const KINDS = { string: 'text', number: 'numbers', boolean: 'booleans' };
+
+/** @param {Blob} file @param {Json} model @returns {Promise<Json>} */
+async function inspectParquet(file, model) {
+  let found;
+  try {
+    found = await parquetColumns(file);
+  } catch (error) {
+    return { problems: [`This Parquet file cannot be read. ${/** @type {Error} */ (error).message}`] };
+  }
+  const names = found.columns.map(({ name }) => name);
+  const judged = judgeColumns(names, model);
+  for (const { name, accepts } of model.columns) {
+    const { kind } = found.columns[names.indexOf(name)] ?? {};
+    if (!kind || !accepts || accepts.includes(kind)) continue;
+    const wanted = accepts.map((/** @type {string} */ one) => KINDS[one]).join(' or ');
+    judged.problems.push(`The column ${name} has ${KINDS[kind] ?? kind}; the model takes ${wanted}.`);
+  }
+  return { ...judged, format: 'table', title: `Parquet, ${count(found.rows)} rows`, names, rows: found.rows };
 }
 
 /** Compares the columns of a file with those of the model. @param {string[]} names @param {Json} model */
@@ -1784,7 +1901,7 @@ function showFile(reference) {
   const input = h('input', {
     id: 'file',
     type: 'file',
-    accept: '.csv,.tsv,.txt,.ndjson,.jsonl,.gz,.parquet',
+    accept: '.csv,.tsv,.txt,.ndjson,.jsonl,.gz,.parquet,.arrow,.arrows,.feather',
     onchange: () => take(input.files?.[0]),
   });
   const zone = h(
@@ -1795,7 +1912,7 @@ function showFile(reference) {
     h(
       'p',
       { class: 'note' },
-      'CSV, TSV or NDJSON, also compressed with gzip. The file goes to this service only, in slices, and is not stored there.',
+      'CSV, TSV or NDJSON, also compressed with gzip; Parquet or Arrow. The file goes to this service only, and is not stored there.',
     ),
   );
   const take = (/** @type {any} */ file) => {
@@ -1857,7 +1974,11 @@ async function prepare(file, reference, outcome) {
       facts([
         ['File', `${file.name}, ${size(file.size)}`],
         ['Model', `${model.id}:${model.version}`],
-        ['Format', form.format && (form.format === 'csv' ? `delimited by ${DELIMITERS[form.delimiter]}` : 'NDJSON')],
+        [
+          'Format',
+          form.title ??
+            (form.format && (form.format === 'csv' ? `delimited by ${DELIMITERS[form.delimiter]}` : 'NDJSON')),
+        ],
         ['Columns', form.columns && `${form.matched} of ${form.columns} columns of the model found`],
       ]),
       [
@@ -1879,14 +2000,10 @@ async function scoreFile({ file, form, model, start, results }) {
   const tally = new Tally(model, form);
   const page = new ResultsPage({ file, form, model, tally, stop: () => control.abort() });
   results.replaceChildren(page.node);
+  const { signal } = control;
   try {
-    const waiting = [];
-    for await (const slice of slices(file, form)) {
-      waiting.push({ slice, answer: sendSlice(slice, { form, model, signal: control.signal }) });
-      waiting.at(-1)?.answer.catch(() => {});
-      if (waiting.length >= AT_ONCE) await settle(/** @type {any} */ (waiting.shift()), tally, page);
-    }
-    while (waiting.length > 0) await settle(/** @type {any} */ (waiting.shift()), tally, page);
+    if (form.format === 'table') await scoreTable({ file, form, model, signal, tally, page });
+    else await scoreSlices({ file, form, model, signal, tally, page });
     page.end('done', 'good');
   } catch (error) {
     if (control.signal.aborted) page.end('cancelled', 'warn');
@@ -1895,12 +2012,62 @@ async function scoreFile({ file, form, model, start, results }) {
   start.disabled = false;
 }
 
+/** @param {Json} task */
+async function scoreSlices({ file, form, model, signal, tally, page }) {
+  const waiting = [];
+  for await (const slice of slices(file, form)) {
+    waiting.push({ slice, answer: sendSlice(slice, { form, model, signal }) });
+    waiting.at(-1)?.answer.catch(() => {});
+    if (waiting.length >= AT_ONCE) await settle(/** @type {any} */ (waiting.shift()), tally, page);
+  }
+  while (waiting.length > 0) await settle(/** @type {any} */ (waiting.shift()), tally, page);
+}
+
+/** Sends a Parquet or Arrow file as one request, because it cannot be cut; its predictions arrive as lines. @param {Json} task */
+async function scoreTable({ file, form, model, signal, tally, page }) {
+  const query = new URLSearchParams({ modelId: `${model.id}:${model.version}`, passthrough: '*' });
+  const address = `api/v1/scoring/predict/table.ndjson?${query}`;
+  const headers = { 'content-type': 'application/octet-stream' };
+  page.send();
+  const response = await patiently(() => call(address, { method: 'POST', body: file, headers, signal }));
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read().catch((/** @type {unknown} */ error) => {
+      if (signal.aborted) throw error;
+      throw new ApiError(0, { detail: 'The service cut the answer off: it failed after these rows.' });
+    });
+    rest += decoder.decode(value, { stream: !done });
+    const end = done ? rest.length : rest.lastIndexOf('\n') + 1;
+    if (tally.rows === 0 && end > 0) performance.mark('sluice-first-answer');
+    tally.add({ text: rest.slice(0, end) }, { whole: true, lines: [], bytes: value });
+    rest = rest.slice(end);
+    page.update(tally.rows, form.rows);
+    if (done) return;
+    // Lets the browser draw.
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+}
+
+/** Repeats a request while the service is overloaded. @template T @param {() => Promise<T>} task @returns {Promise<T>} */
+async function patiently(task) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await task();
+    } catch (error) {
+      if (!(error instanceof ApiError) || !error.waits || tries >= MOST_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, tries * 1000));
+    }
+  }
+}
+
 /** @param {{ slice: any, answer: Promise<any> }} sent @param {Tally} tally @param {ResultsPage} page */
 async function settle({ slice, answer }, tally, page) {
   const found = await answer;
   if (tally.rows === 0) performance.mark('sluice-first-answer');
   tally.add(found, slice);
-  page.update(slice.read);
+  page.update(slice.read, /\.gz$/i.test(page.file.name) ? undefined : page.file.size);
   // Lets the browser draw.
   await new Promise((resolve) => setTimeout(resolve));
 }
@@ -1911,17 +2078,12 @@ async function sendSlice(slice, { form, model, signal }) {
   if (form.format === 'csv') query.set('delimiter', DELIMITERS[form.delimiter]);
   if (form.extra.length > 0) query.set('passthrough', '*');
   const options = { method: 'POST', body: new Blob([form.header, slice.bytes]), signal };
-  for (let tries = 1; ; tries++) {
-    try {
-      const response = await call(`api/v1/scoring/predict.${form.format}?${query}`, options);
-      return { text: await response.text() };
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (error.code === 'nothing_scored') return { nothing: error.problem };
-      const waits = error.status === 503 || error.code === 'limit_exceeded';
-      if (!waits || tries >= MOST_TRIES) throw error;
-      await new Promise((resolve) => setTimeout(resolve, tries * 1000));
-    }
+  try {
+    const response = await patiently(() => call(`api/v1/scoring/predict.${form.format}?${query}`, options));
+    return { text: await response.text() };
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'nothing_scored') return { nothing: error.problem };
+    throw error;
   }
 }
 
@@ -1951,7 +2113,7 @@ class Tally {
     this.rejectParts = [];
   }
 
-  /** @param {any} answer @param {{ lines: number[], bytes: Uint8Array }} slice */
+  /** @param {any} answer @param {Json} slice `whole`: its rows have the numbers of the file */
   add(answer, slice) {
     const before = this.rows;
     /** @type {string[]} */
@@ -2007,7 +2169,7 @@ class Tally {
 
   /** @param {string} text @param {any} slice @param {string[]} out @param {string[]} rejected */
   #addLines(text, slice, out, rejected) {
-    const before = this.rows;
+    const before = slice.whole ? 0 : this.rows;
     for (const line of text.split('\n')) {
       if (line === '') continue;
       const answer = JSON.parse(line);
@@ -2112,11 +2274,17 @@ class ResultsPage {
     this.draw();
   }
 
-  /** @param {number} read */
-  update(read) {
-    // The size of the content of a compressed file is unknown.
-    if (/\.gz$/i.test(this.file.name)) this.bar.removeAttribute('value');
-    else this.bar.value = Math.min(1, read / this.file.size);
+  /** A table is sent completely before its first prediction arrives. */
+  send() {
+    this.bar.removeAttribute('value');
+    this.state.replaceChildren(badge('sending …'));
+  }
+
+  /** @param {number} done @param {number | undefined} all unknown: for Arrow, and for the content of a compressed file */
+  update(done, all) {
+    this.state.replaceChildren(badge('scoring …'));
+    if (all === undefined) this.bar.removeAttribute('value');
+    else this.bar.value = Math.min(1, done / Math.max(1, all));
     this.draw();
   }
 
@@ -2155,11 +2323,12 @@ class ResultsPage {
       `${column === '' ? '' : `${column}: `}${message}`,
       `${lines.join(', ')}${rows > lines.length ? ' …' : ''}`,
     ]);
+    const lines = this.form.format === 'table' ? 'Row numbers' : 'Lines';
     const isOpen = this.rejects.querySelector('details')?.open;
     return h(
       'div',
       {},
-      table('Rejected rows by reason', ['Reason', 'Rows', 'For example', 'Lines'], rows),
+      table('Rejected rows by reason', ['Reason', 'Rows', 'For example', lines], rows),
       h(
         'details',
         { open: isOpen },
@@ -2197,6 +2366,12 @@ class ResultsPage {
     this.files.replaceChildren(
       ...flat([
         error ? problem(error) : null,
+        error instanceof ApiError &&
+          h(
+            'ul',
+            { class: 'note' },
+            messagesOf(error).map((text) => h('li', {}, text)),
+          ),
         scored > 0 &&
           h(
             'button',
@@ -2211,10 +2386,17 @@ class ResultsPage {
           ),
       ]),
     );
-    this.explain.replaceChildren(explainBox(this));
+    // The browser reads no rows of a table.
+    if (this.form.format !== 'table') this.explain.replaceChildren(explainBox(this));
     announce(`${text}: ${count(rows)} rows, ${count(scored)} scored, ${count(rejected)} rejected.`);
   }
 }
+
+/** What the service found in columns and rows. @param {ApiError} error @returns {string[]} */
+const messagesOf = ({ problem: { errors = [] } }) =>
+  errors
+    .slice(0, 20)
+    .map((/** @type {Json} */ { row, message }) => (row === undefined ? message : `row ${row}: ${message}`));
 
 /** @param {Blob[]} parts @param {string} name */
 function save(parts, name) {

@@ -1,30 +1,9 @@
 // The OpenAPI 3.1 document, which @fastify/swagger generates from the schemas of the routes.
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
+import { addBodyExamples } from './body-examples.ts';
+import type { OpenApiDocument } from './document-types.ts';
 import { COMPONENTS } from './schemas.ts';
-
-export interface Operation {
-  operationId?: string;
-  summary?: string;
-  tags?: string[];
-  security?: object[];
-  parameters?: {
-    name: string;
-    in: string;
-    required?: boolean;
-    description?: string;
-    schema: { type?: string; enum?: string[] };
-  }[];
-  requestBody?: { content: Record<string, unknown> };
-  responses: Record<string, { description: string; content?: Record<string, unknown> }>;
-}
-
-export interface OpenApiDocument {
-  info: { title: string; version: string; description: string };
-  /** Operations by path and method. */
-  paths: Record<string, Record<string, Operation>>;
-  components: { schemas: Record<string, unknown> };
-}
 
 type DescribedRoute = Pick<RouteOptions, 'method' | 'url' | 'schema' | 'config'>;
 
@@ -91,7 +70,8 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
             description: 'issued by a configured identity provider',
           },
         },
-        schemas: COMPONENTS as never,
+        // addBodyExamples changes the document.
+        schemas: structuredClone(COMPONENTS) as never,
       },
     },
   });
@@ -101,5 +81,7 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
     app.route({ ...route, config: config ?? {}, schema: { ...schema, ...security }, handler: () => null });
   }
   await app.ready();
-  return app.swagger() as unknown as OpenApiDocument;
+  const document = app.swagger() as unknown as OpenApiDocument;
+  addBodyExamples(document);
+  return document;
 }

@@ -1,10 +1,8 @@
 // HTTP routes of the console: its page, script and style from files of this program, and the settings that it needs before login.
-import { readFile } from 'node:fs/promises';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { VERSION } from '../../../core/version.ts';
+import { addStaticFiles, PAGE_HEADERS } from './static-files.ts';
 
 const FOLDER = new URL('../console/', import.meta.url);
 
@@ -40,37 +38,13 @@ function policyFor(oidc: ServerConfig['oidc']): string {
 /** `console: false` in the configuration registers no route. */
 export function addConsoleRoutes(app: FastifyInstance, { console, oidc }: ServerConfig): void {
   if (console === false) return;
-  const headers = {
-    'content-security-policy': policyFor(oidc),
-    'referrer-policy': 'no-referrer',
-    'cross-origin-opener-policy': 'same-origin',
-    'permissions-policy': 'camera=(), microphone=(), geolocation=()',
-  };
   app.get('/', { schema: hidden }, async (_request, reply) => reply.redirect('/console', 302));
-  for (const [url, [file, type]] of Object.entries(FILES)) {
-    let stored: Promise<StoredFile> | null = null;
-    app.get(url, { schema: hidden }, async (request, reply) => {
-      stored ??= readStored(file);
-      reply.headers(headers).type(type);
-      return sendFile(request, reply, await stored);
-    });
-  }
+  const files = Object.entries(FILES).map(([url, [name, mediaType]]) => ({
+    url,
+    file: () => new URL(name, FOLDER),
+    mediaType,
+  }));
+  addStaticFiles(app, files, { ...PAGE_HEADERS, 'content-security-policy': policyFor(oidc) });
   const logins = oidc.flatMap(({ name, issuer, console: login }) => (login ? [{ name, issuer, ...login }] : []));
   app.get('/console/settings.json', { schema: hidden }, async () => ({ version: VERSION, logins }));
-}
-
-interface StoredFile {
-  plain: Buffer;
-  compressed: Buffer;
-}
-
-async function readStored(file: string): Promise<StoredFile> {
-  const plain = await readFile(new URL(file, FOLDER));
-  return { plain, compressed: await promisify(gzip)(plain, { level: 9 }) };
-}
-
-function sendFile({ headers }: FastifyRequest, reply: FastifyReply, { plain, compressed }: StoredFile): FastifyReply {
-  reply.header('vary', 'accept-encoding');
-  if (!/\bgzip\b/.test(String(headers['accept-encoding'] ?? ''))) return reply.send(plain);
-  return reply.header('content-encoding', 'gzip').send(compressed);
 }

@@ -1,7 +1,6 @@
 // Answers a predict request: scores its body while it arrives, and sends predictions while rows are scored.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
@@ -15,7 +14,6 @@ import type { Scoring } from '../../../runs/spec.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
-import type { RequestBody } from '../wire/request-body.ts';
 import { agreedCoding, varyWith } from '../wire/response-coding.ts';
 import {
   type AnswerFormat,
@@ -28,10 +26,9 @@ import {
   type Turn,
 } from '../wire/scoring-request.ts';
 import { mustBeWhole, takesTrailers } from '../wire/streaming-support.ts';
+import { arrowBody, openTableBody } from '../wire/table-body.ts';
 
 const NO_CHUNKS: Chunks = (async function* () {})();
-/** Limit for a record batch of Arrow, which is held in memory. */
-const MOST_BATCH_BYTES = 64 * 1024 * 1024;
 /** After this pause of the client an incomplete block is scored, so that the client gets predictions while it is still sending, ms. */
 const IDLE_MS = 20;
 
@@ -39,19 +36,21 @@ interface Asking extends Turn {
   request: FastifyRequest;
   reply: FastifyReply;
   format: AnswerFormat;
+  /** The body is a Parquet or Arrow file. Default: it has the format of the response. */
+  fromTable?: boolean;
   hosted: HostedModel;
 }
 
 /** Throws errors that occur before the response head; later errors cut the connection. @throws SluiceError */
 export async function answerBody(services: ServiceContext, asking: Asking): Promise<void> {
-  const { request, reply, format, body, place } = asking;
+  const { request, reply, format, body, place, fromTable = false } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
   // Arrow uses the settings of ndjson.
   const settings = runSettings(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
   const { input, scoring } = settings;
   const output = format === 'arrow' ? { ...settings.output, format: 'columns' as const } : settings.output;
-  const whole = format === 'arrow' ? null : body.takeWhole();
+  const whole = format === 'arrow' || fromTable ? null : body.takeWhole();
   const unit = services.account.unit({ live: true });
   /** Rows held or sent; excludes rows of the current write. */
   let rows = 0;
@@ -73,12 +72,16 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
     },
     abort: async () => held.discard(),
   };
+  let table: Awaited<ReturnType<typeof openTableBody>> | null = null;
   try {
-    const chunks: Chunks = whole
-      ? NO_CHUNKS
-      : format === 'arrow'
-        ? await arrowBody(body, services.config)
-        : body.chunks();
+    if (fromTable) table = await openTableBody(body, { config: services.config, onSpill: (n) => services.metrics.spilled.inc(n) }); // biome-ignore format: one line
+    const chunks: Chunks = table
+      ? table.chunks
+      : whole
+        ? NO_CHUNKS
+        : format === 'arrow'
+          ? await arrowBody(body.chunks(), services.config)
+          : body.chunks();
     if (chunks.columns) refuseOtherColumns(chunks.columns, model.manifest, scoring.passthrough);
     const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
@@ -108,22 +111,10 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
     reply.hijack();
     held.destroy();
   } finally {
+    await table?.close();
     const { rows, scored, rejected } = unit.counts;
     Object.assign(request.story, { rows, scored, rejected });
   }
-}
-
-async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<Chunks> {
-  const { arrowChunks } = await import('../../../formats/arrow/arrow-format.ts');
-  return arrowChunks(body.chunks(), {
-    batchBytes: MOST_BATCH_BYTES,
-    limits: {
-      rows: limits.rows,
-      columns: limits.columns,
-      recordBytes: limits.row_bytes,
-      expandedBytes: limits.expanded_bytes,
-    },
-  });
 }
 
 /**

@@ -64,6 +64,20 @@ function describePredict(format: AnswerFormat, scope: Scope) {
   };
 }
 
+const TABLE_MEDIA_TYPES = ['application/vnd.apache.parquet', 'application/vnd.apache.arrow.stream'];
+
+/** A body whose columns have types; the suffix names the format of the response. */
+function describeTable(scope: Scope) {
+  const schema = { type: 'string', format: 'binary' };
+  const { body: _, summary: __, ...ndjson } = describePredict('ndjson', scope);
+  return {
+    ...ndjson,
+    summary: `Predictions ${scope === 'interpret' ? 'with their interpretation ' : ''}for a Parquet or Arrow file, as NDJSON`,
+    body: { content: { ...Object.fromEntries(TABLE_MEDIA_TYPES.map((type) => [type, { schema }])), ...FILE_PART } },
+    response: { 200: ndjson.response[200], ...REFUSALS },
+  };
+}
+
 /** Removes `interactions` from operations without interpretation, so that they reject it with a message that names the right path. */
 function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
   const { interactions: _, ...properties } = PREDICT_QUERY.properties;
@@ -82,10 +96,10 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
   const { config, host } = services;
   const uploadUrls: string[] = [];
   for (const [prefix, scope] of predictPaths(config)) {
+    const shown = scope === 'interpret' ? {} : { swaggerTransform: withoutInteractions };
     for (const format of FORMATS) {
       const url = `${prefix}.${format}`;
       const schema = { ...describePredict(format, scope), ...operationId(prefix, format) };
-      const shown = scope === 'interpret' ? {} : { swaggerTransform: withoutInteractions };
       app.post<{ Querystring: PredictQuery }>(
         url,
         { schema, config: { scope, tus: true, ...shown } },
@@ -96,18 +110,9 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           if (!inParts) checkContentType(request, format);
           // A server may ignore a preference (RFC 7240).
           const asJob = format !== 'arrow' && (inParts || wantsJob(request));
-          if (inParts && !asJob)
-            throw new SluiceError('bad_request', 'a resumable upload creates a job, and jobs accept text formats only');
+          if (inParts && !asJob) throw jobsTakeText();
           if (asJob) assertScope(request, 'jobs');
-          if (scope === 'interpret') {
-            request.query.interpretation = true;
-            assertExplainable(await host.meant(request.query.modelId), requestedInterpretation(request.query));
-          } else if (request.query.interactions !== undefined) {
-            throw new SluiceError(
-              'bad_request',
-              'interactions require an interpretation: use predict/interpretation.json',
-            );
-          }
+          await applyInterpretation(host, request, scope);
           const spec = { format: format as BodyFormat, query: request.query, pipeline: null };
           if (inParts) return jobs.createUpload(request, reply, spec);
           if (asJob) {
@@ -115,18 +120,48 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
             reply.header('preference-applied', 'respond-async');
             return reply.code(201).header('location', job.url).send(job.description);
           }
-          await predict(services, request, reply, format);
+          await predict(services, request, reply, { format });
         },
       );
       // Jobs store text formats only.
       if (format !== 'arrow') uploadUrls.push(url);
     }
+    const schema = { ...describeTable(scope), ...operationId(prefix, 'table') };
+    app.post<{ Querystring: PredictQuery }>(
+      `${prefix}/table.ndjson`,
+      { schema, config: { scope, tus: true, ...shown } },
+      async (request, reply) => {
+        assertMayUse(request, request.query.modelId);
+        if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
+        if (wantsUpload(request)) throw jobsTakeText();
+        checkContentType(request, 'table');
+        await applyInterpretation(host, request, scope);
+        await predict(services, request, reply, { format: 'ndjson', fromTable: true });
+      },
+    );
   }
   return uploadUrls;
 }
 
+const jobsTakeText = (): SluiceError =>
+  new SluiceError('bad_request', 'a resumable upload creates a job, and jobs accept text formats only');
+
+/** @throws SluiceError bad_request | an error of `assertExplainable` */
+async function applyInterpretation(
+  host: ServiceContext['host'],
+  { query }: { query: PredictQuery },
+  scope: Scope,
+): Promise<void> {
+  if (scope === 'interpret') {
+    query.interpretation = true;
+    assertExplainable(await host.meant(query.modelId), requestedInterpretation(query));
+  } else if (query.interactions !== undefined) {
+    throw new SluiceError('bad_request', 'interactions require an interpretation: use predict/interpretation.json');
+  }
+}
+
 /** The name of an operation in generated clients; alias paths have none. */
-function operationId(prefix: string, format: AnswerFormat): { operationId?: string } {
+function operationId(prefix: string, format: AnswerFormat | 'table'): { operationId?: string } {
   const names: Record<string, string> = { [PREFIX]: 'predict', [`${PREFIX}/interpretation`]: 'predictInterpretation' };
   const name = names[prefix];
   return name === undefined ? {} : { operationId: `${name}${format[0]!.toUpperCase()}${format.slice(1)}` };
@@ -150,7 +185,7 @@ async function predict(
   services: ServiceContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  format: AnswerFormat,
+  body: { format: AnswerFormat; fromTable?: boolean },
 ): Promise<void> {
   const { host, metrics } = services;
   await takeTurn(services, request, reply, bodyOptions(services, request), async (turn) => {
@@ -158,7 +193,7 @@ async function predict(
     tellModel(request, hosted.model);
     metrics.uploads.inc();
     try {
-      await answerBody(services, { request, reply, format, hosted, ...turn });
+      await answerBody(services, { request, reply, ...body, hosted, ...turn });
     } finally {
       metrics.uploads.dec();
       hosted.release();

@@ -4,10 +4,10 @@ import { VERSION } from '../../../core/version.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import type { SeriesFilter } from '../../../monitor/metric-registration.ts';
 import { type Identity, permits } from '../access/identity.ts';
-import { DOCS_POLICY, docsPage } from '../openapi/docs-page.ts';
-import type { OpenApiDocument } from '../openapi/openapi.ts';
+import type { OpenApiDocument } from '../openapi/document-types.ts';
 import { jsonResponse, REFUSALS, UNREADY } from '../openapi/route-parts.ts';
 import type { ServiceContext } from '../wire/scoring-request.ts';
+import { addReferenceRoutes } from './reference-routes.ts';
 
 interface ServiceRoutes {
   services: Pick<ServiceContext, 'metrics' | 'admission'>;
@@ -64,13 +64,7 @@ export function addServiceRoutes(
     text ??= JSON.stringify(await document());
     return reply.type('application/json; charset=utf-8').send(text);
   });
-  let page: string | null = null;
-  const forPeople = describe('This document as a page', textResponse('HTML', 'text/html'));
-  app.get('/docs', { schema: forPeople }, async (_request, reply) => {
-    page ??= docsPage(await document());
-    reply.header('content-security-policy', DOCS_POLICY);
-    return reply.type('text/html; charset=utf-8').send(page);
-  });
+  addReferenceRoutes(app);
 }
 
 /** Series without secrets: /readyz and /livez show the same information without a key. */

@@ -24,6 +24,8 @@ import { type BodyOptions, openBody, type RequestBody } from './request-body.ts'
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
 /** Arrow is for responses only, because jobs store text. */
 export type AnswerFormat = BodyFormat | 'arrow';
+/** `table`: a Parquet or Arrow file. */
+export type AcceptedBody = AnswerFormat | 'table';
 
 export const CONTENT_TYPES: Record<AnswerFormat, string> = {
   json: `${formatEntry('json').mediaType}; charset=utf-8`,
@@ -33,11 +35,12 @@ export const CONTENT_TYPES: Record<AnswerFormat, string> = {
 };
 
 /** Media types that agree with the format in the path. */
-const ACCEPTED: Record<AnswerFormat, RegExp> = {
+const ACCEPTED: Record<AcceptedBody, RegExp> = {
   json: /^(application|text)\/([\w.-]+\+)?json$/,
   csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
   ndjson: /^application\/(x-)?(ndjson|jsonl|jsonlines)$|^text\/plain$/,
   arrow: /^application\/vnd\.apache\.arrow\.(stream|file)$/,
+  table: /^application\/vnd\.apache\.(arrow\.(stream|file)|parquet)$/,
 };
 /** ASCII is a subset of UTF-8. */
 const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
@@ -144,12 +147,15 @@ export function bodyOptions({ config, metrics }: ServiceContext, { story }: Fast
 }
 
 /** @throws SluiceError invalid_content: the Content-Type contradicts the suffix of the path */
-export function checkContentType(request: FastifyRequest, format: AnswerFormat): void {
+export function checkContentType(request: FastifyRequest, format: AcceptedBody): void {
   const header = request.headers['content-type'];
   if (header === undefined) return;
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
   if (!NEUTRAL.test(type) && !ACCEPTED[format].test(type)) {
-    throw new SluiceError('invalid_content', `Content-Type does not match .${format}`);
+    throw new SluiceError(
+      'invalid_content',
+      `Content-Type does not match ${format === 'table' ? 'a table: send Parquet or Arrow' : `.${format}`}`,
+    );
   }
   const charset = parameters.find((p) => /^charset\s*=/.test(p));
   if (charset === undefined || UTF8.test(charset)) return;

@@ -14,6 +14,19 @@ export interface SpillOptions {
   onSpill?: (bytes: number) => void;
 }
 
+/** Opens a temporary file without a name. `purpose`: part of its name until it is unlinked. */
+export async function openUnlinked(folder: string | undefined, purpose: string): Promise<FileHandle> {
+  const name = path.join(folder ?? tmpdir(), `sluice-${purpose}-${process.pid}-${crypto.randomUUID()}`);
+  const handle = await open(name, 'wx+', 0o600);
+  try {
+    await unlink(name);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+  return handle;
+}
+
 export class SpillFile {
   readonly #handle: FileHandle;
   readonly #options: SpillOptions;
@@ -26,15 +39,7 @@ export class SpillFile {
   }
 
   static async open(options: SpillOptions): Promise<SpillFile> {
-    const folder = options.spillFolder ?? tmpdir();
-    const name = path.join(folder, `sluice-answer-${process.pid}-${crypto.randomUUID()}`);
-    const handle = await open(name, 'wx+', 0o600);
-    try {
-      await unlink(name);
-    } catch (error) {
-      await handle.close();
-      throw error;
-    }
+    const handle = await openUnlinked(options.spillFolder, 'answer');
     return new SpillFile(handle, options);
   }
 
