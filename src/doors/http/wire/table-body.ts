@@ -66,11 +66,16 @@ async function withFirst(
   }
   const first = Buffer.concat(held);
   async function* all(): AsyncGenerator<Uint8Array> {
-    if (first.length > 0) yield first;
-    for (;;) {
-      const { value, done } = await iterator.next();
-      if (done) return;
-      yield value;
+    try {
+      if (first.length > 0) yield first;
+      for (;;) {
+        const { value, done } = await iterator.next();
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      // A reader that stops early ends the body, too.
+      await iterator.return?.();
     }
   }
   return { first: first.subarray(0, count), all: all() };
