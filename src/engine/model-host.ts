@@ -243,6 +243,7 @@ export class ModelHost {
         model,
         workers: this.#options.workers,
         inline: true,
+        onDemand: true,
         ...(this.#options.engine ? { engine: this.#options.engine } : {}),
       },
       {

@@ -42,6 +42,11 @@ export interface PoolOptions {
    * waited and the rest justifies their start. Default: start all at once.
    */
   gradual?: (() => number) | null;
+  /**
+   * Starts with one worker, and adds the others when jobs have waited behind others for 100 ms in total: for services, in
+   * which most models have few requests. Default: no.
+   */
+  onDemand?: boolean;
   /** For gradual pools: the calling thread acts as one of the workers if it can. Default: no. */
   helps?: boolean;
   /** Rows per micro-batch. */
@@ -78,6 +83,7 @@ function withDefaults(options: PoolOptions): Required<PoolOptions> {
     few: false,
     gradual: null,
     helps: false,
+    onDemand: false,
     batchRows: DEFAULT_BATCH_ROWS,
     jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
     maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
@@ -126,6 +132,9 @@ const MAX_FREE_BUFFERS = 16;
 
 /** Estimated rest in ms that justifies starting more workers, each of which takes about 100 ms of CPU time. */
 const WORTH_WORKERS_MS = 1500;
+
+/** Total waiting of jobs behind others that justifies starting more workers of a service, ms. */
+const BEHIND_MS = 100;
 
 /** Limits of a command without workers, whose start would take longer. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
@@ -249,10 +258,12 @@ export class WorkerPool {
   }
 
   #startWorkers(): Promise<unknown> {
-    const { gradual, helps, workers } = this.#options;
-    if (workers === 1 || !gradual) return this.#startMore(workers);
-    this.#waiting = new WaitSum(() => gradual() > WORTH_WORKERS_MS && this.#complete());
-    if (helps) {
+    const { gradual, helps, onDemand, workers } = this.#options;
+    if (workers === 1 || !(gradual || onDemand)) return this.#startMore(workers);
+    this.#waiting = onDemand
+      ? new WaitSum(() => this.#complete(), BEHIND_MS)
+      : new WaitSum(() => gradual!() > WORTH_WORKERS_MS && this.#complete());
+    if (helps && gradual) {
       this.#helping = new HelpingThread({
         open: async () => this.#inlineScorer(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows }),
         buffers: this.#free,
@@ -384,7 +395,7 @@ export class WorkerPool {
       if (!worker) break;
       this.#supervisor.send(worker, this.#piece(this.#queue.take()), this.#free.pop() ?? null);
     }
-    this.#waiting?.waits(!this.#queue.empty);
+    this.#waiting?.waits(!this.#queue.empty || (this.#options.onDemand && this.#supervisor.isBehind));
     this.#helping?.waits(!this.#queue.empty);
   }
 

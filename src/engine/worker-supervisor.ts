@@ -193,6 +193,11 @@ export class WorkerSupervisor {
     return idlest;
   }
 
+  /** Whether a worker has a job that waits for another one. */
+  get isBehind(): boolean {
+    return this.#workers.some(({ jobs }) => jobs.length > 1);
+  }
+
   /** `recycled`: a buffer for the result. */
   send(member: SupervisedWorker, job: BlockJob, recycled: ArrayBuffer | null): void {
     const { kind } = job.stream;

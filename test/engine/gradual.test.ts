@@ -72,6 +72,43 @@ test('while jobs wait it is asked again and again whether much is left, and then
   expect([asked, pool.ready]).toEqual([2, 3]);
 });
 
+test('a service starts more workers when jobs wait behind others, and not for requests one after another', async () => {
+  const model = await loadPackage(CREDIT_DEFAULT);
+  const pool = await WorkerPool.start({ model, workers: 3, onDemand: true });
+  onTestFinished(() => pool.close());
+  const text = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5 })]);
+  const request = async (): Promise<string> => {
+    const out: Buffer[] = [];
+    await scoreChunks({
+      account: new RunAccount().unit(),
+      model,
+      pool,
+      chunks: inChunks(text, text.length),
+      input: { format: 'delimited', delimiter: ',' },
+      output: { format: 'ndjson', delimiter: ',' },
+      passthrough: [],
+      blockBytes: text.length + 1,
+      alone: true,
+      write: async (bytes) => void out.push(Buffer.from(bytes)),
+      writeRejects: async () => {},
+    });
+    return Buffer.concat(out).toString();
+  };
+  expect(pool.ready).toBe(1);
+  const want = await request();
+  for (let i = 0; i < 60; i++) expect((await request()) === want).toBe(true);
+  expect(pool.ready).toBe(1);
+  // Two clients, each of which sends one request at a time.
+  let ended = false;
+  const client = async (): Promise<void> => {
+    while (!ended) expect((await request()) === want).toBe(true);
+  };
+  const clients = [client(), client()];
+  await expect.poll(() => pool.ready).toBe(3);
+  ended = true;
+  await Promise.all(clients);
+});
+
 test('a pool that is closed before its worker is ready starts no others', async () => {
   const model = await loadPackage(CREDIT_DEFAULT);
   const asked: number[] = [];
