@@ -1,5 +1,5 @@
 // Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
-import type { SluiceError } from '../../core/errors.ts';
+import type { ErrorDetail, SluiceError } from '../../core/errors.ts';
 import { shellWord } from '../../core/shell-word.ts';
 import { terminalText } from '../../core/terminal-text.ts';
 
@@ -17,7 +17,9 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
     );
   if (code !== 'header_mismatch') return '';
   if (details.length === 0) return (isUnnamed(message) ? line(unnamed(command)) : '') + preamble(message, command);
-  const shown = details.slice(0, MOST_SHOWN).map((detail) => line(terminalText(detail)));
+  // Without a terminal, the lines may be stored as a log.
+  const textOf = process.stderr.isTTY ? terminalText : ({ message }: ErrorDetail) => message;
+  const shown = details.slice(0, MOST_SHOWN).map((detail) => line(textOf(detail)));
   if (details.length > MOST_SHOWN) shown.push(line(`and ${details.length - MOST_SHOWN} more`));
   const inPipeline = OF_PIPELINES.test(command);
   const renaming = renameTemplate(details, inPipeline);

@@ -1,7 +1,7 @@
 // A header that does not match the model: one line per mistake, and flags that make the file acceptable as it is.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 
@@ -30,7 +30,7 @@ const CASES: [what: string, change: (text: string) => string, lines: RegExp[]][]
   [
     'a column of its own',
     (text) => text.replaceAll(/$/gm, ',x').replace(/,x\n?$/, ''),
-    [/column x is not a model column/, /add: --ignore '\*'/],
+    [/column 24 of the header is not a model column/, /add: --ignore '\*'/],
   ],
   [
     'one without a counterpart',
@@ -51,6 +51,26 @@ test.each(CASES)('%s: the printed flags accept the file', async (_, change, line
   const flags = /add: (.*)\n/.exec(refused.stderr)![1]!;
   const accepted = await sluiceHere([...args, ...wordsOf(flags.replace('=VALUE', '=false'))]);
   expect([accepted.code, accepted.stderr]).toEqual([0, expect.stringContaining('20 scored + 0 rejected')]);
+});
+
+test('a terminal shows the names of extra columns; a log of standard error does not', async () => {
+  const input = path.join(scratch(), 'in.csv');
+  writeFileSync(
+    input,
+    portfolio(20)
+      .replaceAll(/$/gm, ',colour')
+      .replace(/,colour\n?$/, ''),
+  );
+  const { isTTY } = process.stderr;
+  onTestFinished(() => {
+    process.stderr.isTTY = isTTY;
+  });
+  for (const isTerminal of [true, false]) {
+    process.stderr.isTTY = isTerminal;
+    const { stderr } = await sluiceHere(['score', input, '-m', 'credit-default', '-o', `${input}.ndjson`]);
+    expect(stderr).toContain(`column ${isTerminal ? 'colour' : '24 of the header'} is not a model column`);
+    expect(stderr.includes('colour')).toBe(isTerminal);
+  }
 });
 
 test('another delimiter: the flag is printed, and accepts the file', async () => {
