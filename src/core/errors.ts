@@ -541,3 +541,17 @@ export function toldError({ message, code }: SluiceError): string {
 
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
+
+// Texts of details for a person at the terminal. They may quote names in the input, which no response or log contains.
+
+/** Outside the detail, so that nothing that serialises an error can include them. */
+const TERMINAL_TEXTS = new WeakMap<ErrorDetail, string>();
+
+/** Attaches a text for the terminal to a detail. */
+export function withTerminalText(detail: ErrorDetail, text: string): ErrorDetail {
+  TERMINAL_TEXTS.set(detail, text);
+  return detail;
+}
+
+/** The text for the terminal; default: the message. */
+export const terminalText = (detail: ErrorDetail): string => TERMINAL_TEXTS.get(detail) ?? detail.message;

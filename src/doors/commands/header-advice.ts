@@ -1,7 +1,6 @@
 // Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
-import type { ErrorDetail, SluiceError } from '../../core/errors.ts';
+import { type ErrorDetail, type SluiceError, terminalText } from '../../core/errors.ts';
 import { shellWord } from '../../core/shell-word.ts';
-import { terminalText } from '../../core/terminal-text.ts';
 
 /** Maximum number of lines for the errors of a header row. */
 const MOST_SHOWN = 20;

@@ -3,10 +3,9 @@
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import { didYouMean, nearest } from '../../core/did-you-mean.ts';
-import { type ErrorCode, type ErrorDetail, SluiceError } from '../../core/errors.ts';
+import { type ErrorCode, type ErrorDetail, SluiceError, withTerminalText } from '../../core/errors.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
 import { type InputDeclaration, withoutBlanks } from '../../core/input-declaration.ts';
-import { withTerminalText } from '../../core/terminal-text.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { notTextMessage } from '../decode/decoder.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';

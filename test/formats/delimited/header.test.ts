@@ -1,8 +1,7 @@
 // A header row that does not fit: what is said of it, and that no cell of it is told that does not look like a column.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { SluiceError } from '../../../src/core/errors.ts';
-import { terminalText } from '../../../src/core/terminal-text.ts';
+import { SluiceError, terminalText } from '../../../src/core/errors.ts';
 import { type FitOptions, fitHeader, splitHeader } from '../../../src/formats/delimited/header.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 
