@@ -136,7 +136,7 @@ const WORTH_WORKERS_MS = 1500;
 /** Total waiting of jobs behind others that justifies starting more workers of a service, ms. */
 const BEHIND_MS = 100;
 
-/** Limits of a command without workers, whose start would take longer. */
+/** Limits up to which a command scores on its own thread, because workers would take longer to start. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
 /** Piece of a block with effects that a worker gets at a time, in ms, and its size in rows while their cost is unknown. */

@@ -21,7 +21,7 @@ const LF = 10;
 
 /** Why the last line looks like a total line; null: it does not, or the file cannot be read again. */
 export async function scoredTotal(file: ScoredFile): Promise<string | null> {
-  // The end of UTF-16 text has no byte order mark.
+  // Only the end of the file is read. It has no byte order mark, so UTF-16 cannot be decoded.
   if (file.encoding.startsWith('utf-16')) return null;
   let handle: FileHandle;
   try {

@@ -12,6 +12,8 @@ const EXAMINED = 64 * 1024;
 /** Share of letters beyond ASCII with such a neighbour from which text is Cyrillic: its words consist of them. */
 const NEIGHBOURED = 0.6;
 const FIRST_LETTER = 0xc0;
+/** Share of runs of letters beyond ASCII within ASCII words from which the bytes are damage, not an encoding. */
+const DAMAGED = 0.5;
 /** The letters Ё and ё of windows-1251. */
 const YO = new Set([0xa8, 0xb8]);
 const UNDEFINED_1252 = [0x81, 0x8d, 0x8f, 0x90, 0x9d];
@@ -83,10 +85,31 @@ function singleByte(bytes: Buffer): Guess<EncodingName> {
   const share = letters === 0 ? 0 : neighboured / letters;
   const isCyrillic = is(UNDEFINED_1251) ? false : is(UNDEFINED_1252) || share >= NEIGHBOURED;
   const share100 = `${Math.round(100 * share)} %`;
+  if (isCyrillic && shareWithinAscii(bytes, isLetter) >= DAMAGED) {
+    const reason = 'bytes that are not UTF-8 are in the middle of ASCII words, so single values are damaged';
+    return { value: 'utf-8', confidence: 'medium', reason };
+  }
   if (isCyrillic) {
     const reason = `it is not UTF-8, and ${share100} of the letters beyond ASCII are next to another one, as in Cyrillic words`;
     return { value: 'windows-1251', confidence: share > 0.8 && letters >= 20 ? 'high' : 'medium', reason };
   }
   const reason = 'it is not UTF-8, and single letters beyond ASCII occur within words, as in Western European text';
   return { value: 'windows-1252', confidence: 'medium', reason };
+}
+
+const isAsciiLetter = (byte: number | undefined): boolean =>
+  byte !== undefined && /[A-Za-z]/.test(String.fromCharCode(byte));
+
+/** Share of the runs of two and more letters beyond ASCII that have an ASCII letter on both sides, as in `ONLI\xff\xfeNE`. */
+function shareWithinAscii(bytes: Buffer, isLetter: (byte: number | undefined) => boolean): number {
+  let [runs, within] = [0, 0];
+  for (let i = 0; i < bytes.length; i++) {
+    if (!isLetter(bytes[i])) continue;
+    const start = i;
+    while (isLetter(bytes[i + 1])) i++;
+    if (i === start) continue;
+    runs++;
+    if (isAsciiLetter(bytes[start - 1]) && isAsciiLetter(bytes[i + 1])) within++;
+  }
+  return runs === 0 ? 0 : within / runs;
 }

@@ -47,7 +47,7 @@ function checkNames(encoding: EncodingFile, header: readonly string[]): void {
   }
 }
 
-/** The candidates for the columns of an input. */
+/** Columns of the training table that may be the columns of a model input. */
 interface Offer {
   readonly table: TrainingTable;
   readonly encoding: EncodingFile;

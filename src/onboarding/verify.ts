@@ -47,7 +47,7 @@ export async function measureSpeed(
   return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
 }
 
-/** How to run the model: in a probe, or in this process if it already is one. */
+/** Runs the model in a probe process, or in this process if this is a probe already. */
 export type OpenProbe<P = Pick<Probe, 'opened' | 'run' | 'close'>> = (bytes: Uint8Array<ArrayBuffer>) => Promise<P>;
 
 interface Opened<P> {

@@ -234,7 +234,7 @@ export async function locateChanges(
   return { changed: changesOf(places, whole, moved), unreadable: inPlace.unreadable };
 }
 
-/** `whole`: number of bytes by which each block has moved; null: the block changed. */
+/** `whole`: for each unchanged block, the number of bytes by which it has moved; null: the block changed. */
 function changesOf(places: readonly BlockPlace[], whole: readonly (number | null)[], moved: number): ChangedBlocks[] {
   const changed: ChangedBlocks[] = [];
   let before = 0;

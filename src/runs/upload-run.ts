@@ -116,5 +116,5 @@ export async function assertUnchanged(file: string, sha256: string | null): Prom
   const hash = createHash('sha256');
   for await (const chunk of storedBytes(file)) hash.update(chunk);
   if (hash.digest('hex') === sha256) return;
-  throw new SluiceError('digest_mismatch', 'the spooled upload is not the one that was acknowledged');
+  throw new SluiceError('digest_mismatch', 'the spooled upload changed after it was acknowledged');
 }

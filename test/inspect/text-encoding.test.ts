@@ -16,6 +16,8 @@ test.each<[what: string, bytes: Buffer, value: string, confidence: string]>([
   ['Western European', encoded(GERMAN, 'windows-1252'), 'windows-1252', 'medium'],
   ['Cyrillic', encoded(RUSSIAN, 'windows-1251'), 'windows-1251', 'high'],
   ['little Cyrillic', encoded('a;Орёл\n', 'windows-1251'), 'windows-1251', 'medium'],
+  ['damaged ASCII words', Buffer.from('a;ONLI\xff\xfeNE\nb;BRAN\xff\xfeCH\n'.repeat(20), 'latin1'), 'utf-8', 'medium'],
+  ['Cyrillic with some damage', Buffer.concat([encoded(RUSSIAN, 'windows-1251'), Buffer.from('ON\xff\xfeE\n', 'latin1')]), 'windows-1251', 'high'],
   ['a byte that windows-1252 lacks', Buffer.from([97, 0x81, 97, 10]), 'windows-1251', 'medium'],
   ['a byte that windows-1251 lacks', Buffer.concat([encoded(RUSSIAN, 'windows-1251'), Buffer.from([0x98])]), 'windows-1252', 'medium'],
   ['UTF-8 with one broken line', Buffer.concat([Buffer.from(GERMAN.repeat(9)), Buffer.from([0xe4, 10])]), 'utf-8', 'medium'],

@@ -189,7 +189,8 @@ export async function* arrowMessages(
   const bytes = new ByteQueue(chunks);
   const memory = new BatchMemory();
   if (!(await bytes.has(8))) {
-    if (bytes.length === 0) throw new SluiceError('empty_input', 'the input is empty: an Arrow stream has a schema');
+    if (bytes.length === 0)
+      throw new SluiceError('empty_input', 'the input is empty: an Arrow stream must contain at least a schema');
     throw cut();
   }
   if (MAGIC.equals(bytes.peek(8))) {

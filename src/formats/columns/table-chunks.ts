@@ -11,7 +11,7 @@ interface TableChunksOptions {
   budget?: TableBudget | undefined;
 }
 
-/** A table as chunks of lines; `table` is the table itself. */
+/** A table as chunks of lines. The field `table` of the result gives access to its columns. */
 export async function tableChunks(table: ColumnSource, { near, budget }: TableChunksOptions): Promise<Chunks> {
   const { ColumnLines, ColumnTable } = await import('./column-table.ts');
   const lines = new ColumnLines(table);

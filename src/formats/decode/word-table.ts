@@ -25,7 +25,7 @@ export interface Words {
 function wordsOf(reader: ColumnReader): [word: string, code: number][] {
   const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);
   if (reader.kind === 'number') return missing;
-  // If missing values are an error, their words stay unknown here, even if they have a code.
+  // If the column does not accept missing values, their texts are left out of the table, even if they have a code.
   const known = [...reader.codes].filter(([word]) => !reader.missingTexts.has(word));
   return mayMiss(reader) ? [...missing, ...known] : known;
 }

@@ -25,7 +25,7 @@ export class DelimitedDecoder implements Decoder {
   readonly #reference: CsvParseDecoder;
   readonly #readers: readonly ColumnReader[];
   #kernel: RowKernel | null = null;
-  /** Rows until the kernel is created; negative: it was attempted. */
+  /** Rows left until the kernel is created; negative: its creation was already attempted. */
   #kernelIn: number;
   readonly #direct: DirectEncoding | null;
   #quoting: boolean;

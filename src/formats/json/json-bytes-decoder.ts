@@ -52,7 +52,7 @@ class JsonKey {
   }
 }
 
-// Finds JSON tokens in bytes that end with NUL: white space, numbers and strings.
+// Finds white space, numbers and strings of JSON in bytes that end with NUL.
 
 const MINUS = 45;
 const POINT = 46;

@@ -344,7 +344,8 @@ export class ParquetColumn implements SizedColumn {
   #takeValues(bytes: Uint8Array, at: number, of: { rows: number; present: number; encoding: string }): void {
     const { rows, present, encoding } = of;
     if (!(rows >= 0 && present >= 0 && present <= rows)) throw new Error('a page has an impossible size');
-    if (rows > MOST_PAGE_ROWS) throw new SluiceError('limit_exceeded', `a page has more than ${MOST_PAGE_ROWS} rows`);
+    if (rows > MOST_PAGE_ROWS)
+      throw new SluiceError('limit_exceeded', `a Parquet page has more than ${MOST_PAGE_ROWS} rows`);
     this.left = rows;
     this.#values = 'codes';
     if (encoding === 'RLE_DICTIONARY' || encoding === 'PLAIN_DICTIONARY') {
