@@ -40,7 +40,7 @@ export function failureOf(
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
   // The run's code is gate_stopped only if no input failed with another error.
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
-  const headline = `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published:`;
+  const headline = `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published. Failed:`;
   const logged = failures.map((failure) => `${failure.input}: ${failure.logged}`);
   return new SluiceError(code, `${headline}\n${lines.join('\n')}`, { logMessage: `${headline} ${logged.join('; ')}` });
 }
