@@ -1,6 +1,6 @@
 // File system helpers: error messages, private files, and checks that folders are writable.
 import { chmodSync, closeSync, openSync } from 'node:fs';
-import { chmod, mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, type FileHandle, mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from './errors.ts';
 
@@ -93,4 +93,14 @@ async function makeFolder(folder: string): Promise<void> {
   if (await attempt()) return;
   await makeFolder(path.dirname(folder));
   if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
+}
+
+/** Fills `target` from a position of a file. Returns false if the file ends before. @throws Error of the file system */
+export async function readFully(handle: FileHandle, target: Uint8Array, position: number): Promise<boolean> {
+  for (let filled = 0; filled < target.length; ) {
+    const { bytesRead } = await handle.read(target, filled, target.length - filled, position + filled);
+    if (bytesRead === 0) return false;
+    filled += bytesRead;
+  }
+  return true;
 }

@@ -5,7 +5,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { fileFault } from '../../core/file-system.ts';
+import { fileFault, readFully } from '../../core/file-system.ts';
 import type { ByteSource } from '../../io/source/byte-source.ts';
 import { batchRows, type ColumnSource, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
 import type { GroupEnd } from '../columns/table-format.ts';
@@ -78,15 +78,10 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
     name: path,
     byteLength: size,
     read: async (target, position) => {
-      for (let filled = 0; filled < target.length; ) {
-        const { bytesRead } = await handle
-          .read(target, filled, target.length - filled, position + filled)
-          .catch((cause: unknown) => {
-            throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
-          });
-        if (bytesRead === 0) throw new SluiceError('input_changed', `${path} became shorter while it was being read`);
-        filled += bytesRead;
-      }
+      const isWhole = await readFully(handle, target, position).catch((cause: unknown) => {
+        throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
+      });
+      if (!isWhole) throw new SluiceError('input_changed', `${path} became shorter while it was being read`);
     },
     close: () => handle.close(),
   };

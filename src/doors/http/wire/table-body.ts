@@ -2,6 +2,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
+import { readFully } from '../../../core/file-system.ts';
 import type { TableLimits } from '../../../formats/columns/table-limits.ts';
 import { writeAll } from '../../../io/sink/file-target.ts';
 import type { Chunks } from '../../../io/source/byte-source.ts';
@@ -115,11 +116,8 @@ async function parquetChunks(handle: FileHandle, byteLength: number, limits: Tab
     import('../../../formats/columns/table-limits.ts'),
   ]);
   const read = async (target: Uint8Array, position: number): Promise<void> => {
-    for (let filled = 0; filled < target.length; ) {
-      const { bytesRead } = await handle.read(target, filled, target.length - filled, position + filled);
-      if (bytesRead === 0) throw new SluiceError('truncated_input', 'the body ends within a column');
-      filled += bytesRead;
-    }
+    const isWhole = await readFully(handle, target, position);
+    if (!isWhole) throw new SluiceError('truncated_input', 'the body ends within a column');
   };
   const budget = new TableBudget(limits);
   const table = await openParquet({ name: 'the body', byteLength, read }, { budget });
