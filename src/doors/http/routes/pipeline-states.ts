@@ -2,6 +2,7 @@
 import { lookup } from 'node:dns/promises';
 import type { FastifyInstance } from 'fastify';
 import { monotonicMs } from '../../../core/clock.ts';
+import { requestJson } from '../../../core/http-json.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import type { PipelineReport, PipelineReports } from '../../../monitor/pipeline-report.ts';
 import { type Identity, permits } from '../access/identity.ts';
@@ -133,19 +134,12 @@ async function addressesOf({ protocol, hostname, port, origin }: URL): Promise<s
 /** null: the member did not answer in time, or its answer is invalid. */
 async function pipelinesAt(origin: string): Promise<PipelineReport[] | null> {
   try {
-    const response = await fetch(`${origin}/pipelines`, {
-      redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+    const { status, body } = await requestJson({
+      ...{ method: 'GET', url: `${origin}/pipelines`, headers: {}, tls: {} },
+      ...{ timeoutMs: TIMEOUT_MS, mostBytes: MOST_MEMBER_BYTES },
     });
-    if (!response.ok || !response.body) return null;
-    const chunks: Uint8Array[] = [];
-    let bytes = 0;
-    for await (const chunk of response.body) {
-      bytes += chunk.length;
-      if (bytes > MOST_MEMBER_BYTES) return null;
-      chunks.push(chunk);
-    }
-    const { pipelines } = JSON.parse(Buffer.concat(chunks).toString()) as PipelineReports;
+    if (status < 200 || status > 299) return null;
+    const { pipelines } = body as unknown as PipelineReports;
     return pipelines.filter(({ name, model }) => typeof name === 'string' && typeof model === 'string').slice(0, MOST_PIPELINES); // biome-ignore format: one line
   } catch {
     return null;
