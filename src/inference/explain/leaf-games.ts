@@ -125,7 +125,6 @@ export class LeafGames {
   readonly #adder: GroupAdder<TreeGroup>;
   readonly #patterns = new LeafPatterns();
   readonly #leafAdder = new PatternAdder();
-  readonly #budgets: readonly MemoBudget[];
   /** Whether leaves are added up individually, because the vectors of groups would not fit into memory. */
   readonly #alone: boolean;
   /** Solver of each tree. */
@@ -164,7 +163,6 @@ export class LeafGames {
     const groupBudget = new MemoBudget(memoBytes / 2, () => {
       for (const { memo } of this.#groups) memo.clear();
     });
-    this.#budgets = [leafBudget, groupBudget];
     let bytes = 0;
     const groups: TreeGroup[] = [];
     this.#trees = trees.map((t) => {
@@ -258,11 +256,6 @@ export class LeafGames {
         }
       });
     }
-  }
-
-  /** Empties the lookup tables. */
-  clear(): void {
-    for (const budget of this.#budgets) budget.clear();
   }
 
   /** Best number of rows per `add`: without caching, common parts of this many rows are computed once. */

@@ -6,6 +6,7 @@ import { interventional, pathDependent } from '../../../src/inference/explain/le
 import { LeafGames } from '../../../src/inference/explain/leaf-games.ts';
 import { LeafPairs } from '../../../src/inference/explain/leaf-pairs.ts';
 import { IntegerTable } from '../../../src/inference/explain/lookup-tables.ts';
+import { clearLargeBudgets, limitMemoPool, memoPoolUse } from '../../../src/inference/explain/memo-pool.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { traceHeads } from '../../../src/inference/onnx/heads.ts';
 import { type Ensemble, LEAF, MODES, readEnsemble } from '../../../src/inference/trees/ensemble.ts';
@@ -325,9 +326,12 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
       expect(explain(forest, games, all), `${bytes} bytes, again`).toEqual(want);
     }
     const cleared = opened();
+    const { limit } = memoPoolUse();
     for (const [r, row] of all.entries()) {
       expect(explain(forest, cleared, [row])[0], `row ${r}`).toEqual(want[r]);
-      cleared.clear();
+      limitMemoPool(0);
+      clearLargeBudgets();
+      limitMemoPool(limit);
     }
     for (const mostGrouped of [undefined, 0]) {
       const [straight, turned] = [forest.games(undefined, mostGrouped), forest.games(undefined, mostGrouped)];
