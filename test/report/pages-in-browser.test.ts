@@ -1,29 +1,23 @@
 // The pages that commands write, in Chromium: report of a run, explanation, audit page, outcomes. Accessible in light, dark and on a phone.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
-import { chromiumProgram, launchChromium, openPage } from '../support/browser.ts';
+import { beforeAll, expect, onTestFinished } from 'vitest';
+import { openPage } from '../support/browser.ts';
 import { sluiceHere } from '../support/cli.ts';
 import { fileFolder } from '../support/file-folder.ts';
-import { axeViolations, LOOKS, pageOverflow } from '../support/page-checks.ts';
+import { axeViolations, browserOfFile, inBrowser, LOOKS, pageOverflow } from '../support/page-checks.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
-import { testNeeding } from '../support/tools.ts';
 
 /** Screenshots for people. */
 const PICTURES = path.resolve('coverage/pages');
 
 let folder: string;
-let browser: Browser | null = null;
-beforeAll(async () => {
-  if (chromiumProgram() === null) return;
-  mkdirSync(PICTURES, { recursive: true });
+beforeAll(() => {
   folder = fileFolder();
-  browser = await launchChromium();
 });
-afterAll(() => browser?.close());
+const browser = browserOfFile(PICTURES);
 
 const at = (name: string): string => path.join(folder, name);
 
@@ -67,11 +61,11 @@ async function writeOthers(): Promise<string[]> {
   return ['explain', 'audit', 'outcomes'];
 }
 
-testNeeding(['Chromium'], 'each page is accessible, fits the window and loads nothing', async () => {
+inBrowser('each page is accessible, fits the window and loads nothing', async () => {
   const pages = [...(await writeReports()), ...(await writeOthers())];
   const found: Record<string, unknown> = {};
   for (const [look, options] of LOOKS) {
-    const { page, requests, faults, close } = await openPage(browser!, options);
+    const { page, requests, faults, close } = await openPage(browser(), options);
     onTestFinished(close);
     for (const name of pages) {
       const url = pathToFileURL(at(`${name}.html`)).href;

@@ -1,6 +1,9 @@
 // What every page is checked for in Chromium: accessibility with axe-core, and its width, in light, dark and on a phone.
-import { readFileSync } from 'node:fs';
-import type { Page } from 'playwright-core';
+import { mkdirSync, readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll } from 'vitest';
+import { chromiumProgram, launchChromium } from './browser.ts';
+import { testNeeding } from './tools.ts';
 
 const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
@@ -21,3 +24,17 @@ export async function axeViolations(page: Page): Promise<string[]> {
 /** How much wider than the window the page is, so that a phone scrolls sideways. */
 export const pageOverflow = (page: Page): Promise<number> =>
   page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+
+/** Starts Chromium, if it is there, for the tests of a file. `pictures`: the folder of their screenshots. */
+export function browserOfFile(pictures: string): () => Browser {
+  let browser: Browser | null = null;
+  beforeAll(async () => {
+    mkdirSync(pictures, { recursive: true });
+    if (chromiumProgram() !== null) browser = await launchChromium();
+  });
+  afterAll(() => browser?.close());
+  return () => browser!;
+}
+
+/** A test that is skipped without Chromium. */
+export const inBrowser = (name: string, run: () => Promise<void>): void => testNeeding(['Chromium'], name, run);

@@ -1,41 +1,34 @@
 // The console in Chromium: every view in light, dark and phone width, with axe-core, without external requests, for two tenants.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { columnFromArray, tableFromColumns, tableToIPC } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { chromiumProgram, launchChromium, openPage, type WatchedPage } from '../../support/browser.ts';
+import { openPage, type WatchedPage } from '../../support/browser.ts';
 import { sluiceHere } from '../../support/cli.ts';
 import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
 import { fileFolder } from '../../support/file-folder.ts';
-import { axeViolations, LOOKS, pageOverflow } from '../../support/page-checks.ts';
+import { axeViolations, browserOfFile, inBrowser, LOOKS, pageOverflow } from '../../support/page-checks.ts';
 import { call, startService } from '../../support/service.ts';
-import { testNeeding } from '../../support/tools.ts';
 
 /** Screenshots for people. */
 const PICTURES = path.resolve('coverage/console');
 const FOLDER = 'src/doors/http/console';
 
 let s: ConsoleService;
-let browser: Browser | null = null;
 beforeAll(async () => {
-  mkdirSync(PICTURES, { recursive: true });
   s = await startConsoleService(fileFolder());
-  if (chromiumProgram() !== null) browser = await launchChromium();
 });
-afterAll(async () => {
-  await browser?.close();
-  await s.close();
-});
-
-const inBrowser = (name: string, run: () => Promise<void>): void => testNeeding(['Chromium'], name, run);
+afterAll(() => s.close());
+// Closed before the service, whose connections it holds.
+const browser = browserOfFile(PICTURES);
 
 const violationsAndOverflow = async (page: Page) => [...(await axeViolations(page)), await pageOverflow(page)];
 
 async function opened(token: string, options: Parameters<typeof openPage>[1] = {}, url = s.url): Promise<WatchedPage> {
-  const watched = await openPage(browser!, options);
+  const watched = await openPage(browser(), options);
   onTestFinished(() => watched.close());
   const { page } = watched;
   page.setDefaultTimeout(20_000);
@@ -499,7 +492,7 @@ inBrowser('the form predicts on each change, and names the field of a rejected v
 });
 
 inBrowser('everything can be reached with the keyboard', async () => {
-  const { page } = await openPage(browser!);
+  const { page } = await openPage(browser());
   onTestFinished(() => page.context().close());
   await page.goto(`${s.url}/console`);
   await page.waitForSelector('#key');

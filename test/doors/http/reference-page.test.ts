@@ -1,35 +1,28 @@
 // The page /docs in Chromium: accessible in light, dark and on a phone, sends requests with a key, loads nothing from elsewhere, and shows hostile texts as text.
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { OpenApiDocument } from '../../../src/doors/http/openapi/document-types.ts';
-import { chromiumProgram, launchChromium, openPage, type WatchedPage } from '../../support/browser.ts';
+import { openPage, type WatchedPage } from '../../support/browser.ts';
 import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
 import { fileFolder } from '../../support/file-folder.ts';
-import { axeViolations, LOOKS, pageOverflow } from '../../support/page-checks.ts';
+import { axeViolations, browserOfFile, inBrowser, LOOKS, pageOverflow } from '../../support/page-checks.ts';
 import { call } from '../../support/service.ts';
-import { testNeeding } from '../../support/tools.ts';
 
 /** Screenshots for people. */
 const PICTURES = path.resolve('coverage/reference');
 
 let s: ConsoleService;
-let browser: Browser | null = null;
 beforeAll(async () => {
-  mkdirSync(PICTURES, { recursive: true });
   s = await startConsoleService(fileFolder());
-  if (chromiumProgram() !== null) browser = await launchChromium();
 });
-afterAll(async () => {
-  await browser?.close();
-  await s.close();
-});
-
-const inBrowser = (name: string, run: () => Promise<void>): void => testNeeding(['Chromium'], name, run);
+afterAll(() => s.close());
+// Closed before the service, whose connections it holds.
+const browser = browserOfFile(PICTURES);
 
 async function opened(options: Parameters<typeof openPage>[1] = {}): Promise<WatchedPage> {
-  const watched = await openPage(browser!, options);
+  const watched = await openPage(browser(), options);
   onTestFinished(() => watched.close());
   watched.page.setDefaultTimeout(20_000);
   await watched.page.goto(`${s.url}/docs`);
@@ -117,7 +110,7 @@ inBrowser('each format is sent as its example, and the key is neither shown nor 
 });
 
 inBrowser('texts of answers and of the document are shown as text', async () => {
-  const watched = await openPage(browser!);
+  const watched = await openPage(browser());
   onTestFinished(() => watched.close());
   const { page, faults } = watched;
   page.setDefaultTimeout(20_000);
