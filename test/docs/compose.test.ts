@@ -2,15 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { COMMAND_TABLES } from '../../src/doors/commands/flags/all-commands.ts';
 import { MAIN, scratch, sluice, start } from '../support/cli.ts';
-import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
 import { checkTestNeeding } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 interface Service {
   image: string;
@@ -145,7 +145,7 @@ checkTestNeeding(
     child.stderr!.on('data', (text: string) => {
       printed += text;
     });
-    await vi.waitUntil(() => printed.includes('serving https://'), { timeout: PATIENCE_MS });
+    await until(() => printed.includes('serving https://'));
     const port = Number(/https:\/\/[^:\s]+:(\d+)/.exec(printed)![1]);
     const scrape = await call(port, token('prometheus'), 'GET', '/metrics');
     expect([scrape.status, scrape.text.includes('sluice_ready 1')]).toEqual([200, true]);

@@ -3,12 +3,12 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { devCertificate } from '../../src/doors/http/wire/listener.ts';
-import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
 import { campaignTestNeeding, checkTestNeeding } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 import { Container, Images } from './containers.ts';
 
 const NEEDED = ['buildah', 'crun', 'unshare as root', 'Debian'] as const;
@@ -72,7 +72,7 @@ checkTestNeeding(NEEDED, 'the image is small, lists what is in it, and serves wh
   const container = new Container(root, image, etc);
   onTestFinished(() => container.remove());
   const served = () => container.words.includes('service_started') || container.process.exitCode !== null;
-  await vi.waitUntil(served, { timeout: PATIENCE_MS });
+  await until(served);
   expect(container.words).toContain('service_started');
   const reply = await call(PORT, token, 'GET', '/api/v1/models/credit-default@champion');
   expect(reply.status).toBe(200);

@@ -4,10 +4,10 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const SOURCES = ['src', 'bin', 'tools', 'k8s', 'package.json', 'package-lock.json', '.npmrc', 'README.md', 'LICENSE'];
@@ -89,7 +89,7 @@ export async function scoreAndServe(node: string, folder: string, cwd: string): 
     words += text;
   });
   try {
-    await vi.waitUntil(() => words.includes('key of this run') || serving.exitCode !== null, { timeout: PATIENCE_MS });
+    await until(() => words.includes('key of this run') || serving.exitCode !== null);
     expect(words).toContain('key of this run');
     const port = Number(/localhost:(\d+)/.exec(words)![1]);
     const token = /sluice_[\w-]+/.exec(words)![0];

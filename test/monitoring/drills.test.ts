@@ -3,11 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describe, expect, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
 import { sluiceHere } from '../support/cli.ts';
-import { PATIENCE_MS } from '../support/patience.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
@@ -16,6 +15,7 @@ import { S3_KEYS } from '../support/registries/servers.ts';
 import { times } from '../support/tiers.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../support/token-provider.ts';
 import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 import { type WatchedOptions, WatchedService } from '../support/watched-service.ts';
 
 interface Scene {
@@ -169,7 +169,7 @@ const DRILLS: readonly Drill[] = [
         if (workers.length < killed.length || workers.some((worker) => killed.includes(worker))) return false;
         return (await service.predict(HEALTHY)).status === 200;
       };
-      await vi.waitUntil(replaced, { timeout: PATIENCE_MS, interval: 200 });
+      await until(replaced, 200);
     },
   },
   {

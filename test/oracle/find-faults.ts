@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { TEST_TIMEOUT_MS } from '../support/patience.ts';
 import { FAULTS, type Fault } from './faults.ts';
 import { RUN_FAULTS } from './run-faults.ts';
 
@@ -24,7 +25,7 @@ function search(script = 'first-difference.ts'): Search {
   const run = spawnSync(process.execPath, [`test/oracle/${script}`, most], {
     cwd: copy,
     encoding: 'utf8',
-    timeout: 600_000,
+    timeout: TEST_TIMEOUT_MS,
   });
   const line = run.stdout.trim().split('\n').at(-1) ?? '';
   if (run.status === 0 && line.startsWith('none')) return 'none';

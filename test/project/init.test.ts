@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { scratch, sluiceHere, start } from '../support/cli.ts';
-import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
 import { testNeeding } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 /** Units quote it; a name without these would prove less. */
@@ -69,7 +69,7 @@ test('its service starts with the settings as they are, but for the port, and pr
   serving.child.stderr!.on('data', (text: string) => {
     words += text;
   });
-  await vi.waitUntil(() => /serving https/.test(words), { timeout: PATIENCE_MS });
+  await until(() => /serving https/.test(words));
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(words)![1]);
   const reply = await call(port, token, 'GET', '/api/v1/models/credit-default@champion');
   expect(reply).toMatchObject({ status: 200, json: { id: 'credit-default' } });

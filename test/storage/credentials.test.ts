@@ -10,6 +10,7 @@ import { AwsEndpoints } from '../support/aws-endpoints.ts';
 import { scratch } from '../support/cli.ts';
 import { controlClock } from '../support/controlled-clock.ts';
 import { checkTest } from '../support/tiers.ts';
+import { eventually } from '../support/until.ts';
 
 const NOWHERE = path.resolve('no-such-folder/credentials');
 /** Nothing of the machine that the test runs on. */
@@ -138,11 +139,11 @@ test('renewed ahead of their end without anybody waiting, kept where that fails,
   answer = () => held.promise;
   expect([await id(), await id(), asked]).toEqual(['k0', 'k0', 2]);
   held.reject(new Error('down'));
-  await vi.waitFor(async () => expect([await id(), asked]).toEqual(['k0', 2]));
+  await eventually(async () => expect([await id(), asked]).toEqual(['k0', 2]));
   now += 10_001;
   answer = async () => {};
   expect([await id(), asked]).toEqual(['k0', 3]);
-  await vi.waitFor(async () => expect(await id()).toBe('k2'));
+  await eventually(async () => expect(await id()).toBe('k2'));
   // Over: nobody gets what ended, everybody the failure.
   now += 3600_000;
   answer = () => Promise.reject(new Error('down'));
@@ -173,12 +174,12 @@ checkTest('keys that end, and keys that are revoked, during a long upload: it go
   aws.life = 600_000;
   const upload = new ObjectUpload('s3://a-long-upload/scored.csv');
   await upload.write(part(1));
-  await vi.waitFor(() => expect(partsBy()).toEqual(['1 AKIA0']), { timeout: 30_000 });
+  await eventually(() => expect(partsBy()).toEqual(['1 AKIA0']));
   // Past their end: the next part is signed with others.
   await clock.advance(600_001);
   aws.life = 3600_000;
   await upload.write(part(2));
-  await vi.waitFor(() => expect(partsBy()).toEqual(['1 AKIA0', '2 AKIA1']), { timeout: 30_000 });
+  await eventually(() => expect(partsBy()).toEqual(['1 AKIA0', '2 AKIA1']));
   // Before their end: the part that is refused is sent again.
   aws.revoked.add('AKIA1');
   await upload.write(part(3));

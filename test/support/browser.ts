@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { PATIENCE_MS } from './patience.ts';
 
 const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
 
@@ -18,7 +19,7 @@ export async function launchChromium(): Promise<Browser> {
   // Only tests with a browser load the library.
   const { chromium } = await import('playwright-core');
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return chromium.launch({ executablePath: chromiumProgram()!, args });
+  return chromium.launch({ executablePath: chromiumProgram()!, args, timeout: PATIENCE_MS });
 }
 
 export interface WatchedPage {
@@ -33,6 +34,7 @@ export interface WatchedPage {
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const requests: string[] = [];
   const faults: string[] = [];
   page.on('request', (request) => requests.push(request.url()));

@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { onTestFinished, vi } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { MAIN, scratch } from './cli.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
-import { PATIENCE_MS } from './patience.ts';
+import { until } from './until.ts';
 
 /** Of the log. */
 type Line = Record<string, unknown> & { event: string; level: string };
@@ -33,7 +33,7 @@ export async function startFaulty() {
     fired = message.fired;
   });
   const lines = (): Line[] => words.slice(0, words.lastIndexOf('\n') + 1).split('\n').filter((l) => l !== '').map((l) => JSON.parse(l)); // biome-ignore format: one line
-  await vi.waitUntil(() => words.includes('"dev_key"'), { timeout: PATIENCE_MS });
+  await until(() => words.includes('"dev_key"'));
   const found = (event: string) => lines().find((l) => l.event === event)!;
   return {
     folder,

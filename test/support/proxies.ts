@@ -5,16 +5,16 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
-import { onTestFinished, vi } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { serve } from '../../src/doors/http/service.ts';
 import { scratch } from './cli.ts';
 import { fileFolder } from './file-folder.ts';
-import { PATIENCE_MS } from './patience.ts';
 import { freePort } from './ports.ts';
 import { REGISTRY } from './service.ts';
+import { until } from './until.ts';
 
 /** A service that speaks plain HTTP to proxies on this machine, stopped when the test ends unless `keep`. */
 export async function startBehindProxy(
@@ -136,13 +136,10 @@ async function run(command: string, args: string[], port: number): Promise<numbe
     child.kill('SIGTERM');
     await ended;
   });
-  await vi.waitUntil(
-    async () => {
-      if (child.exitCode !== null) throw new Error(`${command} ended: ${words}`);
-      return listens(port);
-    },
-    { timeout: PATIENCE_MS },
-  );
+  await until(async () => {
+    if (child.exitCode !== null) throw new Error(`${command} ended: ${words}`);
+    return listens(port);
+  });
   return port;
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type http from 'node:http';
 import https from 'node:https';
 import path from 'node:path';
-import { onTestFinished, vi } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import type { Log } from '../../src/core/log.ts';
@@ -12,7 +12,7 @@ import { type RunningService, serve } from '../../src/doors/http/service.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import type { Registry } from '../../src/model/registry/registry.ts';
 import { scratch, start } from './cli.ts';
-import { PATIENCE_MS } from './patience.ts';
+import { until } from './until.ts';
 
 export interface Service {
   running: RunningService;
@@ -94,7 +94,7 @@ export async function startProcess(
   child.stderr!.on('data', (text: string) => {
     words += text;
   });
-  await vi.waitUntil(() => words.includes('key of this run'), { timeout: PATIENCE_MS });
+  await until(() => words.includes('key of this run'));
   const port = Number(/localhost:(\d+)/.exec(words)![1]);
   const token = /sluice_[\w-]+/.exec(words)![0];
   const service = { port, token, folder, pid: child.pid!, words: () => words };

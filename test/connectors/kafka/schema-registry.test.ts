@@ -5,6 +5,7 @@ import { SluiceError } from '../../../src/core/errors.ts';
 import { readAvro } from '../../../src/formats/avro/avro-values.ts';
 import { readProtobuf } from '../../../src/formats/protobuf/protobuf-values.ts';
 import { SchemaRegistry } from '../../../src/formats/schemas/schema-registry.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { Gate } from '../../support/registries/gate.ts';
 import { installApicurio } from '../../support/registries/install.ts';
 import { requireServer } from '../../support/registries/require.ts';
@@ -121,7 +122,7 @@ await requireServer('the schema registry', installApicurio, (folder) => {
   test('an answer that fails is asked for again; a registry that is gone is told, and nothing is kept of it', async () => {
     await using gate = await Gate.open(new URL(server.url.origin));
     const url = `${gate.url.origin}${server.url.pathname}`;
-    const registry = new SchemaRegistry({ url, timeoutMs: 20_000 });
+    const registry = new SchemaRegistry({ url, timeoutMs: PATIENCE_MS });
     const schema = avro([{ name: 'a', type: 'int' }]);
     const fates = [503, 'cut', 'pass'] as const;
     let call = 0;

@@ -1,7 +1,7 @@
 // An upload into a topic, exactly once: the service is killed again and again while it writes, and a broker is away for a while.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
@@ -10,6 +10,7 @@ import { eachRecord } from '../../support/kafka/topics.ts';
 import { scoreText } from '../../support/score.ts';
 import { call, type Reply } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const KILLS = times('kills of a service that writes', { quick: 1, check: 1, campaigns: 20 });
 const ROWS = 6_000 * KILLS;
@@ -37,7 +38,7 @@ requireKafka('uploads into a topic', () => {
     child.stderr!.on('data', (text: string) => {
       words += text;
     });
-    await vi.waitUntil(() => words.includes('key of this run') || child.exitCode !== null, { timeout: 180_000 });
+    await until(() => words.includes('key of this run') || child.exitCode !== null);
     const port = Number(/localhost:(\d+)/.exec(words)?.[1]);
     const token = /sluice_[\w-]+/.exec(words)![0];
     return {
@@ -88,23 +89,20 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
     for (let kill = 0; kill < KILLS; kill++) {
       // Some rows further than at the kill before, as far as there are any.
       const from = seen.at(-1) ?? 0;
-      await vi.waitUntil(async () => {
+      await until(async () => {
         const job = await state(service, location);
         const rows: number = job.summary.rows;
         if (job.state === 'done') return true;
         if (rows <= Math.min(from, ROWS * 0.7)) return false;
         seen.push(rows);
         return true;
-      }, { timeout: 180_000, interval: 5 }); // biome-ignore format: one call
+      }, 5); // biome-ignore format: one call
       await service.kill();
       service = await serve(folder, ['scores']);
     }
     const again = await service.call('POST', '/api/v1/pipelines/scores', body, { 'idempotency-key': 'tonight' });
     expect(again.json.id).toBe(made.json.id);
-    await vi.waitUntil(async () => (await state(service, location)).state === 'done', {
-      timeout: 180_000,
-      interval: 50,
-    });
+    await until(async () => (await state(service, location)).state === 'done');
     expect(seen.length).toBeGreaterThan(0);
     const records = await ids(topic);
     const want = (await scoreText(body, { output: { format: 'ndjson', delimiter: ',' }, passthrough: '*' })).output;
@@ -132,21 +130,21 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
     const waits = async (at: string, code: string) => (await state(service, at)).error?.code === code;
     const done = async (at: string) => (await state(service, at)).state === 'done';
     const location = await upload('away', body);
-    await vi.waitUntil(() => waits(location, 'kafka_unreachable'), { timeout: 180_000, interval: 100 });
+    await until(() => waits(location, 'kafka_unreachable'));
     expect(await state(service, location)).toMatchObject({ state: 'queued' });
     const waiting = await upload('unknown', few);
     // It does not stand in the way of others.
     const url = '/api/v1/scoring/predict.csv?modelId=credit-default&delimiter=comma&passthrough=application_id';
     const other = await service.call('POST', url, few, { prefer: 'respond-async' });
-    await vi.waitUntil(() => done(other.headers.location as string), { timeout: 180_000, interval: 100 });
+    await until(() => done(other.headers.location as string));
     await cluster.startNode(NODE);
     await cluster.ready();
-    await vi.waitUntil(() => done(location), { timeout: 180_000, interval: 100 });
+    await until(() => done(location));
     expect((await state(service, location)).error).toBeUndefined();
-    await vi.waitUntil(() => waits(waiting, 'kafka_topic_missing'), { timeout: 180_000, interval: 50 });
+    await until(() => waits(waiting, 'kafka_topic_missing'));
     expect(await state(service, waiting)).toMatchObject({ state: 'queued' });
     await cluster.createTopic(lost, 1);
-    await vi.waitUntil(() => done(waiting), { timeout: 180_000, interval: 100 });
+    await until(() => done(waiting));
     expect(await ids(lost)).toHaveLength(300);
     const records = await ids(topic);
     expect(records).toHaveLength(2000);

@@ -2,15 +2,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import type { DriftDigest } from '../../../src/drift/drift-report.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { sampleOf, samplesOf } from '../../support/exposition.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { freePort } from '../../support/ports.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
+import { until } from '../../support/until.ts';
 
 const SUCCESS = 'sluice_run_last_success_timestamp_seconds';
 const END = 'sluice_run_last_end_timestamp_seconds';
@@ -41,7 +41,7 @@ function spawned(command: string, ...args: string[]): ChildProcess {
 
 const get = async (url: string): Promise<string> => (await fetch(url)).text();
 const answers = (url: string) =>
-  vi.waitUntil(() => fetch(url).then((r) => r.ok, () => false), { timeout: PATIENCE_MS, interval: 50 }); // biome-ignore format: one line
+  until(() => fetch(url).then((r) => r.ok, () => false)); // biome-ignore format: one line
 
 checkTest(
   'a run that fails keeps when the last one succeeded, and a file that is none of a run is not touched',

@@ -3,16 +3,16 @@ import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { VERSION } from '../../../src/core/version.ts';
 import { parseMetrics, quantileOf, type Scrape, topLines } from '../../../src/doors/commands/top.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { serveMetrics } from '../../../src/monitor/metrics-server.ts';
 import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { faultyPortfolio } from '../../support/column-faults.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { predictUrl, type Service } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
+import { until } from '../../support/until.ts';
 
 function trusted({ running }: Service): string {
   const file = path.join(scratch(), 'ca.crt');
@@ -66,7 +66,7 @@ test('it refreshes until it is interrupted, with plain lines outside a terminal'
   child.stdout!.on('data', (part: string) => {
     text += part;
   });
-  await vi.waitUntil(() => (text.match(/ready +yes/g) ?? []).length >= 2, { timeout: PATIENCE_MS });
+  await until(() => (text.match(/ready +yes/g) ?? []).length >= 2);
   child.kill('SIGINT');
   expect(await done).toMatchObject({ code: 0, stderr: '' });
 });

@@ -54,7 +54,6 @@ testNeeding(
     const browser = await launchChromium();
     onTestFinished(() => browser.close());
     const { page, requests } = await openPage(browser);
-    page.setDefaultTimeout(20_000);
     await page.goto(`${console_}#drift`);
     await page.click('text=Log in with corporate');
     await page.fill('input[name=login]', 'anna');

@@ -31,7 +31,6 @@ async function opened(token: string, options: Parameters<typeof openPage>[1] = {
   const watched = await openPage(browser(), options);
   onTestFinished(() => watched.close());
   const { page } = watched;
-  page.setDefaultTimeout(20_000);
   await page.goto(`${url}/console`);
   await page.fill('#key', token);
   await page.click('button.primary');
@@ -203,7 +202,7 @@ inBrowser('hostile names of columns, files, runs, pipelines and people are shown
   const { page, faults } = await opened(s.tokens.auditor);
   const shown: Record<string, boolean> = {};
   const look = async (view: string) => {
-    await expect.poll(() => textOf(page), { message: view, timeout: 20_000 }).toContain(HOSTILE);
+    await expect.poll(() => textOf(page), { message: view }).toContain(HOSTILE);
     shown[view] = true;
     expect(await page.evaluate('[window.hacked ?? null, document.images.length, document.scripts.length]')).toEqual([
       null,

@@ -10,10 +10,10 @@ import { columnFromArray, tableFromColumns, tableFromIPC, tableToIPC } from '@uw
 import { expect, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { agreedCoding, type ContentCoding, ContentEncoder } from '../../../src/doors/http/wire/response-coding.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { asNative, asObjects, openUpload, PREDICT, predictUrl, type Reply } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 import { testNeeding } from '../../support/tools.ts';
+import { until } from '../../support/until.ts';
 
 const ON = ['compression.level=1'];
 const csv = (rows: number): string =>
@@ -142,7 +142,7 @@ test('results of jobs: whole ones encoded with a tag of their own, ranges plain;
   const made = await s.call('POST', predictUrl('ndjson'), { body, headers: { prefer: 'respond-async' } });
   expect(made.status).toBe(201);
   const url = String(made.headers.location);
-  await vi.waitUntil(async () => (await s.call('GET', url)).json.state === 'done', { timeout: PATIENCE_MS });
+  await until(async () => (await s.call('GET', url)).json.state === 'done');
   const plain = await s.call('GET', `${url}/result`);
   for (const coding of ['gzip', 'zstd']) {
     const headers = { 'accept-encoding': coding };
@@ -187,13 +187,13 @@ test.each(['gzip', 'zstd'] as const)('%s: predictions arrive while the client st
     lines += d.toString().split('\n').length - 1;
   });
   answer.on('data', (d: Buffer) => plain.write(d)).on('close', () => plain.end());
-  await vi.waitUntil(() => lines === 12_000, { timeout: PATIENCE_MS });
+  await until(() => lines === 12_000);
   const row = body.slice(0, body.indexOf('\n') + 1);
   upload.write(row);
-  await vi.waitUntil(() => lines === 12_001, { timeout: PATIENCE_MS });
+  await until(() => lines === 12_001);
   // A client that leaves in the middle: the answer is cut.
   upload.destroy();
-  await vi.waitUntil(() => failed.mock.calls.length > 0, { timeout: PATIENCE_MS });
+  await until(() => failed.mock.calls.length > 0);
   expect(ended).not.toHaveBeenCalled();
   // Its place is free again.
   expect((await s.call('POST', predictUrl('ndjson'), { body: row })).status).toBe(200);

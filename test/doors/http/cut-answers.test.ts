@@ -3,16 +3,16 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { sampleOf } from '../../support/exposition.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { startBehindProxy, startNginx } from '../../support/proxies.ts';
 import { predictUrl } from '../../support/service.ts';
 import { TIER, times } from '../../support/tiers.ts';
 import { checkTestNeeding, missingTools, type ToolName } from '../../support/tools.ts';
+import { until } from '../../support/until.ts';
 
 /** Answers that are cut, of all clients and both ways of cutting together. */
 const CUTS = times('cuts', { quick: 0, check: 12, campaigns: 1000 });
@@ -153,7 +153,7 @@ checkTestNeeding(['curl'], `no client takes an answer for whole that a kill of t
     const scored = async () => sampleOf(await metrics(), 'sluice_rows_total') ?? 0;
     // The first comes before any answer can be whole, however fast the machine is; the others anywhere.
     const enough = round === 0 ? 1 : Math.random() * found.length * 2 * rows;
-    const condition = vi.waitUntil(async () => (await scored()) >= enough, { timeout: PATIENCE_MS, interval: 20 });
+    const condition = until(async () => (await scored()) >= enough, 20);
     await Promise.race([condition, Promise.all(asked)]);
     await kill();
     await condition.catch(() => {});

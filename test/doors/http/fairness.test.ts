@@ -16,9 +16,9 @@ import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { type JobBlock, JobQueue, type JobStream } from '../../../src/engine/job-queue.ts';
 import type { StreamSpec } from '../../../src/engine/protocol.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, openUpload, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest, TIER } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const portfolio = (rows: number): string =>
   Buffer.concat([...generatePortfolio({ rows, seed: 37, delimiter: '\t', oddness: 'none' })]).toString();
@@ -101,7 +101,7 @@ test('slots go to keys in turn, each in its order; an idle holder gives way and 
   await enter('a', 'a1');
   const rest = ['a2', 'a3', 'b1', 'c1', 'a4', 'b2'].map((name) => enter(name[0]!, name));
   for (const name of ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']) {
-    await vi.waitUntil(() => done.has(name));
+    await until(() => done.has(name));
     done.get(name)!.leave();
   }
   await Promise.all(rest);
@@ -174,10 +174,7 @@ checkTest('a quota is that of one key, and a result counts while it grows', asyn
   const first = await submit(tokens[0]!, 2000);
   const location = first.headers.location as string;
   const state = async () => (await call(port, tokens[0]!, 'GET', location)).json;
-  await vi.waitUntil(async () => !['queued', 'running'].includes((await state()).state), {
-    interval: 20,
-    timeout: 60_000,
-  });
+  await until(async () => !['queued', 'running'].includes((await state()).state), 20);
   expect(first.status).toBe(201);
   for (let i = 0; i < 2; i++) expect((await submit(tokens[1]!, 5)).status).toBe(201);
   expect((await submit(tokens[1]!, 5)).json).toMatchObject({ code: 'limit_exceeded', limit: 'jobs.max_jobs' });
@@ -188,13 +185,10 @@ checkTest('a quota is that of one key, and a result counts while it grows', asyn
     headers: { prefer: 'respond-async' },
   });
   expect(wide.status).toBe(201);
-  const failed = await vi.waitUntil(
-    async () => {
-      const { json } = await call(port, tokens[2]!, 'GET', wide.headers.location as string);
-      return ['queued', 'running'].includes(json.state) ? null : json;
-    },
-    { interval: 20, timeout: 60_000 },
-  );
+  const failed = await until(async () => {
+    const { json } = await call(port, tokens[2]!, 'GET', wide.headers.location as string);
+    return ['queued', 'running'].includes(json.state) ? null : json;
+  }, 20);
   expect(failed).toMatchObject({ state: 'failed', error: { code: 'limit_exceeded' } });
   expect(readdirSync(path.join(folder, 'jobs')).filter((f) => f.includes(failed.id))).toEqual([]);
 });
@@ -214,7 +208,7 @@ test('a short job of one key is done while most rows of a long job of another ar
   // Of the same key: it waits until the long one is done.
   const behind = await submit(one, 3);
   const short = await submit(two, 3);
-  await expect.poll(async () => (await short()).state, { timeout: PATIENCE_MS }).toBe('done');
+  await expect.poll(async () => (await short()).state).toBe('done');
   const meanwhile = await long();
   expect(meanwhile.state).toBe('running');
   expect(meanwhile.summary.rows).toBeLessThan(ROWS / 2);

@@ -1,13 +1,13 @@
 // Faults of the file system under a service that answers: each is found in the log by the id the client holds, under the code the client
 // got, and none ends the process or says anything of an application.
 import https from 'node:https';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { CANARY, SUNG } from '../../support/canaries.ts';
 import { type Faulty, startFaulty } from '../../support/faulty-service.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, predictUrl, type Reply } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const FAULTS = times('faults', { quick: 0, check: 40, campaigns: 200 });
 const ERRNOS = ['ENOENT', 'EACCES', 'EIO', 'ENOSPC', 'EMFILE'] as const;
@@ -83,7 +83,7 @@ const ACTIONS: Record<string, (s: Faulty, id: string) => Promise<Reply>> = {
     const made = await call(s.port, s.token, 'POST', predictUrl('csv', '&passthrough=name'), { body: SMALL, headers });
     if (made.status !== 201) return made;
     const state = () => call(s.port, s.token, 'GET', `${JOBS}/${made.json.id}`);
-    await vi.waitUntil(async () => !/queued|running/.test((await state()).json.state), { timeout: PATIENCE_MS });
+    await until(async () => !/queued|running/.test((await state()).json.state));
     const job = await state();
     await call(s.port, s.token, 'GET', `${JOBS}/${made.json.id}/result`);
     await call(s.port, s.token, 'DELETE', `${JOBS}/${made.json.id}`);

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { tableFromIPC } from '@uwdata/flechette';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch } from '../../support/cli.ts';
@@ -11,6 +11,7 @@ import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asNative, asObjects, PREDICT, type Reply, type Service, startService } from '../../support/service.ts';
 import { campaignTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const csv = Buffer.concat([...generatePortfolio({ rows: 12, seed: 21, oddness: 'none' })]).toString();
 const objects = asObjects(csv);
@@ -21,7 +22,7 @@ const url = (format: string, more = '&top_effects=3&interactions=4', modelId = '
 async function resultOf(s: Service, made: Reply): Promise<Reply> {
   expect(made.status).toBe(201);
   const location = made.headers.location as string;
-  await vi.waitUntil(async () => (await s.call('GET', location)).json.state === 'done', { timeout: 600_000, interval: 50 }); // biome-ignore format: one line
+  await until(async () => (await s.call('GET', location)).json.state === 'done'); // biome-ignore format: one line
   return s.call('GET', `${location}/result`);
 }
 

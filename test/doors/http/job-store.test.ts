@@ -438,7 +438,7 @@ requirePostgres('PostgreSQL', () => {
     for (let i = 0; i < 2; i++) await expect(store.get(id)).rejects.toMatchObject({ code: 'jobs_unavailable' });
     expect([store.reachable, heard]).toEqual([false, [false]]);
     await stopped.resume();
-    await expect.poll(() => store.get(id).catch(() => null), { timeout: 30_000 }).toMatchObject({ id });
+    await expect.poll(() => store.get(id).catch(() => null)).toMatchObject({ id });
     expect([store.reachable, heard]).toEqual([true, [false, true]]);
   });
 });

@@ -1,11 +1,11 @@
 // Lines of the log as an operator finds them: by the id the client holds, by the trace it named, with what happened.
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { collectedLog, type LogLine } from '../../support/collected-log.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, PREDICT, predictUrl, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const [TRACE, SPAN] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
 const IDENTITY = { 'x-request-id': 'loan-4711/1', traceparent: `00-${TRACE}-${SPAN}-01` };
@@ -124,13 +124,13 @@ checkTest('as a process, everything on standard error is JSON, from its start to
   child.stderr!.on('data', (text: string) => {
     words += text;
   });
-  await vi.waitUntil(() => words.includes('"dev_key"'), { timeout: PATIENCE_MS });
+  await until(() => words.includes('"dev_key"'));
   const linesOf = (text: string) => text.trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>); // biome-ignore format: one line
   const started = linesOf(words);
   const { port } = new URL(String(started.find((l) => l.event === 'service_started')!.url));
   const { key } = started.find((l) => l.event === 'dev_key') as { key: string };
   expect((await call(Number(port), key, 'POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
-  await vi.waitUntil(() => words.includes('"request"'), { timeout: PATIENCE_MS });
+  await until(() => words.includes('"request"'));
   child.kill('SIGTERM');
   const { code, stderr } = await done;
   expect(code).toBe(0);

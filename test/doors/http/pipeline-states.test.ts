@@ -3,15 +3,15 @@ import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { type MetricsServer, serveMetrics } from '../../../src/monitor/metrics-server.ts';
 import { type PipelineReports, reportPipeline } from '../../../src/monitor/pipeline-report.ts';
 import { scratch, start } from '../../support/cli.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { freePort } from '../../support/ports.ts';
 import { startService } from '../../support/service.ts';
 import { modelOf, pipelineOf, startTenants, type TwoTenants } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
 
 /** The metrics port of a process that reads a topic, with the metrics that a real run sets. */
 async function member(name: string, model: string, { lag = 7, paused = false, port = 0 } = {}): Promise<MetricsServer> {
@@ -82,7 +82,7 @@ test.each([
     server.closeAllConnections();
     server.close();
   });
-  await vi.waitUntil(() => server.listening);
+  await until(() => server.listening);
   const address = at((server.address() as AddressInfo).port);
   const service = await startService([`pipeline_members=${JSON.stringify([address])}`]);
   const { status, json } = await service.call('GET', '/api/v1/pipelines');
@@ -124,5 +124,5 @@ test('a run of files reports itself on its metrics port', async () => {
       async (response) => ((await response.json()) as PipelineReports).pipelines[0],
       () => null,
     );
-  await expect.poll(ask, { timeout: PATIENCE_MS }).toMatchObject({ name: 'slow', model: 'credit-default', state: 'running', lag: null }); // biome-ignore format: one line
+  await expect.poll(ask).toMatchObject({ name: 'slow', model: 'credit-default', state: 'running', lag: null }); // biome-ignore format: one line
 });

@@ -5,7 +5,7 @@ import path from 'node:path';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
 import { generate } from 'selfsigned';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
@@ -20,6 +20,7 @@ import {
 import { predictUrl } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
+import { eventually } from '../../support/until.ts';
 
 const ROWS = 30_000;
 const portfolio = (rows: number): Buffer =>
@@ -101,7 +102,7 @@ checkTestNeeding(['nginx'], 'nginx and the service as docs/serve.md configures t
   const tls = { ca: pems.cert, servername: 'scoring.example.com', localAddress: '127.0.0.2' };
   const reply = await post(nginx, URL, { token, body, headers: { 'x-forwarded-for': '192.0.2.1' }, tls });
   expect([reply.status, rowsOf(reply)]).toEqual([200, ROWS]);
-  await vi.waitFor(() => {
+  await eventually(() => {
     const records = readFileSync(audit, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line)); // biome-ignore format: one line
     expect(records.filter(({ kind }) => kind === 'request')).toEqual([
       expect.objectContaining({ address: '127.0.0.2', rows: ROWS, cut: false }),

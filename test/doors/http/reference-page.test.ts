@@ -24,7 +24,6 @@ const browser = browserOfFile(PICTURES);
 async function opened(options: Parameters<typeof openPage>[1] = {}): Promise<WatchedPage> {
   const watched = await openPage(browser(), options);
   onTestFinished(() => watched.close());
-  watched.page.setDefaultTimeout(20_000);
   await watched.page.goto(`${s.url}/docs`);
   await watched.page.waitForSelector('.opblock');
   return watched;
@@ -95,7 +94,7 @@ inBrowser('each format is sent as its example, and the key is neither shown nor 
   await enterKey(page, s.tokens.alpha);
   const block = '[id="operations-scoring-predictCsv"]';
   await page.click(`${block} .execute`);
-  await expect.poll(() => page.innerText(`${block} .live-responses-table`), { timeout: 20_000 }).toMatch(/0\.9801286/);
+  await expect.poll(() => page.innerText(`${block} .live-responses-table`)).toMatch(/0\.9801286/);
   const lines = await send(page, await expand(page, 'scoring-predictInterpretationNdjson'), { modelId: 'model-alpha' });
   expect(lines).toContain('"tree_interventional"');
   expect(await page.content()).not.toContain(s.tokens.alpha);
@@ -113,7 +112,6 @@ inBrowser('texts of answers and of the document are shown as text', async () => 
   const watched = await openPage(browser());
   onTestFinished(() => watched.close());
   const { page, faults } = watched;
-  page.setDefaultTimeout(20_000);
   // No setting puts texts of others into the document; the page must not depend on that.
   await page.route('**/openapi.json', async (route) => {
     const response = await route.fetch();

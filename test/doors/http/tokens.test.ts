@@ -11,6 +11,7 @@ import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { claimAt, grantsOf, TOKEN_FAULTS, type TokenFault } from '../../../src/doors/http/access/token-issuers.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { predictUrl, REGISTRY, type Service, startService } from '../../support/service.ts';
 import { AUDIENCE, type ChangedClaims, newSigningKey, oidcSettings, type SigningKey, tlsServer, tokenProvider } from '../../support/token-provider.ts'; // biome-ignore format: one line
 
@@ -303,7 +304,7 @@ test('a real OpenID provider: its tokens are taken, and it rotates its keys', as
       headers: { 'content-type': 'application/x-www-form-urlencoded', authorization: `Basic ${btoa('nightly:secret-of-nightly')}` }, // biome-ignore format: one line
       body: new URLSearchParams({ grant_type: 'client_credentials', scope }).toString(),
       tls: { ca: server.cert },
-      timeoutMs: 60_000,
+      timeoutMs: PATIENCE_MS,
     });
     return body!.access_token as string;
   };

@@ -5,16 +5,16 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import tls from 'node:tls';
-import { beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { replaceClock } from '../../../src/core/clock.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { cutUnread } from '../../../src/doors/http/wire/unread-answer.ts';
 import { collectedLog, type LogLine } from '../../support/collected-log.ts';
 import { ControlledClock } from '../../support/controlled-clock.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { type Service, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const IDLE_MS = 2000;
 const EXPLAINED = '/api/v1/scoring/predict/interpretation.csv?modelId=credit-default';
@@ -37,7 +37,7 @@ beforeAll(async () => {
   const made = await s.call('POST', EXPLAINED, { body, headers });
   const job = made.headers.location as string;
   const isDone = async () => (await s.call('GET', job)).json.state === 'done';
-  await vi.waitUntil(isDone, { timeout: PATIENCE_MS });
+  await until(isDone);
   ({ result, resultBytes } = (await s.call('GET', job)).json);
   return async () => {
     await s.running.stop();

@@ -3,12 +3,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { readUploadPipelines } from '../../../src/doors/http/jobs/pipeline-routes.ts';
 import { scratch } from '../../support/cli.ts';
 import { scoreText } from '../../support/score.ts';
 import { type Reply, type Service, startService } from '../../support/service.ts';
 import { COUNTS, countsOf, thousand } from '../../support/thousand.ts';
+import { until } from '../../support/until.ts';
 
 const NIGHTLY = '/api/v1/pipelines/nightly';
 
@@ -26,10 +27,10 @@ ${more}`;
 
 async function settled(s: Service, made: Reply): Promise<Reply> {
   const location = made.headers.location as string;
-  return vi.waitUntil(async () => {
+  return until(async () => {
     const reply = await s.call('GET', location);
     return ['queued', 'running'].includes(reply.json.state) ? null : reply;
-  }, { timeout: 600_000, interval: 50 }); // biome-ignore format: one call
+  }); // biome-ignore format: one call
 }
 
 const outputs = (s: Service): string[] => readdirSync(path.join(s.folder, 'out')).sort();

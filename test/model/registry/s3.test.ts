@@ -2,18 +2,18 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { AwsClient } from 'aws4fetch';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { conformance, openTest, QUICK, type Remote } from '../../support/registries/conformance.ts';
 import { Gate } from '../../support/registries/gate.ts';
 import { codeOf, makePackage, refOf } from '../../support/registries/packages.ts';
 import { requireServer } from '../../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../../support/registries/servers.ts';
 import { asNative, asObjects, call, predictUrl, readText } from '../../support/service.ts';
+import { eventually } from '../../support/until.ts';
 
 /** Applications of the bundled model. */
 const ROWS = path.resolve('src/bundled/credit-default/1/selftest.csv');
@@ -152,7 +152,7 @@ function registryIn(start: () => Promise<Server>): void {
     await expect.poll(askedInVain).toBeGreaterThan(before);
     gate.up();
     await openTest(r).registry.moveAlias('m', 'champion', '2', 'a');
-    await vi.waitFor(async () => expect(await predict()).toBe('200 2'), { timeout: PATIENCE_MS });
+    await eventually(async () => expect(await predict()).toBe('200 2'));
   });
 
   test('a server that takes calls and never answers, and one that is not there, are told in time', async () => {

@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { cpSync, existsSync, readdirSync, readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { registryOptions } from '../../../src/config/registry-options.ts';
 import { readModelBytes } from '../../../src/model/package/model-package.ts';
 import { checkJournal } from '../../../src/model/registry/aliases.ts';
@@ -11,7 +11,7 @@ import { openRemote } from '../../../src/model/registry/open.ts';
 import type { RemoteRegistry } from '../../../src/model/registry/remote.ts';
 import { type Approvals, checkStates } from '../../../src/model/registry/state-journal.ts';
 import { scratch } from '../cli.ts';
-import { PATIENCE_MS } from '../patience.ts';
+import { eventually } from '../until.ts';
 import type { Gate } from './gate.ts';
 import { codeOf, makePackage, refOf } from './packages.ts';
 
@@ -167,17 +167,14 @@ export function conformance(remote: () => Promise<Remote>): void {
     await second.moveAlias('m', 'champion', '1', 'a');
     expect(await refOf(registry.resolve('m'))).toBe('m:1');
     await second.moveAlias('m', 'champion', '2', 'a');
-    await vi.waitFor(async () => expect(await refOf(registry.resolve('m'))).toBe('m:2'), { timeout: PATIENCE_MS });
+    await eventually(async () => expect(await refOf(registry.resolve('m'))).toBe('m:2'));
     expect(lookups).toContain('ok');
     const release = gate.hold();
     const before = gate.calls;
-    await vi.waitFor(
-      async () => {
-        await registry.resolve('m');
-        expect(gate.calls).toBeGreaterThan(before);
-      },
-      { timeout: PATIENCE_MS },
-    );
+    await eventually(async () => {
+      await registry.resolve('m');
+      expect(gate.calls).toBeGreaterThan(before);
+    });
     // A lookup is under way that does not come to an end; who waited for it would wait for ever.
     for (let i = 0; i < 1000; i++) await registry.resolve('m');
     release();
@@ -228,9 +225,7 @@ export function conformance(remote: () => Promise<Remote>): void {
     await registry.moveAlias('m', 'champion', '1', 'a');
     for (const reference of ['m', 'm@champion', 'credit-default']) await registry.resolve(reference);
     gate.down();
-    await vi.waitFor(() => expect(told.join()).toMatch(/is unreachable; serving the last known versions/), {
-      timeout: PATIENCE_MS,
-    });
+    await eventually(() => expect(told.join()).toMatch(/is unreachable; serving the last known versions/));
     expect(lookups).toContain('stale');
     expect(await refOf(registry.resolve('m'))).toBe('m:1');
     expect(await codeOf(registry.resolve('m:2'))).toBe('registry_unavailable');
@@ -242,7 +237,7 @@ export function conformance(remote: () => Promise<Remote>): void {
     expect(restarted.told).toHaveLength(1);
     expect(await codeOf(other().registry.resolve('m'))).toBe('registry_unavailable');
     gate.up();
-    await vi.waitFor(() => expect(told.at(-1)).toMatch(/is reachable again$/), { timeout: PATIENCE_MS });
+    await eventually(() => expect(told.at(-1)).toMatch(/is reachable again$/));
     expect(await refOf(registry.resolve('m:2'))).toBe('m:2');
   });
 
@@ -273,14 +268,13 @@ export function conformance(remote: () => Promise<Remote>): void {
     const { registry, gate, again, told, lookups } = await opened([1]);
     const { folder } = await registry.resolve('m');
     truncateSync(path.join(folder, 'model.onnx'), 1000);
-    await vi.waitFor(() => expect(told.join()).toMatch(/is damaged and is fetched again/), { timeout: PATIENCE_MS });
-    await vi.waitFor(
-      async () => expect((await readModelBytes(await registry.resolve('m'))).length).toBeGreaterThan(1e5),
-      { timeout: PATIENCE_MS },
+    await eventually(() => expect(told.join()).toMatch(/is damaged and is fetched again/));
+    await eventually(async () =>
+      expect((await readModelBytes(await registry.resolve('m'))).length).toBeGreaterThan(1e5),
     );
     // The lookup that fetched it has ended when another one has.
     const before = lookups.length;
-    await vi.waitFor(() => expect(lookups.length).toBeGreaterThan(before + 1), { timeout: PATIENCE_MS });
+    await eventually(() => expect(lookups.length).toBeGreaterThan(before + 1));
     registry.close();
     writeFileSync(path.join(folder, 'selftest.csv'), 'other bytes');
     const restarted = again();
