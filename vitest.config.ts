@@ -78,6 +78,9 @@ export default defineConfig(({ mode }) => {
       SLUICE_TIER: tier,
       SLUICE_SEED: seed,
       SLUICE_CACHE: KEPT_FOLDER,
+      // Threads of Python libraries spin while they wait for each other, which multiplies their CPU seconds on a busy machine.
+      OMP_NUM_THREADS: '1',
+      OPENBLAS_NUM_THREADS: '1',
     },
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',
