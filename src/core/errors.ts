@@ -133,7 +133,7 @@ export const ERRORS = {
     'Remove the column, ignore it, or pass it through.',
   ),
   duplicate_column: row('A column or key occurs twice.', 'Send each column once.'),
-  outcome_present: row('The application contains the outcome column.', 'Remove the outcome column.'),
+  outcome_present: row('The applications contain the outcome column.', 'Remove the outcome column.'),
   malformed_json: row('A JSON text is malformed.', 'Check the row that the message names, or the end of the body.'),
   malformed_avro: row(
     'A value is not Avro data of a schema in the schema registry.',

@@ -151,7 +151,7 @@ export class OutputPartitions {
     const { partitioning, topic, onNotice } = this.#options;
     const grew = words`${named(output)} has grown from ${before} to ${count(partitions)}`;
     if (this.#mode === 'key') {
-      const message = words`${grew}: some keys now go to other partitions than before (partition: key)`;
+      const message = words`${grew}: with partition: key, some keys now go to other partitions than before`;
       onNotice?.({ about: `growth ${output}`, message });
     } else if (partitioning === null) {
       const message = words`${grew}: predictions stay in the partitions of their applications; set partition: source in the sink; otherwise the next start is rejected while ${named(topic)} has fewer partitions`;

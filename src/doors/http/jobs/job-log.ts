@@ -34,7 +34,10 @@ export class JobLog {
 
   /** Another server ran the job and did not renew its lease. `started` follows. */
   takenOver(job: Job): void {
-    this.#tell('warn', 'job_taken_over', job, words`taken over`, { epoch: job.epoch, crashes: job.crashes });
+    this.#tell('warn', 'job_taken_over', job, words`taken over from a server whose lease expired`, {
+      epoch: job.epoch,
+      crashes: job.crashes,
+    });
   }
 
   /** One of the next three methods follows. */

@@ -165,7 +165,7 @@ export function checkContentType(request: FastifyRequest, format: AcceptedBody):
 /** Rejects applications that contain the outcome column. @throws SluiceError outcome_present */
 export function refuseOutcome({ rejectedByCode, details }: Tally): void {
   if (!rejectedByCode.outcome_present) return;
-  throw new SluiceError('outcome_present', 'an application contains the outcome column', {
+  throw new SluiceError('outcome_present', 'the applications contain the outcome column; remove it', {
     details: details.filter((d) => d.code === 'outcome_present').slice(0, 1),
   });
 }
