@@ -1,4 +1,4 @@
-// Outputs published atomically: one input's, or all inputs' when they share a rejects file.
+// Outputs published atomically: those of one input, or of all inputs when the inputs share a rejects file.
 import type { Log } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
@@ -11,7 +11,7 @@ interface ScoredStep {
   observers: StepObservers;
   counts: Readonly<RunCounts>;
   unit: UnitAccount;
-  /** Paths; null: the step has no such file. */
+  /** Path of the output; null if the step has no such file. */
   output: string | null;
   rejects: string | null;
   bytesRead: number;
@@ -34,7 +34,7 @@ export class CommitGroup {
     this.#steps.push(step);
   }
 
-  /** Publishes all files at once; their rows are counted from then on. @throws SluiceError output_* | model_invalid */
+  /** Publishes all files at once; from then on, their rows are counted. @throws SluiceError output_* | model_invalid */
   async publish(result: RunResult): Promise<void> {
     try {
       for (const { observers, counts } of this.#steps) await observers.sidecars(counts);

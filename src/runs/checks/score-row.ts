@@ -36,7 +36,7 @@ export async function openInputRow(from: Endpoint, { row, model, score }: InputR
   }
   const source = await openRows(from, model, score);
   const whole = await findRow({ source, row }).finally(() => source.close());
-  // An array element or a line is an object, so it is read as an array with one element.
+  // The row is a JSON object. It is read as an array with one element.
   const input = source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' as const };
   return { source: { chunks: NO_CHUNKS, whole, input }, close: async () => {} };
 }
