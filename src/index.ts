@@ -44,8 +44,8 @@ export interface ModelColumn {
 }
 
 /**
- * A model with its workers. It can score any number of streams at the same time. Close it when it is no longer needed,
- * or use `await using`.
+ * A model with its workers, which can score any number of streams at the same time. Close the model when it is no
+ * longer needed, or use `await using`.
  */
 export interface Model extends AsyncDisposable {
   /** The reference `id:version`. */
@@ -96,7 +96,7 @@ export interface ScoredStream extends AsyncIterable<Uint8Array> {
   readonly counts: Promise<StreamCounts>;
 }
 
-/** Worker pool of each model. It is not part of the Model interface, so that callers cannot access it. */
+/** Worker pool of each model. The pool is not part of the Model interface, so that callers cannot access it. */
 const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
 
 /**

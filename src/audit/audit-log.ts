@@ -143,8 +143,10 @@ export interface AuditLogOptions {
 type Pending = { line: Buffer } | { fullUpTo: number };
 
 /**
- * States: open (records are written soon after they occur) ⇄ failed (records wait; every second, writing is tried again
- * from the byte where it stopped) → closed. Files only grow: a partial write is continued with the next byte.
+ * Files only grow: a partial write is continued with the next byte. States:
+ * - open: records are written soon after they occur.
+ * - failed: records wait, and writing is tried again every second, from the byte where it stopped. Leads back to open.
+ * - closed.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;

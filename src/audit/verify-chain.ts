@@ -7,7 +7,10 @@ import { fileFault } from '../core/file-system.ts';
 import { CHAIN_START, type ChainEnd, type ReadRecord, readRecord } from './audit-record.ts';
 
 const NEWLINE = 10;
-/** Maximum length of a line in bytes. It is longer than any record, and stops the reading of files of another kind. */
+/**
+ * Maximum length of a line in bytes. The limit is higher than the length of any record, and stops the reading of files
+ * of another kind.
+ */
 const MOST_LINE_BYTES = 16 * 1024 * 1024;
 
 interface ChainBreak {

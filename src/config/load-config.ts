@@ -9,7 +9,7 @@ import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 
 interface ConfigSources {
-  /** YAML file. Its errors are reported as file:line:column. */
+  /** YAML file. Errors in the file are reported as file:line:column. */
   file?: string;
   /** Environment variables: SLUICE_LIMITS__ROWS=5 sets limits.rows. Two underscores separate levels. */
   env?: Record<string, string | undefined>;
@@ -54,7 +54,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
   }
   for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
   const complete = Value.Default(schema, Value.Convert(schema, config));
-  // A setting that is not from the file has no position, so its errors are reported with the path of the setting.
+  // Values that do not come from the file have no position, so their errors are reported with the path of the setting.
   const checked = parseYaml('settings', stringify(complete), schema);
   if (!checked.ok) {
     throw new SluiceError('usage', checked.problems.map((p) => `configuration: ${p.message}`).join('\n'));

@@ -1,5 +1,5 @@
-// Options of remote registries and of their package cache. They come from the configuration of `serve` or from the
-// environment.
+// Options of remote registries and of their package cache. The options come from the configuration of `serve` or from
+// the environment.
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { didYouMean } from '../core/did-you-mean.ts';

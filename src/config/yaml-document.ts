@@ -117,8 +117,8 @@ const isWithin = (path: string, outer: string): boolean => path === outer || pat
 const OF_KIND = new Set(['type', 'const', 'enum']);
 
 /**
- * For each union that does not match, keeps only the errors of one branch: of the branches that expect the value's
- * type, the one with the fewest errors. If no branch expects that type, keeps only the error of the union itself.
+ * Reduces the errors of unions that do not match. Of the branches that expect the value's type, only the errors of the
+ * branch with the fewest errors are kept. If no branch expects that type, only the error of the union itself is kept.
  */
 function ofBestBranches<E extends SchemaError>(all: readonly E[]): E[] {
   let errors = [...all];

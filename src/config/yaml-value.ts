@@ -1,5 +1,5 @@
-// The value of a YAML file, without positions. It is cached as JSON, so that later processes need not load the YAML
-// library.
+// The value of a YAML file, without positions. The value is cached as JSON, so that later processes need not load the
+// YAML library.
 import { isDeepStrictEqual } from 'node:util';
 import { KeptResults } from '../core/kept-results.ts';
 import type { Validated } from './yaml-problem.ts';

@@ -2,9 +2,12 @@
 import type { Random } from '../core/random.ts';
 
 /**
- * How odd the rows are. none: only missing values. light: a few unseen categories. real: oddities with the shares in
- * `REAL`. heavy: in addition, every row has an unseen category and a number of 20 digits. cyrillic: every row has an
- * unseen category in Cyrillic.
+ * How odd the rows are:
+ * - none: only missing values
+ * - light: a few unseen categories
+ * - real: oddities with the shares in `REAL`
+ * - heavy: as real; in addition, every row has an unseen category and a number of 20 digits
+ * - cyrillic: every row has an unseen category in Cyrillic
  */
 export const ODDNESS = ['none', 'light', 'real', 'heavy', 'cyrillic'] as const;
 export type Oddness = (typeof ODDNESS)[number];

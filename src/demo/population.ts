@@ -1,5 +1,5 @@
-// The synthetic population of the generator: levels of columns, their shares, and their effects on repayment. It
-// contains no real data.
+// The synthetic population of the generator: levels of columns, their shares, and their effects on repayment. The
+// population is based on no real data.
 
 export interface Level {
   name: string;
@@ -45,7 +45,7 @@ export const TERM = [3, 6, 9, 12, 18, 24, 36, 48, 60].map((months, i) => ({
   share: [0.05, 0.12, 0.08, 0.25, 0.14, 0.18, 0.12, 0.04, 0.02][i]!,
 }));
 
-/** Ids with leading zeros. Their effects are pseudo-random but fixed. */
+/** Ids with leading zeros. The effects of ids are pseudo-random but fixed. */
 const ids = (names: string[], spread: number): Level[] =>
   names.map((name, i) => level(name, 1 / names.length, spread * Math.sin(12.9898 * (i + 1) + names.length)));
 const numbered = (n: number, digits: number, prefix = ''): string[] =>

@@ -63,8 +63,8 @@ const AT = Object.fromEntries(COLUMNS.map((c, i) => [c, i]));
 
 const CHUNK_CHARACTERS = 128 * 1024;
 /**
- * Placeholder for the invalid UTF-8 bytes 0xFF 0xFE, which replace it when the chunk is encoded. It has the same length
- * and occurs in no value.
+ * Placeholder for the invalid UTF-8 bytes 0xFF 0xFE, which replace it when the chunk is encoded. The placeholder has
+ * the same length in bytes and occurs in no value.
  */
 const NOT_UTF8 = '\u0080';
 

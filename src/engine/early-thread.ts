@@ -1,5 +1,5 @@
-// A worker thread that starts before its model is known. It loads the program while the main thread reads command line,
-// configuration and model.
+// A worker thread that starts before its model is known. The thread loads the program while the main thread reads
+// command line, configuration and model.
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';

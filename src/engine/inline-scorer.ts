@@ -104,8 +104,8 @@ class InlineExplainer {
 
   /** Returns null, immediately or later, if a worker must score the block; the worker also reports errors. */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): Promise<ScoredPart | null> | null {
-    // Pairs of columns take longer than the round trip to a worker. Their time must also not count when deciding
-    // whether effects alone are slow.
+    // Pairs of columns take longer than the round trip to a worker. The time for pairs must also not count when
+    // deciding whether effects alone are slow.
     if (kind.spec.output.interpretation?.interactions) return null;
     if (!isWithin(block, MAX_ROWS, MAX_BYTES) || !this.#ready()) return null;
     const part = this.#tail.then(async () => {
@@ -143,7 +143,7 @@ export interface InlineLimits {
  * block.
  */
 const BETWEEN_REQUESTS: InlineLimits = { rows: 16, bytes: 16 * 1024, batchRows: 16, blocks: null };
-/** Mean time per block in ms above which all blocks go to workers. This keeps the event loop responsive. */
+/** Mean time per block in ms above which all blocks go to workers. This limit keeps the event loop responsive. */
 const MAX_MEAN_SCORE_MS = 0.5;
 
 export class InlineScorer {

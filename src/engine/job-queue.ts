@@ -32,7 +32,7 @@ interface StreamKind {
   rowMs: number | null;
 }
 
-/** If there are more kinds than this, those without open streams are removed. */
+/** If there are more kinds than this, kinds without open streams are removed. */
 const MAX_KINDS = 32;
 
 export class StreamKinds {

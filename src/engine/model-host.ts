@@ -300,8 +300,8 @@ export class ModelHost {
   }
 
   /**
-   * Closes the pool of a version immediately if no reference and no request uses the version. This frees its workers
-   * and memory.
+   * Closes the pool of a version immediately if no reference and no request uses the version, to free workers and
+   * memory.
    */
   #closeIfDone(entry: Entry): void {
     if (entry.users > 0 || entry.references.size > 0) return;
@@ -349,7 +349,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     try {
       (await host.use(reference)).release();
     } catch {
-      // The error is ignored: the next interval tries again, and callers get the error meanwhile.
+      // The error is ignored, because the next interval tries again. Until then, callers get the error.
     } finally {
       loading.delete(reference);
     }

@@ -66,7 +66,7 @@ export interface ScoreChunksOptions extends StreamOptions {
    * `whole`.
    */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
-  /** Not supported with `whole`. */
+  /** State for resuming a stream. Not supported with `whole`. */
   goesOn?: GoesOn;
   /**
    * Scores only the blocks that contain at least one of these rows; other blocks are read and skipped. Not supported

@@ -1,4 +1,5 @@
-// Settings of a stream: how to read the input and write the predictions. They are determined before the first block.
+// Settings of a stream: how to read the input and write the predictions. The settings are determined before the first
+// block.
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';

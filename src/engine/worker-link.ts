@@ -122,7 +122,7 @@ function note(pid: number | undefined): void {
   ended.peakBytes += usage?.peakBytes ?? 0;
 }
 
-/** CPU time and memory of all worker processes that have ended. Their peaks are added up. */
+/** CPU time and memory of all worker processes that have ended. The memory is the sum of the peaks of the processes. */
 export const workerProcessUsage = (): Readonly<typeof ended> => ended;
 
 /** Copies the bytes into `recycled` if that buffer is large enough, otherwise into a new buffer. */

@@ -167,7 +167,7 @@ export interface StreamHandle {
    * @throws SluiceError model_failed | internal_error | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
-  /** Drops queued jobs and cancels running ones. Idempotent. */
+  /** Drops queued jobs and cancels running jobs. Idempotent. */
   close(): void;
 }
 
@@ -440,8 +440,8 @@ export class WorkerPool {
   }
 
   /**
-   * Cuts a job with effects down to about a second of work, because other streams wait for their turn and a single row
-   * may take a second.
+   * Cuts a job with effects down to about a second of work. A single row may take a second, and other streams wait for
+   * their turn.
    */
   #piece(job: BlockJob): BlockJob {
     const { spec, rowMs } = job.stream.kind;

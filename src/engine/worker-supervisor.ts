@@ -88,7 +88,7 @@ export class WorkerSupervisor {
   #deathsInARow = 0;
   #givenUp = false;
   #closed = false;
-  /** Whether workers are processes. This is known once the first worker has started. */
+  /** Whether workers are processes; known once the first worker has started. */
   #processes: boolean;
   /** The first process; other processes wait for it. */
   #firstProcess: Promise<void> | null = null;

@@ -39,8 +39,8 @@ export function measureCertificates(metrics: Metrics, use: string, files: readon
 }
 
 /**
- * Interval of the checks in ms. They do not run during a scrape, because a network file system that hangs would block
- * the scrape.
+ * Interval of the checks in ms. The checks do not run during a scrape, because a network file system that hangs would
+ * block the scrape.
  */
 const EVERY_MS = 15_000;
 

@@ -38,10 +38,10 @@ const FILE: readonly Exporter[] = ['metrics_file'];
 type Filler = () => void | Promise<void>;
 
 /**
- * Metrics of a process. Only the families that apply to the process are exported: a zero from a process without a job
- * table would look like an unreachable job table. The values of labels are bounded: models by the registry, codes by
- * the catalogue, routes by their patterns, columns by the models. Metrics by column have a registry of their own
- * (`columns`), because they have a hundred times more series.
+ * Metrics of a process. Only the families that apply to the process are exported. Otherwise, a zero from a process
+ * without a job table would look like an unreachable job table. The values of labels are bounded: models by the
+ * registry, codes by the catalogue, routes by their patterns, columns by the models. Metrics by column have a registry
+ * of their own (`columns`), because they have a hundred times more series.
  */
 export class Metrics extends ServiceMetrics {
   readonly #fillers = new Set<Filler>();

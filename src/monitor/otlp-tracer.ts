@@ -41,7 +41,7 @@ function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | n
 
 interface TracerOptions {
   env: NodeJS.ProcessEnv;
-  /** Endpoint that overrides the one in the environment. It is a base URL, without `/v1/traces`. */
+  /** Base URL (without `/v1/traces`) that overrides the endpoint in the environment. */
   endpoint?: string | undefined;
   /**
    * Maximum number of recorded traces that are started per second. If the environment configures a share of traces

@@ -1,5 +1,5 @@
-// Checks a pipeline against its schema and reports all errors together. It loads the schema library, so it is used only
-// for invalid files.
+// Checks a pipeline against its schema and reports all errors together. This file loads the schema library, so it is
+// imported only for invalid files.
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { withoutDefaults } from '../config/schema.ts';

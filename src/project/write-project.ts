@@ -8,7 +8,7 @@ import { SluiceError } from '../core/errors.ts';
 
 const TEMPLATES = fileURLToPath(new URL('templates/', import.meta.url));
 /**
- * Location of the alert rules: in an installed package, the build has put them next to the templates; in a checkout,
+ * Locations of the alert rules. In an installed package, the build has put them next to the templates. In a checkout,
  * `npm run docs` has written them.
  */
 const RULES = ['templates/monitoring/rules.yaml', '../../k8s/monitoring/rules.yaml'];

@@ -14,8 +14,8 @@ export interface Mark {
 export const isSameMark = (a: Mark | null, b: Mark | null): boolean => a?.end === b?.end && a?.digest === b?.digest;
 
 /**
- * Kind of the digests of blocks. A CRC-32 only locates a change that the SHA-256 of the file has already proved. It is
- * therefore used where that SHA-256 covers the same bytes.
+ * Kind of the digests of blocks. A CRC-32 only locates a change that the SHA-256 of the file has already proved. CRC-32
+ * is therefore used where that SHA-256 covers the same bytes.
  */
 export type BlockDigestKind = 'crc32' | 'sha256';
 
@@ -63,7 +63,7 @@ export class FileDigest {
     return { bytes: this.#bytes, sha256: this.#hash.copy().digest('hex') };
   }
 
-  /** Returns a function that restores the current state. It can be called repeatedly. */
+  /** Returns a function that restores the current state. The function can be called repeatedly. */
   save(): () => void {
     const [saved, bytes] = [this.#hash.copy(), this.#bytes];
     return () => {

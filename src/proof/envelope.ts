@@ -1,5 +1,5 @@
-// The DSSE envelope of a statement. It is signed with Ed25519 or P-256 if there is a key, and always protected against
-// accidental changes.
+// The DSSE envelope of a statement. The envelope is signed with Ed25519 or P-256 if there is a key, and always
+// protected against accidental changes.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -14,8 +14,8 @@ interface Envelope {
   payload: string;
   payloadType: string;
   /**
-   * SHA-256 over the envelope as canonical JSON, without this member. It detects accidental changes even if there is no
-   * signature.
+   * SHA-256 over the envelope as canonical JSON, without this member. The hash detects accidental changes even in an
+   * envelope without a signature.
    */
   sha256: string;
   signatures: Signature[];

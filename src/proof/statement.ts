@@ -32,7 +32,7 @@ const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
 const PREDICATE_TYPE = 'urn:sluice:scored-file:v3';
 /** The predicate types whose blocks can be compared. In v2, every block has a SHA-256. */
 const COMPARABLE_TYPES = [PREDICATE_TYPE, 'urn:sluice:scored-file:v2'];
-/** The first predicate type. Its block digests cover lines, which this release cannot compute. */
+/** The first predicate type. The block digests of this type cover lines, which this release cannot compute. */
 const FIRST_TYPE = 'urn:sluice:scored-file:v1';
 
 /** A file of a run, as it is stored. */

@@ -1,4 +1,5 @@
-// The data of a run's report. It is embedded in the page, so that the report of the next run can compare both runs.
+// The data of a run's report. The data is embedded in the page, so that the report of the next run can compare both
+// runs.
 import { VERSION } from '../core/version.ts';
 import type { ColumnDigest, DecisionShare, Shares } from '../drift/drift-report.ts';
 import { driftDigest } from '../drift/drift-report.ts';
@@ -135,8 +136,8 @@ export const embedded = (data: ReportData): string =>
   `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
 /**
- * The data with which the next run is compared: the run of this page or, if that run published no output, the run with
- * which the page compares it. Undefined if the text is not a report.
+ * The data with which the next run is compared: the data of the page's run if that run published an output, otherwise
+ * the data with which the page compares its run. Undefined if the text is not a report.
  */
 export function comparedIn(page: string): ComparedRun | null | undefined {
   const mark = `<script type="application/json" id="${REPORT_ID}">`;

@@ -1,5 +1,5 @@
-// The report of a run as a self-contained HTML page, which can be filed, mailed and printed. It contains no values of
-// applications.
+// The report of a run as a self-contained HTML page, which can be filed, mailed and printed. The page contains no
+// values of applications.
 import { percent, type Shares } from '../drift/drift-report.ts';
 import {
   barChart,

@@ -110,7 +110,7 @@ export class RunAccount {
 /** The flow of one pipeline, and how much of it was already added to the metrics. */
 class PipelineFlow {
   readonly flow = new Flow();
-  /** When the last row was answered, ms since 1970. 0: no row was answered. */
+  /** When the last row was answered, ms since 1970; 0 if no row was answered. */
   answered = 0;
   readonly #told = { source: 0, workers: 0, sink: 0 };
 
@@ -194,8 +194,8 @@ export class UnitAccount implements Account {
   }
 
   /**
-   * Removes `n` rows that were rejected because of `column`. They are retried later, and the unit of the retry counts
-   * them. Call this method before the unit is live.
+   * Removes `n` rows that were rejected because of `column`. These rows are retried later, and the unit of the retry
+   * counts them. Call this method before the unit is live.
    */
   postpone(n: number, code: ErrorCode, column: string | null = null): void {
     if (column !== null) this.#postponeOf(column, n, code);

@@ -1,4 +1,5 @@
-// Outputs published atomically: those of one input, or of all inputs when the inputs share a rejects file.
+// Outputs that are published atomically: the outputs of one input, or of all inputs when the inputs share a rejects
+// file.
 import type { Log } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
@@ -6,7 +7,7 @@ import type { UnitAccount } from './account.ts';
 import type { RunResult } from './context.ts';
 import type { StepObservers } from './plugin.ts';
 
-/** An input whose rows were all scored. Its files are written but not yet visible. */
+/** An input whose rows were all scored. The files of its output are written but not yet visible. */
 interface ScoredStep {
   observers: StepObservers;
   counts: Readonly<RunCounts>;

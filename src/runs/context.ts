@@ -18,7 +18,7 @@ export interface RunContext {
   /** Models of a long-running run, created on first use. The host follows aliases that move to another version. */
   host: () => Promise<ModelHost>;
   account: RunAccount;
-  /** null: metrics are disabled. */
+  /** Null if metrics are disabled. */
   metrics: Metrics | null;
   /** Files that the entry point writes when the run ends. No file of the run may have the same path. */
   beside: readonly RunFile[];
@@ -26,7 +26,7 @@ export interface RunContext {
   findings?: RunFindings;
   /** Log for operators. */
   log: Log;
-  /** null: traces are off. */
+  /** Null if traces are off. */
   tracer: Tracer | null;
 }
 
@@ -41,7 +41,7 @@ interface ScoredBy {
 export interface RunProgress {
   counts: Readonly<RunCounts>;
   bytesRead: number;
-  /** null: unknown. */
+  /** Total size of the input in bytes; null if unknown. */
   totalBytes: number | null;
   /** Number of records not yet committed; null for finite inputs. */
   lag: number | null;

@@ -255,7 +255,7 @@ export function gateWords({ limits, tooFewRows }: GateVerdict): string {
 export interface InputFinding {
   input: string;
   counts: Readonly<RunCounts>;
-  /** null: the run has no gate. */
+  /** Null if the run has no gate. */
   gate: GateVerdict | null;
 }
 

@@ -78,16 +78,16 @@ export interface PlannedRun<V = unknown> {
 }
 
 /**
- * A plugin of runs. `plan` may reject the run before any byte is read. It returns a function that opens an observer for
- * each step, or null if the run does not use the feature. The function's closure holds the state of the run.
+ * A plugin of runs. `plan` may reject the run before any byte is read. `plan` returns a function that opens an observer
+ * for each step, or null if the run does not use the feature. The function's closure holds the state of the run.
  */
 export interface RunPlugin<V = unknown> {
   plan(run: PlannedRun<V>): OpenStep | null | Promise<OpenStep | null>;
 }
 
 /**
- * Called before an input is scored. 'skip' leaves the existing output unchanged and skips the later plugins; null: the
- * plugin does not observe this step.
+ * Called before an input is scored. 'skip' leaves the existing output unchanged and skips the later plugins. Null means
+ * that the plugin does not observe this step.
  */
 export type OpenStep = (start: StepStart) => StepObserver | 'skip' | null | Promise<StepObserver | 'skip' | null>;
 

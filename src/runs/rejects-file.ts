@@ -17,7 +17,7 @@ export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
 
 /** The rows of one input in a rejects file. */
 export interface RejectsPart {
-  /** Writes lines. They have no header and no column for the input's name. */
+  /** Writes lines without a header and without a column for the input's name. */
   write(lines: string): Promise<void>;
   /** Whether written rows can be discarded. */
   revocable(): Promise<boolean>;
@@ -70,12 +70,15 @@ export class RejectsList {
     return this.#spec.path?.includes('{name}') ?? false;
   }
 
-  /** Whether several inputs share one rejects file. Their outputs are then published together with it. */
+  /**
+   * Whether several inputs share one rejects file. The outputs of these inputs are then published together with the
+   * rejects file.
+   */
   get ofAll(): boolean {
     return this.#spec.path !== null && this.#spec.several && !this.each;
   }
 
-  /** The path of the rejects file of an input; null: none. */
+  /** The path of an input's rejects file; null if the run has none. */
   pathFor(input: Pick<Endpoint, 'name'>): string | null {
     return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }

@@ -28,7 +28,7 @@ export type RunState = 'running' | 'done' | 'rejected_rows' | 'failed' | 'gate_s
 export interface RecordedOutput {
   /** Absolute path or object name. */
   path: string;
-  /** SHA-256 of the manifest file; null: the output has no manifest. */
+  /** SHA-256 of the manifest file; null if the output has no manifest. */
   manifestSha256: string | null;
 }
 
@@ -52,9 +52,9 @@ export interface RunRecord {
   rejected: number;
   rejectedByCode: Record<string, number>;
   gate: GateSummary | null;
-  /** Differences from the training data; null: nothing was measured. */
+  /** Differences from the training data; null if nothing was measured. */
   drift: { rows: number; scorePsi: number | null; columnsDrifted: number; columns: ColumnDigest[] } | null;
-  /** Path of the HTML report; null: none was written. */
+  /** Path of the HTML report; null if none was written. */
   report: string | null;
   outputs: RecordedOutput[];
   rejectLists: string[];
@@ -64,7 +64,7 @@ export interface RunRecord {
 export const newRecordId = (beganMs: number): string =>
   `${new Date(beganMs).toISOString().replaceAll(/[-:.]/g, '')}-${randomBytes(4).toString('hex')}`;
 
-/** Drift of all inputs of a run; null: nothing was measured. */
+/** Drift of all inputs of a run; null if nothing was measured. */
 export function recordedDrift(findings: RunFindings): RunRecord['drift'] {
   const report = findings.report();
   if (!report || report.rows === 0) return null;
@@ -73,8 +73,8 @@ export function recordedDrift(findings: RunFindings): RunRecord['drift'] {
 }
 
 /**
- * SHA-256 of an output's manifest file; null if that file is missing or unreadable. It identifies the output even after
- * a later run replaced it.
+ * SHA-256 of an output's manifest file, by which the output can be identified even after a later run replaced it. Null
+ * if the manifest file is missing or unreadable.
  */
 export async function manifestHash(output: string): Promise<string | null> {
   const text = await storedText(manifestNameOf(output)).catch(() => null);

@@ -1,5 +1,5 @@
-// The spec of a run: one source, scoring options and one sink. It comes from a pipeline file, from flags, or from an
-// upload's pipeline.
+// The spec of a run: one source, scoring options and one sink. The spec comes from a pipeline file, from flags, or from
+// an upload's pipeline.
 
 import { connectorOf, isQuery } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';

@@ -1,5 +1,5 @@
-// The summary of a finished run: a few lines for people, and one object for programs. Both use the counts of the run's
-// account.
+// The summary of a finished run: a few lines for people, and one object for programs. Lines and object use the counts
+// of the run's account.
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -34,7 +34,7 @@ export interface Summary {
   skipped: number;
   /** Rows whose predictions an interrupted run had already written; included in `rows`. */
   resumedRows: number;
-  /** Inputs of a pattern that an earlier run had scored. Their outputs stay unchanged. */
+  /** Inputs of a pattern that an earlier run had scored, and whose outputs stay unchanged. */
   inputsDoneBefore: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
@@ -125,7 +125,7 @@ function programUsage(): { cpuSeconds: number; peakBytes: number } {
   };
 }
 
-/** Summary lines for standard error. `width`: columns of the terminal; null: not a terminal. */
+/** Summary lines for standard error. `width`: columns of the terminal; null if the output is not a terminal. */
 export function summaryText(
   spec: RunSpec,
   counts: Readonly<RunCounts>,

@@ -1,4 +1,4 @@
-// Scores an upload to a pipeline endpoint. Its predictions go to a topic or a file, exactly once per upload.
+// Scores an upload to a pipeline endpoint. The predictions go to a topic or a file, exactly once per upload.
 
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';

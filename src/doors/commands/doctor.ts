@@ -94,7 +94,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   return findings;
 }
 
-/** Whether a version is at least `oldest`. Both have three numbers. */
+/** Whether a version is at least `oldest`. Versions have three numbers. */
 function atLeast(version: string, oldest: string): boolean {
   const [of, than] = [version, oldest].map((v) => v.split('.').map(Number));
   const at = of!.findIndex((n, i) => n !== than![i]);

@@ -67,8 +67,8 @@ function declarations(details: SluiceError['details'], inPipeline: boolean): str
 
 /**
  * A template for renaming columns, if the input has at least as many unknown columns as columns are missing; otherwise
- * ''. It does not fill in the names of the input's columns: without a header row, they would be values of the first
- * row.
+ * ''. The template does not contain the names of the input's columns: without a header row, these names would be values
+ * of the first row.
  */
 function renameTemplate(details: SluiceError['details'], inPipeline: boolean): string {
   const missing = details.flatMap(({ code, column, suggestion }) =>

@@ -30,12 +30,12 @@ function aligned(rows: readonly (readonly string[])[]): string[] {
 }
 
 /**
- * Names and values come from the file. Their control characters are replaced, because they could change what the
+ * Replaces control characters. Names and values come from the file, and control characters could change what the
  * terminal shows.
  */
 const harmless = (line: string): string => line.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
 
-/** The report. Its last line is the command that scores the file, or a template of the command. */
+/** The report. The last line of the report is the command that scores the file, or a template of the command. */
 export function inspectionText(found: Inspection): string {
   const sections = [
     [`${found.file} for ${found.model}: ${extent(found)}`],

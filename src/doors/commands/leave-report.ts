@@ -79,7 +79,7 @@ async function previousIn(file: string): Promise<ReportedRun['previous']> {
   return compared;
 }
 
-/** Those manifests of the outputs that exist. */
+/** The manifests that exist for the outputs. */
 async function manifestsOf(outputs: readonly string[]): Promise<string[]> {
   const names = outputs.map((name) => `${name}.manifest.json`);
   const there = await Promise.all(names.map((name) => stat(name).catch(() => null)));

@@ -19,8 +19,8 @@ export const configuredRegistry = (address?: string): string | undefined =>
 /**
  * Opens the configured registry; without one, $SLUICE_REGISTRY; without that, ./models. Models that the registry does
  * not have are looked up among the bundled models. The address is a folder, `s3://bucket/prefix` or
- * `mlflow+https://host`. Defaults for the options of the latter two come from $SLUICE_REGISTRY_OPTIONS__…. If `trust`
- * or the environment requires trust, only trusted packages are returned.
+ * `mlflow+https://host`. For `s3:` and `mlflow+https:`, the defaults of the options come from
+ * $SLUICE_REGISTRY_OPTIONS__…. If `trust` or the environment requires trust, only trusted packages are returned.
  * @throws SluiceError usage
  */
 export async function openRegistry(

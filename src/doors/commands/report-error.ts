@@ -24,8 +24,8 @@ export function reportError(error: unknown, command = 'sluice'): number {
 }
 
 /**
- * The first invalid rows of a failed input, one per line. They are printed because the rejects file of a failed input
- * is not published.
+ * The first invalid rows of a failed input, one per line. The rows are printed because the rejects file of a failed
+ * input is not published.
  */
 function rowsOf({ code, details }: SluiceError): string {
   if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';

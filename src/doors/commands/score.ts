@@ -171,7 +171,7 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
   return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
 }
 
-/** The default format of standard output and of names without an extension. It is derived from the input format. */
+/** The default format of standard output and of names without an extension, derived from the input format. */
 function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
   if (format === 'parquet') return 'ndjson';
   if (format === 'arrow') return 'arrow';
@@ -198,8 +198,8 @@ function interpretationFlags(options: ScoreOptions) {
 }
 
 /**
- * The delimiter of delimited text: the configured delimiter, or else that of the file extension, or else tab, as over
- * HTTP.
+ * The delimiter of delimited text: the configured delimiter. Without one, comma for the file extension csv, and tab for
+ * all other names, as over HTTP.
  */
 export const inputDelimiter = (file: string, name: DelimiterName | undefined): string =>
   DELIMITERS[name ?? (namedFormat(file).format === 'csv' ? 'comma' : 'tab')];

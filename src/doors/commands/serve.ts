@@ -24,7 +24,7 @@ export function addServeCommand(program: Command): void {
   });
 }
 
-/** Settings from flags and the environment. They override the configuration file. @throws SluiceError usage */
+/** Settings from flags and the environment, which override the configuration file. @throws SluiceError usage */
 function settingsOf(flags: ServeFlags): string[] {
   // Later settings win: flags over the environment, and specific flags (`--log-level`) over `--set`.
   const [environment, said] = [saidOfLog({}, process.env), saidOfLog(flags, {})].map((log) =>

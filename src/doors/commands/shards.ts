@@ -67,8 +67,8 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
 }
 
 /**
- * The file extension of the shard results. They are uncompressed text, because they are joined; the merged output may
- * be compressed.
+ * The file extension of the shard results. Shard results are uncompressed text, so that they can be joined; the merged
+ * output may be compressed.
  * @throws SluiceError usage
  */
 function endingOf(output: string): string {

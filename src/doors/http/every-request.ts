@@ -24,7 +24,7 @@ declare module 'fastify' {
     identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scope that the caller must have. Absent: no key is needed. */
+    /** Scope that the caller must have. If absent, no key is needed. */
     scope?: Scope;
     /**
      * Whether the route is a health check. Health checks are answered to all clients, even if other requests must come
@@ -89,8 +89,9 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
 }
 
 /**
- * Whether a request without a key is rejected. That applies to all methods, and to paths that do not exist, because
- * paths contain names of pipelines. It also applies to encoded spellings of these paths, which the router accepts.
+ * Whether a request without a key is rejected. That applies to all methods, and even to paths that do not exist,
+ * because paths contain names of pipelines. Encoded spellings of these paths are rejected as well, because the router
+ * accepts them.
  */
 export function needsKey({ url }: FastifyRequest): boolean {
   const origin = /^https?:\/\/[^/]*/.exec(url)?.[0] ?? '';

@@ -57,7 +57,7 @@ const TILE_ROWS = 64;
 /** Number of rows that an evaluator computes for `rows` rows, in whole groups. */
 export const paddedRows = (rows: number): number => Math.ceil(rows / ROW_GROUP) * ROW_GROUP;
 
-/** Encodes batches. Its arrays are reused: each call of `encode` overwrites the result of the previous call. */
+/** Encodes batches. The arrays are reused: each call of `encode` overwrites the result of the previous call. */
 export class Encoder implements DirectEncoding {
   /** Arrays with `paddedRows(capacity)` rows. */
   readonly inputs: readonly EncodedInput[];

@@ -16,7 +16,7 @@ export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 
 /**
  * The result of comparing both evaluators for one model file and input mapping. A verdict is plain data: it is computed
- * once and passed to all workers. It is valid only on the same machine with the same version of ONNX Runtime.
+ * once and passed to all workers. A verdict is valid only on the same machine with the same version of ONNX Runtime.
  */
 export interface Verdict {
   /** SHA-256 of the model file, the input mapping, the output and the version of the comparison rules. */
@@ -31,7 +31,7 @@ export interface Verdict {
   readonly reason: string | null;
 }
 
-/** Results that one process computed for others. */
+/** Results that one process computed for other processes. */
 export interface Known {
   /** Null if it is not decided, or not needed. */
   readonly verdict: Verdict | null;
@@ -63,9 +63,7 @@ const MIN_ROWS = 1_024;
 const BUDGET_MS = 600;
 /** Maximum accepted difference of scores. Adding in a different order can cause such differences. */
 export const TOLERANCE = 1e-6;
-/**
- * Must be incremented when the evaluators or the comparison change. This invalidates the verdicts of older releases.
- */
+/** Must be incremented when the evaluators or the comparison change, to invalidate the verdicts of older releases. */
 const RULES = 2;
 
 /** Imported on demand, because a worker that evaluates natively must not pay for ONNX Runtime. */

@@ -11,8 +11,8 @@ export interface Evaluator {
   /** Name of the evaluator in summaries. */
   readonly name: 'onnxruntime' | 'native';
   /**
-   * Scores the first `rows` rows of the inputs. Their arrays have `paddedRows(rows)` rows with valid values. The next
-   * call may overwrite the result.
+   * Scores the first `rows` rows of the inputs. The arrays of the inputs have `paddedRows(rows)` rows with valid
+   * values. The next call may overwrite the result.
    * @throws SluiceError model_failed
    */
   score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;

@@ -66,8 +66,8 @@ export class Interpreter {
 
   /**
    * The first row from `from` to `rows - 1` with invalid scores; `rows` if all are valid. Scores that are not finite
-   * are invalid. Probabilities are also invalid if they are outside 0…1, or if those of several classes do not add up
-   * to 1.
+   * are invalid. Probabilities are also invalid if they are outside 0…1, or if the probabilities of several classes do
+   * not add up to 1.
    */
   nextInvalid(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;

@@ -47,8 +47,8 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
       if (answer.type !== 'scored') throw new Error('the reference process sent an unexpected response');
       return answer.scores;
     },
-    // A thread that runs ONNX Runtime must not be terminated from outside. It ends with this process, which exists only
-    // for the comparison.
+    // A thread that runs ONNX Runtime must not be terminated from outside. The thread ends with this process, which
+    // exists only for the comparison.
     close: async () => worker.unref(),
   };
 }

@@ -39,7 +39,8 @@ function sumExplainer(
       const targets = sums[0]!.length;
       if (classes > 1 && targets !== classes) throw new NotExplainable('a part answers for other classes');
       const unit = (t: number) => Array.from({ length: targets }, (_, k) => (k === t ? 1 : 0));
-      // With two classes, the leaf weights may all belong to target 0. Its sum is then the score of the second class.
+      // With two classes, the leaf weights may all belong to target 0. The sum of target 0 is then the score of the
+      // second class.
       const varies = (t: number) => sums.some((s) => s[t] !== sums[0]![t]);
       const last = interpreter.task === 'binary' && targets === 2 && !varies(1) ? 0 : targets - 1;
       const sign = interpreter.task === 'binary' && interpreter.positive === 0 ? -1 : 1;
@@ -105,7 +106,7 @@ interface ExplainerOptions {
   bytes: Uint8Array;
   manifest: Manifest;
   evaluator: Evaluator;
-  /** The encoded background sample. It has at least one row. */
+  /** The encoded background sample, which has at least one row. */
   background: { inputs: readonly EncodedInput[]; rows: number };
   covers: Covers | null;
 }

@@ -65,8 +65,8 @@ export interface Explainer {
 /** The reason why a method cannot be used for a model; the next method is then tried. */
 export class NotExplainable extends Error {}
 
-// Codes for rows without interpretation. They are defined here because formatters need them, and plain predictions must
-// not load the explanation methods.
+// Codes for rows without interpretation. The codes are defined here because formatters need them, and plain predictions
+// must not load the explanation methods.
 /** The row was not selected for interpretation. */
 export const NOT_ASKED = -1;
 /** Base and effects of the row do not add up to the model's output. */

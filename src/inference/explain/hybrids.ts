@@ -7,7 +7,7 @@ import type { Interpreter } from '../evaluate/prediction.ts';
 import { answersOf } from './link.ts';
 import type { Place } from './scored-background.ts';
 
-/** Size of the first batch in rows. It is small, because the cost of a row is still unknown. */
+/** Size of the first batch in rows. The batch is small, because the cost of a row is still unknown. */
 const FIRST_BATCH = 256;
 const SMALLEST_BATCH = 16;
 const LARGEST_BATCH = 4096;
@@ -155,8 +155,8 @@ export class Hybrids {
   }
 
   /**
-   * Adapts the batch size to the measured time. This is safe, because the bits of an output do not depend on the batch
-   * size.
+   * Adapts the batch size to the measured time. Changing the size is safe, because the bits of an output do not depend
+   * on the batch size.
    */
   #fit(rows: number, ms: number): void {
     if (ms > LONGEST_BATCH_MS) this.#batch = Math.max(SMALLEST_BATCH, this.#batch >> 1);

@@ -35,7 +35,7 @@ export interface InterpretationSpec {
    * the package's limit.
    */
   maxEvaluations?: number | null;
-  /** Number of strongest pairwise interactions to include. Absent: none. */
+  /** Number of strongest pairwise interactions to include. If absent, none are included. */
   interactions?: number;
 }
 

@@ -14,8 +14,8 @@ export interface LeafGame {
   /** Players: the columns on the path. */
   readonly players: Int32Array;
   /**
-   * For each player: the product, over its branches on the path, of the share of training rows at the branch that took
-   * the direction of the path.
+   * For each player: a product over its branches on the path. The factor of a branch is the share of its training rows
+   * that took the direction of the path.
    */
   readonly shares: Float64Array;
   /**
@@ -44,8 +44,8 @@ export const bits = (v: number): number => {
 };
 
 /**
- * before! · after! / (before + after + 1)!: the share of orders in which the first group of players comes before a
- * given player, and the second group after it.
+ * before! · after! / (before + after + 1)!: the share of orders in which `before` players come before a given player
+ * and `after` players come after it.
  */
 export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
 const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>

@@ -1,7 +1,8 @@
 // Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game whose players are the columns on its path.
-// The contribution of a column depends only on which of these columns meet all their conditions in the row; this is a
-// bit mask. The values of a leaf are therefore looked up by mask, and computed once for each mask that occurs. The sum
-// over a group of leaves is looked up by a key of all masks (group-games.ts), so that a row needs few lookups per tree.
+// The contribution of a column depends only on which of these columns meet all their conditions in the row. These
+// columns form a bit mask. The values of a leaf are therefore looked up by mask, and computed once for each mask that
+// occurs. The sum over a group of leaves is looked up by a key of all masks (group-games.ts), so that a row needs few
+// lookups per tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et

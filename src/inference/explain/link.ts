@@ -1,5 +1,5 @@
-// The link from a model's inner sums to its outputs. It is found by comparing sums and outputs on the background, not
-// derived from operator names.
+// The link from a model's inner sums to its outputs. The link is found by comparing sums and outputs on the background,
+// not derived from operator names.
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';

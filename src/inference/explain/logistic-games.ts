@@ -277,8 +277,8 @@ export class LogisticGames {
 }
 
 /**
- * Adds the Shapley values of coalitions that all have the same value: those in which, of the players from `open` on,
- * exactly the players in `taken` take part. The restricted Shapley weights are (inside - 1)! outside! / decided! and
+ * Adds the Shapley values of coalitions that all have the same value. Of the players from `open` on, exactly those in
+ * `taken` are members of these coalitions. The restricted Shapley weights are (inside - 1)! outside! / decided! and
  * inside! (outside - 1)! / decided!.
  */
 function addConstant(

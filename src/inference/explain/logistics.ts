@@ -129,7 +129,7 @@ class Part {
     return 2 * this.#logistic.offset - margin;
   }
 
-  /** Assigns the sum to the other class, and adapts these rows. */
+  /** Assigns the sum to the other class, and adapts the terms of these rows. */
   turn(rows: Terms[]): void {
     this.#sign = -this.#sign;
     for (const row of rows) {

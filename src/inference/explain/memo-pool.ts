@@ -36,7 +36,7 @@ const MOST_THREADS = 4096;
 
 let shared: Int32Array | null = null;
 
-/** The shared array of this process. Call this function before a thread that must share the pool starts. */
+/** The shared array of this process. Call this function before starting a thread that shares the pool. */
 export function memoPool(): Int32Array {
   if (shared) return shared;
   let buffer = getEnvironmentData(KEY) as SharedArrayBuffer | undefined;

@@ -14,8 +14,8 @@ const LAST = SUBSETS - 1;
 const MOST_COLUMNS = 32;
 
 /**
- * Indexed by the number of columns that only the background row meets (× 32) plus the number that only the explained
- * row meets. LOST: loss for each of the former columns. GAINED: gain for each of the latter.
+ * Indexed by r × 32 + b. r: number of columns that only the background row meets. b: number of columns that only the
+ * explained row meets. LOST: loss for each of the r columns. GAINED: gain for each of the b columns.
  */
 const LOST = weights((x, z) => (x > 0 ? shapley(x - 1, z) : 0));
 const GAINED = weights((x, z) => (z > 0 ? shapley(z - 1, x) : 0));
@@ -230,7 +230,7 @@ function withoutFour(pattern: number): number {
 }
 
 // The effects of each pattern that occurs at a leaf are computed once. Only the patterns of the current leaf are
-// cached, because those of all leaves would not fit into memory.
+// cached, because the patterns of all leaves would not fit into memory.
 
 /** Maximum number of columns of a path for which an array numbers the patterns. For longer paths, a hash table does. */
 const MOST_INDEXED = 14;

@@ -43,10 +43,10 @@ const one = (fill: Fill, get: () => number) => (inputs: readonly EncodedInput[],
   return get();
 };
 
-/** Number of rows whose interactions are computed together. They fit into the CPU cache. */
+/** Number of rows whose interactions are computed together, chosen so that the rows fit into the CPU cache. */
 const PAIR_ROWS = 128;
 
-/** Tree ID → number of training rows at each node, by node ID. This is the content of a package's `covers.json`. */
+/** Tree ID → number of training rows at each node, by node ID: the content of a package's `covers.json`. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
 
 /** An ensemble as games, with the reader for the states of a row. */

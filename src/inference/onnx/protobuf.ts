@@ -112,8 +112,8 @@ export class Cursor implements Field {
   }
 
   /**
-   * Appends the integer or float of this field and of the fields of the same kind that directly follow, and moves to
-   * the last of them. Lists are stored this way, one field per entry.
+   * Appends the integer or float of this field, and of all directly following fields of the same kind. Moves to the
+   * last of these fields. Lists are stored this way, one field per entry.
    */
   run(out: number[]): void {
     const reader = this.#reader;

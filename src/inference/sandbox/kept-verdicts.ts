@@ -12,7 +12,7 @@ import type { NativePlan } from '../evaluate/native/native-plan.ts';
 const KIND = 'verdict';
 /** Must be incremented when the format of plans changes within a release. */
 const RULES = '2';
-/** Maximum size of a cached verdict with its plan in bytes. Larger entries would evict all others. */
+/** Maximum size of a cached verdict with its plan in bytes. A larger entry would evict all other entries. */
 const MOST_BYTES = 64 * 1024 * 1024;
 /** Number of leading bytes that suffice to identify a processor. */
 const CPUINFO_BYTES = 4096;
@@ -37,8 +37,8 @@ export class VerdictPlace {
   }
 
   /**
-   * The cache entry. Its name covers everything on which a verdict depends: the model file, its input mapping, the
-   * versions and the processor. Null if verdicts are not cached.
+   * The cache entry. The name of the entry covers everything on which a verdict depends: the model file, its input
+   * mapping, the versions and the processor. Null if verdicts are not cached.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static of(model: ModelPackage, policy: EnginePolicy): VerdictPlace | null {

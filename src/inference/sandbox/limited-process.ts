@@ -24,8 +24,8 @@ interface ProcessLimits {
 }
 
 /**
- * Limits for validating or serving a model of this size. They suffice for all known models, and bound the damage of
- * malicious ones.
+ * Limits for validating or serving a model of this size. The limits suffice for all known models, and bound the damage
+ * that malicious models can do.
  */
 export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
   memoryBytes: 512 * MB + 16 * modelBytes,
@@ -51,7 +51,8 @@ const living = new Set<ChildProcess>();
 let watchesExit = false;
 
 /**
- * Starts a file of the program as a process. Its only connection is an IPC channel; its standard streams are ignored.
+ * Starts a file of the program as a process. The only connection to the process is an IPC channel; its standard streams
+ * are ignored.
  */
 export function startLimited(entry: URL, limits: ProcessLimits): ChildProcess {
   // Without this, an endless loop would continue to run if a signal ends the parent immediately.

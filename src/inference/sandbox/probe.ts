@@ -15,8 +15,8 @@ import { limitsFor, startLimited, type Watch, watchUsage } from './limited-proce
 // Messages between a probe and its process.
 
 /**
- * The result that the caller waits for. `verdict`: a large model is compiled while ONNX Runtime opens it. `plan`: one
- * after the other, which needs less memory.
+ * The result that the caller waits for. `verdict`: a large model is compiled while ONNX Runtime opens it. `plan`: the
+ * model is compiled first and opened afterwards, which needs less memory.
  */
 export type ProbeAim = 'plan' | 'verdict';
 

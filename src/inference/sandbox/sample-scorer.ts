@@ -58,8 +58,8 @@ export interface BatchInvariance {
   sizes: number[];
   rows: number;
   /**
-   * For each batch size: number of rows whose bits differ from those in the largest batch, if rows are evaluated in
-   * whole groups, as Sluice does.
+   * For each batch size: number of rows whose bits differ from those in the largest batch. Rows are evaluated in whole
+   * groups, as Sluice does.
    */
   different: Record<string, number>;
   /** As `different`, but without whole groups. */

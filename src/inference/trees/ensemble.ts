@@ -110,7 +110,7 @@ export interface Ensemble {
    * precision.
    */
   double: boolean;
-  /** Number of classes or targets; this is the number of output columns. */
+  /** Number of classes or targets, which is the number of output columns. */
   targets: number;
   aggregate: Aggregate;
   postTransform: PostTransform;

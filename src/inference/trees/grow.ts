@@ -19,7 +19,7 @@ export interface Branch {
   nodes: readonly number[];
   yes: number;
   no: number;
-  /** The leaves under `yes` are first to middle - 1; those under `no` are middle to end - 1. */
+  /** Leaves `first` to `middle - 1` are under `yes`; leaves `middle` to `end - 1` are under `no`. */
   first: number;
   middle: number;
   end: number;

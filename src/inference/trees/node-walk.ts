@@ -1,5 +1,5 @@
-// The walk kernel, for trees with many leaves. It traverses eight trees at once, through nodes of 8 bytes, and without
-// branches that the processor could mispredict.
+// The walk kernel, for trees with many leaves. The kernel traverses eight trees at once, through nodes of 8 bytes, and
+// without branches that the processor could mispredict.
 
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
@@ -9,7 +9,7 @@ import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Number of trees that are walked at once. Their independent loads keep a core busy. */
+/** Number of trees that are walked at once. The independent loads of several walks keep a core busy. */
 export const GROUP = 8;
 /**
  * Size of a node in bytes: offset of the state within a row and rank (16 bits each), and the address of its two
@@ -249,7 +249,8 @@ export function placeWalk(
 
 /**
  * Lays out a tree level by level, with siblings next to each other. A shared subtree is stored once; only its root is
- * copied. Entry i is a copy of `node[i]`. Its children are the entries `children[i]` (yes) and `children[i] + 1` (no).
+ * copied. Entry i is a copy of `node[i]`. The children of entry i are the entries `children[i]` (yes) and `children[i]
+ * + 1` (no).
  */
 function pairs(tree: WalkTree): { tree: WalkTree; node: number[]; children: number[] } {
   // The root takes two entries, so that pairs of siblings begin at even indexes.

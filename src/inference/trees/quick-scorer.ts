@@ -14,8 +14,8 @@ import type { Slot, SlotPlan, Truth } from './slots.ts';
 // a single slot.
 
 /**
- * Maximum number of states in a compound. Its table has a row per state, so more states would exceed the first-level
- * cache.
+ * Maximum number of states in a compound. The table of a compound has a row per state, so more states would exceed the
+ * first-level cache.
  */
 const MAX_COMPOUND = 128;
 
@@ -27,7 +27,10 @@ interface TableColumn {
   place: number;
 }
 
-/** A compound. Its state is the sum of the members' states, each multiplied by the member's factor. */
+/**
+ * A compound of slots. The state of the compound is the sum of the members' states, each multiplied by the member's
+ * factor.
+ */
 interface Compound {
   place: number;
   members: readonly { slot: number; factor: number }[];
@@ -136,11 +139,11 @@ export function combineKernel(compounds: readonly Compound[]): WasmFunction {
 }
 
 /**
- * If a table needs more rows than this share of the states, it gets a row per state: mapping states to rows would cost
- * more time than it saves.
+ * Maximum ratio of table rows to states. A table that needs more rows gets one row per state, because mapping states to
+ * rows would cost more time than it saves.
  */
 const MOST_ROWS = 0.7;
-/** Maximum number of vectors in a tile. They fit into registers together with the loaded vectors. */
+/** Maximum number of vectors in a tile. This number of vectors fits into registers together with the loaded vectors. */
 const FULL = 8;
 
 export interface Tile {
@@ -360,7 +363,7 @@ export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColum
 
 /**
  * Fills the table rows of a column. Row i is for the states from `starts[i]` on. `missing`: the last row is for NaN.
- * Most tests change their result at only one state; their masks below and above this state are collected, and then
+ * Most tests change their result at only one state. The masks below and above this state are collected, and then
  * applied to all rows in one pass each.
  */
 function fillTable(

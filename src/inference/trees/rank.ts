@@ -8,9 +8,15 @@ export const RANK_RECORD = 32;
 const ROWS = 4;
 
 /**
- * rank(rows, records, count, states, rowBytes). A record has eight i32: address of the first value, bytes from row to
- * row, address of the cuts, number of cuts, state of NaN, byte offset of the state within a row, byte offset of the
- * state with NaN ranked lowest (-1 if not needed), and the state of NaN in that ranking.
+ * rank(rows, records, count, states, rowBytes). A record has eight i32:
+ * 1. address of the first value
+ * 2. bytes from row to row
+ * 3. address of the cuts
+ * 4. number of cuts
+ * 5. state of NaN
+ * 6. byte offset of the state within a row
+ * 7. byte offset of the state with NaN ranked lowest, or -1 if that state is not needed
+ * 8. state of NaN in that ranking
  */
 export const rankKernel = (double: boolean): WasmFunction => new RankProgram(double).emit();
 

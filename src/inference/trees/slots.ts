@@ -12,7 +12,7 @@ interface Source {
   type: string;
 }
 
-/** A numeric slot. Its state is the number of cuts below the value, from 0 to cuts.length. One further state is NaN. */
+/** A numeric slot. The state is the number of cuts below the value, from 0 to cuts.length. One further state is NaN. */
 export interface NumberSlot {
   kind: 'number';
   source: Source;

@@ -39,7 +39,7 @@ export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; fil
   return { manifest: { ...manifest, columns }, files };
 }
 
-/** A file name for a column, such as `categories/employer.csv`. It is valid in every file system, and unique. */
+/** A unique file name for a column, such as `categories/employer.csv`, which is valid in every file system. */
 function freeName(column: string, taken: ReadonlyMap<string, string>): string {
   const plain = column.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 100);
   const names = (n: number) => `${FOLDER}/${plain}${n === 1 ? '' : `-${n}`}.csv`;
@@ -65,8 +65,8 @@ export interface Categories {
 }
 
 /**
- * Cache. Categories from a file are cached by column; other categories by the object or array in the manifest, because
- * a column that is being drafted can get new ones.
+ * Cache. Categories from a file are cached by column. Other categories are cached by the object or array in the
+ * manifest, because a column that is being drafted can get new ones.
  */
 const listed = new WeakMap<object, Categories>();
 

@@ -96,7 +96,7 @@ export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<Ar
 }
 
 /**
- * The hash that the ONNX file had when the package was loaded. It must equal the hash in `model.yaml`.
+ * The hash that the ONNX file had when the package was loaded; this hash must equal the hash in `model.yaml`.
  * @throws SluiceError model_hash_mismatch | model_invalid: the file is missing
  */
 export function modelHash(model: ModelPackage): string {

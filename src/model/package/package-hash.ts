@@ -60,7 +60,7 @@ export function assertWithinLimits(
     check(name, MOST_TABLE_BYTES);
 }
 
-/** Lock file and signature. They describe the package, so the package hash does not cover them. */
+/** Lock file and signature. Both describe the package, so the package hash does not cover them. */
 export const LOCK = 'package.lock';
 export const SIGNATURE = 'model.sig';
 
@@ -84,7 +84,7 @@ export const hashedFiles = <F extends Named>(files: readonly F[]): F[] =>
  */
 export const packageHash = (files: readonly Named[]): string => hashOf(hashedFiles(files));
 
-/** The hash of all files, including lock file and signature. It identifies a copy of the folder. */
+/** The hash of all files, including lock file and signature, which identifies a copy of the folder. */
 export const contentHash = (files: readonly Named[]): string => hashOf(files);
 
 /**

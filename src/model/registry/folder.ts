@@ -324,7 +324,7 @@ const exists = (id: string, version: string): SluiceError =>
 
 /** Lock file in the folder of a model. Only one process at a time may change the model. */
 const LOCK = '.lock.sqlite';
-/** Maximum wait for the lock in ms. It allows many processes to take turns, each of which reads a package. */
+/** Maximum wait for the lock in ms. The wait allows many processes to take turns, each of which reads a package. */
 const LOCK_WAIT_MS = 120_000;
 
 /** Runs `work` while holding the lock of a model. @throws SluiceError registry_unavailable | errors of `work` */

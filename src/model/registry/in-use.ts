@@ -1,5 +1,5 @@
-// Marker files in a registry folder. They show which versions a process has loaded, so that such versions are not
-// removed.
+// Marker files in a registry folder. The markers show which versions a process has loaded, so that such versions are
+// not removed.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';

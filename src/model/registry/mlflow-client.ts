@@ -1,4 +1,4 @@
-// Those parts of the REST interface of an MLflow tracking server that a package registry needs.
+// The calls of an MLflow tracking server's REST interface that a package registry needs.
 
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';

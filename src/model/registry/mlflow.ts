@@ -231,7 +231,7 @@ export class MlflowStore implements Store {
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
       const listed = await this.#client.listArtifacts(folder === '' ? root : `${root}/${folder}`);
       for (const item of listed) {
-        // Some servers return names, others full paths. In both cases, the last segment is the name.
+        // Some servers return names, and others return full paths. In both cases, the last segment is the name.
         const base = item.path.split('/').filter(Boolean).at(-1) ?? '';
         if (base.startsWith('.')) continue;
         const name = folder === '' ? base : `${folder}/${base}`;

@@ -86,8 +86,8 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
 const addressOf = (what: string, text: string): URL => httpAddress(`${what} ${text}`, text);
 
 /**
- * The value of the Authorization header; undefined without authentication. It is read before each request, because
- * tokens are rotated.
+ * The value of the Authorization header; undefined without authentication. The value is read before each request,
+ * because tokens are rotated.
  */
 function mlflowAuthorization(options: RegistryOptions, env: OpenRemoteOptions['env']): () => string | undefined {
   const username = options.username ?? env.MLFLOW_TRACKING_USERNAME;

@@ -1,5 +1,5 @@
-// The journal of a model's versions. It records proposals, approvals, retirements and removals, with author, time and
-// reason.
+// The journal of a model's versions. The journal records proposals, approvals, retirements and removals, with author,
+// time and reason.
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

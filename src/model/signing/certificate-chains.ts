@@ -121,8 +121,8 @@ function pathLengthOf(certificate: X509Certificate): number {
 }
 
 /**
- * Whether a certificate authority may issue certificates of signers. Its extended key usage, if present, restricts
- * every certificate that it issues.
+ * Whether a certificate authority may issue certificates of signers. The extended key usage of an authority, if
+ * present, restricts every certificate that the authority issues.
  */
 function mayIssueSigners(certificate: X509Certificate): boolean {
   if (hasUnknownCritical(certificate)) return false;
@@ -139,9 +139,9 @@ function mayMakeSignatures(certificate: X509Certificate): boolean | null {
 }
 
 /**
- * Whether a certificate may sign packages. It needs a key usage or an extended key usage, and each of them that is
- * present must permit signing. digitalSignature alone does not suffice if there is an extended key usage, because a
- * certificate for TLS (serverAuth) has it, too.
+ * Whether a certificate may sign packages. The certificate needs a key usage or an extended key usage, and each that is
+ * present must permit signing. With an extended key usage, digitalSignature alone does not suffice, because a
+ * certificate for TLS (serverAuth) has digitalSignature, too.
  */
 export function isForSigning(certificate: X509Certificate): boolean {
   const signatures = mayMakeSignatures(certificate);

@@ -39,7 +39,7 @@ function rootOf(digests: readonly string[]): string {
   return hash.digest('hex');
 }
 
-/** The statement about a package as JSON. It lists all files of the package except the signature. */
+/** The statement about a package as JSON. The statement lists all files of the package except the signature. */
 function statementFor({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>): string {
   const signed = files.filter((f) => f.name !== SIGNATURE);
   const statement: Statement = {

@@ -239,7 +239,7 @@ function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number
   });
 }
 
-/** Indexes of the pieces of `written` that changed. `now`: all bytes of `actual` in sequence. */
+/** Indexes of the pieces of `written` that changed. `now`: all bytes of `actual`, concatenated. */
 function differences(written: readonly Buffer[], actual: readonly Buffer[], now: Buffer): number[] {
   const before = Buffer.concat(written);
   const byPieces = missingPieces(

@@ -57,7 +57,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
     await runOnce({
       model,
       pool,
-      // The row is a single JSON object. It is read as an array with one element, even if the input is ndjson.
+      // The row is a single JSON object, which is read as an array with one element, even if the input is ndjson.
       source: {
         chunks: NO_CHUNKS,
         whole: text,

@@ -193,7 +193,7 @@ export async function identityOf({
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
-    // Earlier versions identified a table by its rows as lines of text. This entry prevents resuming their runs.
+    // Prevents resuming runs of earlier versions, which identified a table by its rows as lines of text.
     ...(isColumnar(input.format) ? { 'the identity of the table': 'its cells' } : {}),
     ...distinguishing,
     'whether a manifest is written': spec.manifest !== false,

@@ -67,8 +67,8 @@ const kindIf = (coversBlocks: boolean): BlockDigestKind => (coversBlocks ? 'crc3
 class RunProof implements BlockProof {
   readonly #of: ProofOf;
   /**
-   * Whether the input is text. The blocks of text are those that the run scores; the blocks of a table are row groups
-   * or record batches.
+   * Whether the input is text. Text has the blocks that the run scores; the blocks of a table are row groups or record
+   * batches.
    */
   readonly isText: boolean;
   /** If the file is uncompressed text, this digest also covers the whole file. */

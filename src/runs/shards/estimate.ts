@@ -39,8 +39,8 @@ export interface Estimate {
 }
 
 /**
- * `planBytesPerSecond`: how fast this machine reads and hashes a file. It matters because a merge reads, hashes and
- * writes all shard results.
+ * `planBytesPerSecond`: how fast this machine reads and hashes a file. This speed matters because a merge reads, hashes
+ * and writes all shard results.
  */
 export function estimate(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Estimate {
   const { startSeconds, bytesPerSecond, outputShare } = measured;

@@ -1,5 +1,5 @@
-// The manifest of a merged output, computed from the descriptions of its shard results. It equals the manifest of a
-// single run.
+// The manifest of a merged output, computed from the descriptions of its shard results. This manifest equals the
+// manifest of a single run.
 
 import type { KeyObject } from 'node:crypto';
 import { manifestNameOf } from '../../core/file-names.ts';
@@ -107,7 +107,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
   const written = endpoint(merged.output, { ...options.sink, compression }, 'csv');
   const statement = statementOf({
     model,
-    // Machines may have used different evaluators. Their predictions are bit-identical.
+    // Machines may have used different evaluators, whose predictions are bit-identical.
     made_by: { ...runtime, evaluator: [...new Set(parts.map(({ made_by }) => made_by.evaluator))].sort().join(', ') },
     options: {
       ...options,

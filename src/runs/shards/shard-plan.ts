@@ -53,7 +53,8 @@ export interface ShardPlan {
   /** Maximum record length in bytes. The plan fixes it, because it affects where records end. */
   record_bytes: number;
   /**
-   * Block size of all shards in bytes. It is fixed so that the merged manifest lists the same blocks as a single run.
+   * Block size of all shards in bytes. The plan fixes the size, so that the merged manifest lists the same blocks as a
+   * single run.
    */
   block_bytes: number;
   files: PlannedFile[];

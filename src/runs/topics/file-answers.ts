@@ -35,7 +35,8 @@ interface OpenFile {
 
 /**
  * A file holds the answers between two committed offsets of one partition. After a crash, the records of an unfinished
- * file are read again. Their answers go to a file with the same name, so no answer is lost or duplicated.
+ * file are read again. The answers to these records go to a file with the same name, so no answer is lost or
+ * duplicated.
  */
 export class FileAnswers implements AnswerSink {
   readonly added = [RECORD_MEMBER];

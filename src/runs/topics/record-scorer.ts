@@ -1,5 +1,5 @@
-// Scores records of a topic. Their bytes form a block without being parsed first, and the answer to each record is one
-// line of JSON.
+// Scores records of a topic. The bytes of the records form a block without being parsed first, and the answer to each
+// record is one line of JSON.
 
 import { RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
@@ -39,7 +39,7 @@ export interface ScoredRecords {
 
 interface RecordScorerOptions {
   host: ModelHost;
-  /** Reference of the model. It is resolved again for every micro-batch. */
+  /** Reference of the model, which is resolved again for every micro-batch. */
   model: string;
   interpretation: InterpretationSpec | null;
   passthrough: readonly string[] | '*';

@@ -249,7 +249,10 @@ export class TransactionalReading implements TopicReading {
 /** The decision of a prediction; empty if the model makes none. */
 const decisionOf = ({ decision }: ExactObject): string => (decision as string | undefined) ?? '';
 
-/** Headers that name the package and the source of a prediction. They are reused for consecutive records of the same partition. */
+/**
+ * Headers that name the package and the source of a prediction. Consecutive records of a partition share one headers
+ * object.
+ */
 function predictionHeaders({ manifest, sha256 }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
   let last: { topic: string; partition: number; headers: Record<string, Buffer> } | null = null;
   return ({ topic, partition }) => {

@@ -11,7 +11,7 @@ import type { DeadLetter } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { observerOf } from './kafka-metrics.ts';
 
-/** Maximum size of waiting records in memory, in bytes. It is small because the records wait for minutes. */
+/** Maximum size of waiting records in memory, in bytes. The limit is small because the records wait for minutes. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
 
 /** Returns null if no retries are configured. */

@@ -26,7 +26,7 @@ export const peerOf = (request: FastifyRequest): string =>
 
 /**
  * Returns the function that determines client addresses. `proxies`: trusted proxies. X-Forwarded-For is read from its
- * end up to the first address that is not a proxy, because the client may have forged the entries before that address.
+ * end up to the first address that is not a proxy. The client may have forged the entries before that address.
  */
 export function clientAddress(proxies: BlockList | null): (request: FastifyRequest) => string {
   return (request) => {

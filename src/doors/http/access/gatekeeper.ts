@@ -16,7 +16,7 @@ interface GatekeeperOptions {
   addressOf: (request: FastifyRequest) => string;
   /** Returns the client certificate of a request. */
   certificateOf?: (request: FastifyRequest) => ClientCertificate;
-  /** Identity providers whose tokens are accepted. Absent: none. */
+  /** Identity providers whose tokens are accepted. Absent if there are none. */
   issuers?: TokenIssuers;
 }
 

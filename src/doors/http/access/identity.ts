@@ -4,7 +4,7 @@ import type { Scope } from '../../../config/scopes.ts';
 /** Scopes, and the models to which the scopes apply. */
 export interface Grant {
   scopes: readonly Scope[];
-  /** Ids of models. Absent: all models. */
+  /** Ids of models. If absent, the scopes apply to all models. */
   models?: readonly string[];
 }
 
@@ -30,6 +30,6 @@ export const permits = ({ grants }: Identity, scope: Scope, model?: string): boo
       scopes.includes(scope) && (model === undefined || models === undefined || models.includes(model)),
   );
 
-/** The label of an identity with this name. It omits the subject of a token. */
+/** The label of an identity with this name, without the subject of a token. */
 export const labelOf = (name: string): string =>
   name.startsWith('oidc:') ? name.split(':').slice(0, 2).join(':') : name;

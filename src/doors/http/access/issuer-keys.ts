@@ -34,9 +34,12 @@ interface IssuerKeysOptions {
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 /**
- * States: none (tokens wait for the first fetch) → fresh → old (keys stay in use during the next fetch) → too old
- * (tokens wait, and get 503 while the provider is unreachable). Whatever the number of tokens, only one fetch runs at a
- * time, and a cooldown passes between the starts of two fetches.
+ * Whatever the number of tokens, only one fetch runs at a time, and a cooldown passes between the starts of two
+ * fetches. States:
+ * - none: tokens wait for the first fetch.
+ * - fresh: no fetch is needed.
+ * - old: the keys stay in use during the next fetch.
+ * - too old: tokens wait, and get 503 while the provider is unreachable.
  */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;

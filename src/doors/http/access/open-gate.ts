@@ -57,8 +57,8 @@ function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: 
 }
 
 /**
- * Opens an identity provider. Its keys are fetched in the background, so that the service can start while the provider
- * is unreachable.
+ * Opens an identity provider. The keys of the provider are fetched in the background, so that the service can start
+ * while the provider is unreachable.
  */
 async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Promise<TokenIssuer> {
   const name = named(config.name);

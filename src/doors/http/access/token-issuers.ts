@@ -59,8 +59,8 @@ interface Known {
 const ANY_TYPE = 'any';
 
 /**
- * Whether the claims are those of an ID token. An ID token identifies a user but grants no permissions. Recognised by
- * `typ` (Keycloak), by `token_use` (Cognito), or else by a login nonce or by hashes of tokens that were issued with it
+ * Whether the claims are those of an ID token. An ID token identifies a user but grants no permissions. Keycloak marks
+ * it with `typ`, Cognito with `token_use`. Others contain a login nonce, or hashes of tokens that were issued with it
  * (OpenID Connect Core, 2 and 3.3.2.11).
  */
 const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>

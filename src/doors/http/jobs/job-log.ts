@@ -60,7 +60,7 @@ export class JobLog {
     this.#tell('info', 'upload_expired', job, words`abandoned during its upload`, {});
   }
 
-  /** `fault`: a SluiceError with the code that the owner sees. Its cause is the original error. */
+  /** `fault`: a SluiceError with the code that the owner sees. The cause of this error is the original error. */
   failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
     this.#end(running, job, fields, fault);

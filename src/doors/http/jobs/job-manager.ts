@@ -49,7 +49,7 @@ export class JobManager {
   readonly #sweepMs: number;
   readonly #sweeper: Timer;
   readonly #unmeasure: () => void;
-  /** Whether this server is the one that sweeps and reports the metrics of the shared table. */
+  /** Whether this server sweeps, and reports the metrics of the shared table. */
   #sweeps = false;
   #closing: Promise<void> | null = null;
 
@@ -169,7 +169,7 @@ export class JobManager {
     }
   }
 
-  /** The job in the table. It is either this job or an earlier job with the same Idempotency-Key. */
+  /** The job in the table: either this job, or an earlier job with the same Idempotency-Key. */
   async #enqueue(job: NewJob): Promise<Job> {
     const { store } = this.#place;
     const answer = await store.enqueue(job);

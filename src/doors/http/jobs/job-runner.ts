@@ -379,7 +379,7 @@ export class JobRunner {
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
 
 /**
- * Whether the error concerns the lease or the table, not the job. This server then can neither continue the job nor
+ * Whether the error concerns the lease or the table, not the job. If so, this server can neither continue the job nor
  * record its end.
  */
 const isOurs = (error: unknown): boolean =>

@@ -1,4 +1,4 @@
-// The table of asynchronous jobs. It belongs to one server, in a folder, or is shared by several servers, in a
+// The table of asynchronous jobs. The table belongs to one server, in a folder, or is shared by several servers, in a
 // database.
 import type { SluiceError } from '../../../core/errors.ts';
 import type { BodyFormat, PredictQuery } from '../wire/scoring-request.ts';
@@ -22,14 +22,14 @@ export interface Job {
   requestId: string | null;
   trace: string | null;
   /**
-   * Name of the pipeline that scores the upload, and the destination of its predictions. Both are null for a job whose
-   * result is stored here.
+   * Name of the pipeline that scores the upload, and the destination of its predictions. Both fields are null for a job
+   * whose result is stored here.
    */
   pipeline: string | null;
   target: string | null;
   state: JobState;
   /**
-   * Number of times the job was started. The number is the fencing token of the server that runs the job: every write
+   * Number of times the job was started. The number is the fencing token of the server that runs the job. Every write
    * names its epoch, and is accepted only if no newer epoch exists.
    */
   epoch: number;
@@ -142,7 +142,7 @@ export interface JobStore {
   renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
   progress(held: HeldJob, so: JobProgress): Promise<boolean>;
   finish(held: HeldJob, end: JobEnd): Promise<boolean>;
-  /** Returns a job to the queue. It is not claimed again before `pauseMs` have passed. `why`: the reason. */
+  /** Returns a job to the queue. The job is not claimed again before `pauseMs` have passed. `why`: the reason. */
   putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
   /**
    * Returns a job to the queue that this server has lost, unless another server has already started it. Not counted as
@@ -176,7 +176,7 @@ export const UNBEGUN = {
 export const noJobs = (): Record<JobState, number> => ({ queued: 0, running: 0, done: 0, failed: 0, cancelled: 0 });
 
 /**
- * Whether the error means that the job table or the storage was unreachable. It is logged where it occurs; callers try
- * again.
+ * Whether the error means that the job table or the storage was unreachable. The error is logged where it occurs;
+ * callers try again.
  */
 export const areUnavailable = (error: unknown): boolean => (error as Partial<SluiceError>).code === 'jobs_unavailable';

@@ -101,8 +101,8 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   /**
-   * Objects are listed before the table is queried. If the table does not know an object then, it never will: an upload
-   * is reserved before its first byte is written, and the name of a result contains its epoch.
+   * Objects are listed before the table is queried. An object that the table does not know then will never belong to a
+   * job: an upload is reserved before its first byte is written, and the name of a result contains its epoch.
    */
   async sweep(known: KnownJobs): Promise<void> {
     const { bucket } = objectAddress(`${this.#prefix}/x`);

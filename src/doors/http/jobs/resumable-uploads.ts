@@ -73,8 +73,8 @@ export class ResumableUploads {
   }
 
   /**
-   * Creates an upload. It counts towards the quota of its owner immediately. The same Idempotency-Key returns the same
-   * upload while the upload is open or its job exists.
+   * Creates an upload. The upload counts towards the quota of its owner immediately. The same Idempotency-Key returns
+   * the same upload while the upload is open or its job exists.
    * @throws SluiceError upload_too_large | limit_exceeded | idempotency_conflict | model_not_found
    */
   async create(request: FastifyRequest, spec: JobSpec, { length, metadata }: UploadHead): Promise<Upload> {

@@ -1,4 +1,4 @@
-// The table of jobs of a single server, in an embedded database in the server's folder. It survives restarts.
+// The table of jobs of a single server, in an embedded database in the server's folder. The table survives restarts.
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
@@ -52,8 +52,8 @@ const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
 type Row = Record<string, string | number | null>;
 
 /**
- * Current size of an upload or a result that is being written. It is held only in memory, because the write ends with
- * the process that owns the folder.
+ * Current size of an upload or a result that is being written. The size is held only in memory, because the write ends
+ * with the process that owns the folder.
  */
 interface Growing {
   owner: string;
@@ -63,7 +63,7 @@ interface Growing {
 export class SqliteJobs implements JobStore {
   readonly leaseMs = null;
   readonly reachable = true;
-  /** The table of uploads that arrive in parts. It survives restarts. */
+  /** The table of uploads that arrive in parts. The table survives restarts. */
   readonly uploads: SqliteUploads;
   readonly #db: DatabaseSync;
   /** Incoming uploads, by job. */

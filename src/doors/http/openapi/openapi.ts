@@ -16,7 +16,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
   const routes: DescribedRoute[] = [];
   app.addHook('onRoute', (route) => {
     const { method, url, schema = {}, config = {} } = route;
-    // Fastify adds a HEAD route to each GET route. These derived routes are not collected.
+    // HEAD routes that Fastify derives from GET routes are not collected.
     const isDerived = method === 'HEAD' && routes.some((r) => r.url === url && r.method === 'GET');
     if (!isDerived) routes.push({ method, url, schema, config });
     if (schema.querystring === undefined) delete route.schema;

@@ -1,5 +1,5 @@
-// Parts of route schemas that several routes share. They only describe routes in the OpenAPI document; Fastify does not
-// validate with them.
+// Parts of route schemas that several routes share. These parts only describe routes in the OpenAPI document; Fastify
+// does not validate with them.
 import type { COMPONENTS } from './schemas.ts';
 
 type Json = Record<string, unknown>;

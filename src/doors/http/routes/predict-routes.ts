@@ -79,8 +79,8 @@ function describeTable(scope: Scope) {
 }
 
 /**
- * Removes `interactions` from the documented operations without interpretation. These operations reject it with a
- * message that names the right path.
+ * Removes `interactions` from the documented parameters of operations without interpretation. These operations reject
+ * the parameter with a message that names the right path.
  */
 function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
   const { interactions: _, ...properties } = PREDICT_QUERY.properties;

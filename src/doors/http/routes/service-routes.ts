@@ -72,7 +72,7 @@ const PUBLIC = ['sluice_ready', 'sluice_build_info'];
 
 /**
  * The metric series that a caller may see; null for all. A caller restricted to some models sees only the series of
- * these models: other series describe the keys, the load and the jobs of all callers.
+ * these models. All other series describe the keys, the load and the jobs of all callers.
  */
 function visibleSeries(identity: Identity): SeriesFilter | null {
   const all = identity.grants.some(({ scopes, models }) => models === undefined && scopes.includes('metrics'));

@@ -13,7 +13,7 @@ interface StaticFile {
   schema?: FastifySchema;
 }
 
-/** Headers of pages with scripts. They prevent other pages from framing or opening the page. */
+/** Headers of pages with scripts. These headers prevent other pages from framing or opening the page. */
 export const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',

@@ -77,7 +77,10 @@ export class Admission {
     let left = false;
     let slot = false;
     let signal: AbortSignal | undefined;
-    /** The pending wait for a slot. It is shared: both body and response may resume, and one slot suffices for both. */
+    /**
+     * The pending wait for a slot. The wait is shared: both body and response may resume, and one slot suffices for
+     * both.
+     */
     let next: Promise<void> | null = null;
     const giveUp = () => {
       if (!slot) return;

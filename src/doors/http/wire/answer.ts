@@ -1,5 +1,5 @@
-// The response to a predict request. It is held until its status is certain, and then written at the speed of the
-// client.
+// The response to a predict request. The response is held until its status is certain, and then written at the speed of
+// the client.
 import type { ServerResponse } from 'node:http';
 import { inBackground } from '../../../core/async.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -21,8 +21,8 @@ export interface AnswerOptions extends SpillOptions {
    */
   whole: boolean;
   /**
-   * Digest of the response. It is sent as a header if the response is complete before its head is sent; otherwise as a
-   * trailer, if the client accepts trailers.
+   * Digest of the response. The digest is sent as a header if the response is complete before its head is sent;
+   * otherwise as a trailer, if the client accepts trailers.
    */
   digest?: AnswerDigest | null;
   /**

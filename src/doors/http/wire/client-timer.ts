@@ -1,4 +1,4 @@
-// Timeouts for clients. They ignore pauses of this process, such as a stopped container, a throttled CPU or a long
+// Timeouts for clients that do not count pauses of this process, such as a stopped container, a throttled CPU or a long
 // garbage collection.
 import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from '../../../core/clock.ts';
 

@@ -1,5 +1,5 @@
 // Content-Digest (RFC 9530): checks the digest of a request, and computes the digest of a response if requested. Both
-// cover the encoded content.
+// digests cover the encoded content.
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';

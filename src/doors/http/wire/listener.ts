@@ -33,8 +33,8 @@ interface CertificateFiles {
 }
 
 /**
- * Only ciphers with forward secrecy and authenticated encryption are allowed. This excludes RSA key exchange and CBC,
- * whatever the defaults of Node are. All ciphers of TLS 1.3 meet the condition.
+ * Only ciphers with forward secrecy and authenticated encryption are allowed. This rule excludes RSA key exchange and
+ * CBC, whatever the defaults of Node are. All ciphers of TLS 1.3 meet the condition.
  */
 const TLS_SETTINGS = {
   minVersion: 'TLSv1.2',
@@ -100,7 +100,7 @@ export interface Listener {
 }
 
 interface ListenerOptions {
-  /** Absent: plain HTTP behind a proxy. */
+  /** Absent for plain HTTP behind a proxy. */
   certificate?: Certificate;
   /** Whether to reject the connections of clients that have no certificate issued by `certificate.ca`. */
   requireClient?: boolean;
@@ -149,7 +149,8 @@ export function createListener(options: ListenerOptions): Listener {
           reject(new SluiceError('usage', `cannot listen on ${host}:${port}: ${cause.code}`, { cause }));
         });
         front.listen({ port, host, backlog: 1024 }, () => {
-          // The inner server never listens. This event makes it check its connections for heads that arrive too late.
+          // The inner server never listens. This event makes the server check its connections for heads that arrive too
+          // late.
           server.emit('listening');
           resolve(front.address() as net.AddressInfo);
         });
@@ -367,8 +368,8 @@ function proxyWithoutProto(proto: string): string | null {
 }
 
 /**
- * Returns the check for use behind a proxy that terminates TLS. It accepts only requests from the proxy's addresses
- * that reached the proxy over HTTPS.
+ * Returns the check for use behind a proxy that terminates TLS. The check accepts a request only if it comes from an
+ * address of the proxy and reached the proxy over HTTPS.
  */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = addressList('behind_tls_proxy', addresses);

@@ -1,4 +1,5 @@
-// Error responses: problem documents (RFC 9457) with a code from the error catalogue. They never contain input values.
+// Error responses: problem documents (RFC 9457) with a code from the error catalogue. Error responses never contain
+// input values.
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { retryAfterSeconds } from './retry-after.ts';

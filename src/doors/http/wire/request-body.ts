@@ -19,8 +19,8 @@ export interface BodyOptions {
   maxExpandedBytes: number;
   idleMs: number;
   /**
-   * Minimum average speed during waits for the client. It is checked after `idleMs` of waiting; a slower body ends the
-   * request.
+   * Minimum average speed during waits for the client. The speed is checked after `idleMs` of waiting; a slower body
+   * ends the request.
    */
   minBytesPerSecond: number;
   onBytes?: (n: number) => void;

@@ -35,7 +35,7 @@ export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: str
   story.packageSha256 = sha256;
 }
 
-/** Fields of a request's log line. They are set while the request is processed. */
+/** Fields of a request's log line, which are set while the request is processed. */
 interface RequestStory {
   /** The trace of the request's span. Without tracing: the trace that the client named, or null if it named none. */
   trace: TraceParent | null;
@@ -90,8 +90,8 @@ export class RequestLog {
   }
 
   /**
-   * Adds the hook that logs requests. It must be registered first, because every check that rejects a request uses the
-   * request's story.
+   * Adds the hook that logs requests. The hook must be registered first, because every check that rejects a request
+   * uses the request's story.
    */
   follow(app: FastifyInstance): void {
     app.decorateRequest('story', null as never);
@@ -192,7 +192,7 @@ function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
     case 'overload':
       return 'warn';
     default:
-      // Errors of the operator. Only those with a 5xx status need attention.
+      // Errors of the operator. Of these, only errors with a 5xx status need attention.
       return fault.entry.status >= 500 ? 'error' : 'info';
   }
 }

@@ -53,7 +53,7 @@ export function agreedCoding(
 /** Adds Accept-Encoding to the Vary header. */
 export const varyWith = (vary: unknown): string => [vary, 'accept-encoding'].flat().filter(Boolean).join(', ');
 
-/** A compression stream of node:zlib. It runs on the threads of libuv. */
+/** A compression stream of node:zlib, which runs on the threads of libuv. */
 export function compressor({ coding, level }: Agreed): Gzip | ZstdCompress {
   return coding === 'gzip'
     ? createGzip({ level })

@@ -32,7 +32,7 @@ export const takesTrailers = (raw: IncomingMessage): boolean =>
  */
 const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
 
-/** The protocol version with which Node responds. It can differ from the version in the request head. */
+/** The protocol version with which Node responds, which can differ from the version in the request head. */
 export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' {
   return raw.httpVersionMajor === 1 && raw.httpVersionMinor >= 1 ? 'HTTP/1.1' : 'HTTP/1.0';
 }

@@ -131,7 +131,7 @@ const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
   Number.isSafeInteger(shape[0]) &&
   (shape[1] ?? 1) === 1;
 
-/** A column of the table. Its shape must be [rows] or [rows, 1]. */
+/** A column of the table. The shape of the tensor must be [rows] or [rows, 1]. */
 function columnOf(input: unknown, at: string, tensors: BinaryTensors): TensorColumn {
   if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
   const { name, shape, parameters } = input;
@@ -191,7 +191,7 @@ const DATATYPES: Readonly<Record<PredictionColumn['kind'], string>> = {
 
 const COLUMN_DATATYPES = { number: 'FP64', boolean: 'BOOL', category: 'BYTES', text: 'BYTES' } as const;
 
-/** The outputs of a request. They are filled row by row. */
+/** The outputs of a request, which are filled row by row. */
 export class OutputTensors {
   readonly #columns: readonly { column: PredictionColumn; data: unknown[] }[];
 

@@ -116,7 +116,7 @@ const planPart = (trace: Trace, shapes: readonly InputShape[], kernel?: Kernel):
 
 /**
  * A model compiled for native evaluation. A plan is plain data, so that one process can compile it and threads of other
- * processes can open it. It is valid only for the release that compiled it.
+ * processes can open it. A plan is valid only for the release that compiled it.
  */
 export interface NativePlan {
   readonly shapes: readonly InputShape[];
