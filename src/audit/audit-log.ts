@@ -76,7 +76,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
     }
     const rest = tail.subarray(found?.after ?? 0);
     const wantsNewline = rest.length > 0 && rest.at(-1) !== NEWLINE;
-    // The last line may lack its line end; if it is a complete record, it is valid.
+    // If the last line is a complete record, it is valid even without its line end.
     const whole = wantsNewline ? readRecord(rest) : null;
     const torn = rest.length === 0 || whole ? null : tornOf(rest, wantsNewline);
     const last = whole ? { seq: whole.seq, sum: whole.sum } : found?.end;
@@ -204,7 +204,7 @@ export class AuditLog {
     return !this.#failed && !this.#closed && this.#pendingBytes < MOST_PENDING_BYTES / 2;
   }
 
-  /** The last record. With a copy of it elsewhere, a truncation of the log can be detected. */
+  /** The last record. A copy of this record elsewhere makes it possible to detect a truncation of the log. */
   get end(): ChainEnd {
     return this.#end;
   }

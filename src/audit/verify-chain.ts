@@ -23,7 +23,7 @@ interface VerifiedChain {
   whole: boolean;
   broken: ChainBreak | null;
   records: number;
-  /** Number of the first record. If it is 1, no earlier record is missing. */
+  /** Number of the first record; 1 if no earlier record is missing. */
   first: number;
   last: ChainEnd;
   /**
@@ -37,7 +37,7 @@ interface VerifiedChain {
   lost: number;
 }
 
-/** Bytes that are not a record. If a later record confirms it, they are a partial write of a killed server. */
+/** Bytes that are not a record. They are a partial write of a killed server if a later record says so. */
 interface Unread {
   line: number;
   bytes: number;

@@ -64,8 +64,8 @@ export function readYaml(file: string, text: string): ReadYaml {
   };
   const { tokens, deep } = parsed(text, counter);
   if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
-  // `parseDocument` is not used: it formats its errors for display, and each error contains a copy of its line, which
-  // may be the whole text.
+  // `parseDocument` is not used, because it formats its errors for display. Each error then contains a copy of its
+  // line, which may be the whole text.
   const composer = new Composer({
     uniqueKeys: false,
     strict: true,

@@ -1,5 +1,5 @@
-// Counts of a stream. The engine reports every block result to an account, once and in order; it stores no counts
-// itself.
+// Counts of a stream. The engine stores no counts itself: it reports every block result to an account, once and in
+// order.
 import type { Block } from '../core/block.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';

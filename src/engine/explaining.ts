@@ -1,4 +1,4 @@
-// Opens the explainer with the background sample and covers of a model. A worker loads them for its first
+// Opens the explainer with the background sample and covers of a model. A worker opens the explainer for its first
 // interpretation, so that plain predictions start faster.
 import { SluiceError } from '../core/errors.ts';
 import { readTable } from '../formats/delimited/csv-parse-decoder.ts';

@@ -68,8 +68,8 @@ const MAX_MEAN_INTERPRET_MS = 1;
 
 /**
  * States: unopened → opening → open or unusable. The first block with effects opens the explainer, because few services
- * receive requests for effects. The explainer is unusable if effects need model evaluations or take too long. Until it
- * is open, blocks go to workers.
+ * receive requests for effects. The explainer is unusable if effects need model evaluations or take too long. Until the
+ * explainer is open, blocks go to workers.
  */
 class InlineExplainer {
   readonly #model: ModelPackage;
@@ -87,7 +87,7 @@ class InlineExplainer {
     this.#known = known;
   }
 
-  /** Whether the explainer is open. The first call starts to open it. */
+  /** Whether the explainer is open. The first call starts to open the explainer. */
   #ready(): boolean {
     if (!this.#opening) {
       this.#opening = true;

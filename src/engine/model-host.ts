@@ -12,7 +12,7 @@ import { WorkerPool } from './worker-pool.ts';
 export interface HostedModel {
   readonly model: ModelPackage;
   readonly pool: WorkerPool;
-  /** Releases the model. Call it once, when the request no longer uses the model. */
+  /** Releases the model. Call this function once, when the request no longer uses the model. */
   release(): void;
 }
 
@@ -30,7 +30,7 @@ interface Entry {
 
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: Word) => void;
-  /** Called when a worker has finished a block. `ms`: the time it took. */
+  /** Called when a worker has finished a block. `ms`: the time that the block took. */
   onWork?: (ms: number) => void;
   /** Called when a version was loaded. `ms`: time since the version was requested. */
   onLoaded?: (ms: number) => void;

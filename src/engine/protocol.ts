@@ -20,7 +20,10 @@ export interface StreamSpec {
   rejectLines?: boolean;
   /** Passthrough columns that the lines of the rejects file contain, in order. Default: none. */
   listed?: readonly string[];
-  /** Compile kernels immediately, because many rows are expected. Default: compile them after enough rows. */
+  /**
+   * Whether to compile kernels immediately, because many rows are expected. Default: kernels are compiled after enough
+   * rows.
+   */
   large?: boolean;
   /** Default: SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
@@ -46,9 +49,7 @@ export interface ScoreJob {
   job: number;
   /** Id of the kind. Streams with the same settings have the same kind. */
   kind: number;
-  /**
-   * Settings of the kind. Only the first job of a kind that a worker gets contains them; in later jobs they are null.
-   */
+  /** Settings of the kind, sent with the first job of the kind that a worker gets. In later jobs, null. */
   spec: StreamSpec | null;
   slab: ArrayBufferLike;
   spans: Int32Array;

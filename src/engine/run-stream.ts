@@ -21,11 +21,11 @@ interface WriteOptions {
   /** Writes lines of the rejects file in order. */
   writeRejects?: (lines: string) => Promise<void>;
   recycle?: (buffer: ArrayBuffer) => void;
-  /** Called after a block result was written. An error thrown by it ends the run. */
+  /** Called after a block result was written. An error thrown by this function ends the run. */
   onPart?: (part: ScoredPart) => void;
   /**
    * Called in order, after each complete block was written. The next block is written only after the promise resolves.
-   * An error thrown by it ends the run.
+   * An error thrown by this function ends the run.
    */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */

@@ -62,8 +62,8 @@ export interface ScoreChunksOptions extends StreamOptions {
   write: (bytes: Uint8Array) => Promise<void>;
   onPart?: (part: ScoredPart) => void;
   /**
-   * Called in order, after each complete block was written. An error thrown by it ends the run. Not supported with
-   * `whole`.
+   * Called in order, after each complete block was written. An error thrown by this function ends the run. Not
+   * supported with `whole`.
    */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** State for resuming a stream. Not supported with `whole`. */
@@ -77,7 +77,7 @@ export interface ScoreChunksOptions extends StreamOptions {
   onConsumed?: CutOptions['onConsumed'];
   failOnInvalid?: boolean;
   /**
-   * Position of this piece in the whole input; absent for the first piece. With it, the output gets no head. Not
+   * Position of this piece in the whole input; absent for the first piece. If set, the output gets no head. Not
    * supported with `whole`.
    */
   place?: PiecePlace;

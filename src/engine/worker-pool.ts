@@ -70,7 +70,7 @@ export interface PoolOptions {
 interface PoolEvents {
   /** Called when a worker died; the worker is being replaced. */
   onWorkerDeath?: (reason: Word) => void;
-  /** Called when a worker has finished a block. `ms`: the time it took. */
+  /** Called when a worker has finished a block. `ms`: the time that the block took. */
   onWork?: (ms: number) => void;
 }
 
@@ -147,8 +147,8 @@ const BEHIND_MS = 100;
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
 /**
- * With effects, a worker gets a piece of a block at a time. The piece takes about PIECE_MS; it has FIRST_ROWS rows
- * while their cost is unknown.
+ * With effects, a worker gets a piece of a block at a time. The piece takes about PIECE_MS, or has FIRST_ROWS rows
+ * while the cost of a row is unknown.
  */
 const PIECE_MS = 1000;
 const FIRST_ROWS = 2;
@@ -254,8 +254,8 @@ export class WorkerPool {
     try {
       if (options.few && (await Promise.race([pool.#openFew(), pool.#closed.promise]))) return pool;
       const started = pool.#startWorkers();
-      // Waits for the verdict first: its error explains why the model cannot be used, whereas workers would only report
-      // that they died.
+      // Waits for the verdict first. An error of the verdict explains why the model cannot be used, whereas workers
+      // would only report that they died.
       await Promise.race([pool.#opened(), pool.#closed.promise]);
       await Promise.race([started, pool.#closed.promise]);
       if (options.inline) await pool.#openInline(await pool.#judgement.known);
@@ -339,7 +339,7 @@ export class WorkerPool {
       : this.#supervisor.ready + Number(this.#helping?.active ?? false);
   }
 
-  /** Why the pool no longer accepts jobs; null if it does. */
+  /** Why the pool no longer accepts jobs; null if the pool accepts jobs. */
   get failed(): SluiceError | null {
     return this.#failure;
   }

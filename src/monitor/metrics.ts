@@ -18,8 +18,7 @@ const FEW_SECONDS = [0.001, 0.01, 0.1, 1];
 /** Loading a model includes a trial in a separate process, so even a fast load takes a second. */
 const LOAD_SECONDS = [0.5, 1, 2, 5, 15, 60];
 
-// The text that a run writes contains totals and results. Gauges that are valid only while the process runs are not
-// part of it.
+// The text that a run writes contains totals and results, but no gauges that are valid only while the process runs.
 const ANY: readonly Exporter[] = METRICS_PROCESSES;
 const ANY_AND_FILE: readonly Exporter[] = [...ANY, 'metrics_file'];
 const BATCH: readonly Exporter[] = ['batch_run'];

@@ -1,5 +1,5 @@
-// The state of a process's pipelines. The metrics port of the process serves it at /pipelines, and `sluice serve` reads
-// it there.
+// The state of a process's pipelines. The metrics port of the process serves this state at /pipelines, where `sluice
+// serve` reads it.
 import { VERSION } from '../core/version.ts';
 import type { Metrics } from './metrics.ts';
 

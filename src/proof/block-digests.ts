@@ -110,7 +110,9 @@ export class BlockDigests {
     return this.mark();
   }
 
-  /** Reads the blocks that an interrupted run wrote, from the beginning of a file. Returns false if they changed. */
+  /**
+   * Reads the blocks that an interrupted run wrote, from the beginning of a file. Returns false if the blocks changed.
+   */
   async readAgain(chunks: AsyncIterable<Uint8Array>, marks: readonly Mark[]): Promise<boolean> {
     let block = 0;
     for await (const chunk of chunks) {

@@ -11,7 +11,7 @@ const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash('sha256', Buffe
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 
-/** The Merkle root of the leaves, 32 bytes. Without leaves, it is the hash of the empty input. */
+/** The Merkle root of the leaves, 32 bytes. Without leaves, returns the hash of the empty input. */
 export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
   if (leaves.length === 0) return sha256();
   // Nodes are paired from the left. A node without a partner moves up unchanged, which is equivalent to splitting at
@@ -74,11 +74,11 @@ export interface Predicate {
   };
   /** Null for a manifest of an earlier release whose blocks cannot be compared. */
   blocks: ProvenBlocks | null;
-  /** SHA-256 of the manifest that this one replaced; null if it replaced none. */
+  /** SHA-256 of the manifest that was replaced by this one; null if none was replaced. */
   previous: string | null;
   /**
-   * End of the run, in ISO 8601 and UTC. Only signed manifests contain it, because without a signature everyone could
-   * forge it.
+   * End of the run, in ISO 8601 and UTC. Only signed manifests contain the end time, because without a signature
+   * everyone could forge it.
    */
   finished?: string;
 }

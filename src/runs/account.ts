@@ -1,5 +1,5 @@
-// The account of a run counts the rows read, scored, rejected and interpreted. Summaries, metrics and progress take
-// their counts from it.
+// The account of a run counts the rows read, scored, rejected and interpreted. Summaries, metrics and progress use the
+// counts of the account.
 import { epochMs } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
@@ -143,7 +143,7 @@ interface UnitOptions {
   hear?: (tally: Tally) => void;
 }
 
-/** One unit of a run. The first call of `settle` or `drop` ends it; later calls have no effect. */
+/** One unit of a run. The first call of `settle` or `drop` ends the unit; later calls have no effect. */
 export class UnitAccount implements Account {
   readonly counts = newCounts();
   readonly pipeline: string;

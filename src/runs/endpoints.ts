@@ -85,7 +85,7 @@ export async function openQuerySource(
   query: End,
   run: { manifest: Manifest; passthrough: readonly string[] | '*' },
 ): Promise<OpenSource> {
-  // A repeated query reads another snapshot of the table; it is as complete as the first.
+  // A repeated query reads another snapshot of the table, which is as complete as the first.
   return { ...(await connectorOf(query).openRows!(query, run)), totalBytes: null, repeatable: true };
 }
 
@@ -149,8 +149,8 @@ interface SinkOptions {
 }
 
 /**
- * Opens an output. `commit` completes the file; its commit set publishes it. @throws SluiceError output_unwritable |
- * output_exists_as_folder | usage
+ * Opens an output. `commit` completes the file; the commit set publishes the file.
+ * @throws SluiceError output_unwritable | output_exists_as_folder | usage
  */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;

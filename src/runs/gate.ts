@@ -167,8 +167,8 @@ function limitOf(limit: GateLimits[ColumnLimit], column: string): number | null 
 }
 
 /**
- * The share of affected rows among the scored rows and the rows rejected with the limit's error code. Null if it was
- * not measured.
+ * The share of affected rows among the scored rows and the rows rejected with the limit's error code. Null if the share
+ * was not measured.
  */
 function foundIn(
   { psi, now, outOfRange }: ColumnDrift,

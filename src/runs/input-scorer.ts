@@ -50,7 +50,7 @@ interface OpenEnds {
   goesOn?: OneRun['goesOn'];
   /**
    * Called when the evaluator is confirmed, so that the output is valid. For a resumed run, called before scoring. An
-   * error thrown by it ends the run.
+   * error thrown by this function ends the run.
    */
   onVerdict?: (evaluator: string) => void;
   onConsumed?: OneRun['onConsumed'];
@@ -80,10 +80,10 @@ interface AskedPool {
 }
 
 /**
- * Owner of the worker pool. A pool that starts ahead uses our evaluator while that evaluator is compared with ONNX
- * Runtime; the verdict then confirms or rejects it. After a rejection, the output scored so far is discarded, and a new
- * pool scores the input again. An input is scored ahead only if it can be read again and its output stays invisible
- * until it is published. Other inputs wait for the verdict.
+ * Owner of the worker pool. A pool that starts ahead uses Sluice's own evaluator while that evaluator is compared with
+ * ONNX Runtime. The verdict then confirms or rejects the evaluator. After a rejection, the output scored so far is
+ * discarded, and a new pool scores the input again. An input is scored ahead only if it can be read again and its
+ * output stays invisible until it is published. Other inputs wait for the verdict.
  */
 export class InputScorer {
   readonly #options: InputScorerOptions;
@@ -199,7 +199,7 @@ export class InputScorer {
     return part === 0 ? Infinity : ((monotonicMs() - began!) * (1 - part)) / part;
   }
 
-  /** The worker pool. With `ahead`, it may still wait for the verdict; otherwise its evaluator is confirmed. */
+  /** The worker pool. With `ahead`, the pool may still wait for the verdict; otherwise, its evaluator is confirmed. */
   async #started(asked: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !asked.ahead && !(await this.#pool.confirmed)) await this.close();
     this.#pool ??= await this.#start(asked, signal);

@@ -25,7 +25,7 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
 
 /**
  * Measures the free space in the output's folder. If the path contains `{partition}`, measures the deepest folder
- * before it. Returns a function that stops measuring.
+ * before that placeholder. Returns a function that stops measuring.
  */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
   if (sink.type !== 'file' || isObject(sink.path)) return () => {};

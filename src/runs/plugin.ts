@@ -26,7 +26,7 @@ export interface RunOption {
   complete?: 'file' | 'folder';
   /** Why `score --plan` rejects the flag. */
   notForShards?: string;
-  /** Runs that differ in this option are different runs: they neither resume nor skip each other's outputs. */
+  /** Runs that differ in this option are different runs: neither resumes or skips the outputs of the other. */
   distinguishes?: true;
 }
 
@@ -122,7 +122,7 @@ export interface BlockProof {
 
 /**
  * A plugin's observer of one step. Hooks run in plugin order; an error ends the step. `begin` starts an attempt. When
- * the verdict rejects the evaluator, the step is attempted again, and observers discard what they observed before.
+ * the verdict rejects the evaluator, the step is attempted again, and observers discard their earlier observations.
  */
 export interface StepObserver {
   /** Implemented only by the plugin for checkpoints. */
@@ -138,7 +138,9 @@ export interface StepObserver {
   /** Receives the raw bytes of the input and of the output. */
   onSourceBytes?: StoredBytes | undefined;
   onStored?: StoredBytes | undefined;
-  /** Arrow input, and Parquet or Arrow output: receives bytes with the number of rows in them. */
+  /**
+   * For Arrow input, and for Parquet or Arrow output: receives bytes, with the number of rows that the bytes contain.
+   */
   onInputRows?: TableRowsBytes | undefined;
   onOutputRows?: TableRowsBytes | undefined;
   /** Reads the output of the interrupted run before the sink appends to it. */

@@ -41,7 +41,7 @@ export async function readPipeline(file: string): Promise<Pipeline> {
 
 type Mapping = Record<string, unknown>;
 
-/** Returns the document as a pipeline with defaults; null if it violates the schema. */
+/** Returns the document as a pipeline with defaults; null if the document violates the schema. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
   if (!fits(withoutDefaults(KEYS_OF_ALL_PIPELINES), value)) return null;
   const pipeline = structuredClone(value) as Mapping;

@@ -1,4 +1,4 @@
-// Scores one source into one sink with one account; every entry point runs its inputs through it.
+// Scores one source into one sink with one account. Every entry point scores its inputs with this function.
 import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
@@ -29,13 +29,13 @@ export interface OneRun {
   sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
   rejects?: RejectsPart;
   account: UnitAccount;
-  /** Checks the counts before anything is published. An error thrown by it ends the run. */
+  /** Checks the counts before anything is published. An error thrown by this function ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** Publishes all outputs at once. `later`: the caller publishes them and settles the account. */
+  /** Publishes all outputs at once. `later`: the caller publishes the outputs and settles the account. */
   publish?: (() => Promise<void>) | 'later';
-  /** Called after a block result was written. An error thrown by it ends the run. */
+  /** Called after a block result was written. An error thrown by this function ends the run. */
   onPart?: (part: ScoredPart) => void;
-  /** Called in order, after each complete block was written. An error thrown by it ends the run. */
+  /** Called in order, after each complete block was written. An error thrown by this function ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** State from which scoring continues after the blocks that an earlier process wrote. */
   goesOn?: GoesOn;

@@ -43,7 +43,9 @@ export interface RunRecord {
   ended: string | null;
   exitCode: number | null;
   error: { code: string; message: string } | null;
-  /** The configured reference and the version that it resolved to. `version` is null if it was not resolved. */
+  /**
+   * The configured reference and the version to which it resolved. `version` is null if the reference was not resolved.
+   */
   model: { reference: string; id: string; version: string | null; packageSha256: string | null };
   input: string;
   output: string;

@@ -36,7 +36,7 @@ async function openObservers(openers: readonly OpenStep[], step: RunStep, group:
 }
 
 /**
- * Returns false if a plugin skipped the step, true if it was scored.
+ * Returns true if the step was scored, false if a plugin skipped the step.
  * @throws SluiceError any error that ends the input; the caller must then discard the group
  */
 export async function runStep(runner: StepRunner, step: RunStep, group: CommitGroup): Promise<boolean> {

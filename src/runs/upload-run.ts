@@ -53,7 +53,7 @@ export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
   outputEndpoint(sink, { name: id })?.name ?? `topic ${connectorOf(sink).nameOf(sink)}`;
 
 /**
- * Scores an upload into the sink of its pipeline. A retry after a failure produces the same file; in a topic, it
+ * Scores an upload into the sink of its pipeline. A retry after a failure produces the same file or, in a topic,
  * continues after the records already written.
  * @throws SluiceError any error that ends the run
  */

@@ -53,7 +53,7 @@ export const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum(
 export const section = <T extends Parameters<typeof Type.Object>[0]>(properties: T, description: string) =>
   Type.Object(properties, { ...closed, default: {}, description });
 
-// Options of the log. Every entry point that writes a log has them.
+// Options of the log, which every entry point with a log has.
 
 const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;

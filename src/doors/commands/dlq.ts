@@ -156,7 +156,7 @@ async function reading(file: string, read: (letters: DeadLetterTopic) => Promise
   try {
     await read(letters);
   } catch (error) {
-    // After an interruption, throws the reason for it instead of this error.
+    // After an interruption, throws the reason for the interruption instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {

@@ -38,7 +38,7 @@ export const say = (text: string): void => {
 
 /** Runs until the end and returns the exit code. @throws SluiceError any error that ends the run */
 export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<number> {
-  // Starts the process that compares evaluators now, so that it starts while the model is being resolved.
+  // Starts the process that compares evaluators now, while the model is being resolved.
   if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
   const metrics = await metricsFor(spec, options);
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;

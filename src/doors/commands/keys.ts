@@ -115,7 +115,7 @@ export async function rotateKey(
   return { token, until };
 }
 
-/** Lifetime of a key in ms; null if it is valid until revoked, NaN if unknown. */
+/** Lifetime of a key in ms; null if the key is valid until revoked, NaN if unknown. */
 const lifetimeMs = ({ created, expires }: { created?: string; expires?: string }): number | null =>
   expires === undefined ? null : Date.parse(expires) - Date.parse(created ?? '');
 

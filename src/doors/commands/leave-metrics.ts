@@ -51,7 +51,7 @@ async function leaveFile(metrics: Metrics, end: RunEnd, file: string, begun: boo
   await putFile(file, await leftText(metrics, end, lastSuccessIn(before ?? '', end.pipeline)));
 }
 
-/** The content of the file; null if it does not exist. A file above the size limit was not written by a run. */
+/** The content of the file; null if the file does not exist. A file above the size limit was not written by a run. */
 async function textOf(file: string): Promise<string | null> {
   const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;

@@ -8,8 +8,8 @@ import { reportPage } from '../../report/report-page.ts';
 import type { RunningPipeline } from '../../runs/context.ts';
 
 /**
- * Maximum number of points in the throughput chart. When it is reached, every second point is dropped and the interval
- * doubles.
+ * Maximum number of points in the throughput chart. When this number is reached, every second point is dropped and the
+ * interval doubles.
  */
 const MOST_POINTS = 240;
 const FIRST_EVERY_MS = 250;

@@ -53,7 +53,7 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
     });
     await hand(report, flags, { predictions: sources.map(({ name }) => name), labels: labels.name });
   } catch (error) {
-    // After an interruption, throws the reason for it instead of this error.
+    // After an interruption, throws the reason for the interruption instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {

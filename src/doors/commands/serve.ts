@@ -79,7 +79,7 @@ async function runService(flags: ServeFlags): Promise<void> {
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
-  // Logging the key is safe: it is valid only for this process, which listens only on loopback.
+  // Logging the key is safe, because the key is valid only for this process, which listens only on loopback.
   if (service.token)
     log('info', 'dev_key', words`API key of this run: ${named(service.token)}`, { key: named(service.token) });
   if (!signal.aborted)

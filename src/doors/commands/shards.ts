@@ -78,7 +78,7 @@ function endingOf(output: string): string {
 }
 
 /**
- * The decisions that apply to all shards. Shard 0 makes them, and the other shards wait for them.
+ * The decisions that apply to all shards. Shard 0 makes these decisions, and the other shards wait for them.
  * @throws SluiceError usage | input_* | model_* | plan_invalid
  */
 async function decided(work: SharedWork, file: string, flags: ShardsFlags, index: number): Promise<SharedRun> {

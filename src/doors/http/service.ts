@@ -71,7 +71,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     throw new SluiceError('usage', 'tls.client_crl requires tls.client_ca');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
-  /** Functions that undo the parts started so far. If the start fails, they are called in reverse order. */
+  /** Functions that undo the parts started so far. If the start fails, these functions are called in reverse order. */
   const undo: (() => unknown)[] = [];
   try {
     return await start(options, undo);
@@ -186,8 +186,8 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
 }
 
 /**
- * Logs the name of the model. The thrown error does not contain it, because the references in requests must not be
- * logged; this reference comes from the configuration.
+ * Logs the name of the model. The thrown error does not contain the name, because the references in requests must not
+ * be logged; this reference comes from the configuration.
  */
 function refusePreload(reference: string, error: unknown, log: Log): never {
   const message = words`preload: ${named(reference)} cannot be loaded: ${saysOf(error)}`;

@@ -89,7 +89,7 @@ function classesIn(params: Json): (string | number)[] | null {
   return labels.map((l) => (typeof l === 'number' ? l : String(l)));
 }
 
-/** What CatBoost does with a missing value: it fails every test, passes every test, or is an error. */
+/** What CatBoost does with a missing value: the value fails every test, passes every test, or is an error. */
 type MissingValue = 'AsFalse' | 'AsTrue' | 'AsIs';
 
 interface FloatFeature {

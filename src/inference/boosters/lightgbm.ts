@@ -197,7 +197,7 @@ function treeOf(keys: ReadonlyMap<string, string>, index: number, target: number
     const t = threshold[s]!;
     if (decision[s]! & CATEGORICAL) {
       test.push('CATEGORY');
-      // LightGBM truncates the number before it compares it with 0, so -0.5 is category 0.
+      // LightGBM truncates a number before comparing it with 0, so -0.5 is category 0.
       value[s] = -1;
       const [from, to] = [boundaries[t], boundaries[t + 1]];
       if (from === undefined || to === undefined || !(from <= to)) throw fail('a set of categories is missing');

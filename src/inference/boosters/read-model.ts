@@ -27,7 +27,8 @@ export function boosterFormat(bytes: Uint8Array): BoosterFormat | null {
 }
 
 /**
- * Reads a model file. The tree ensembles of an ONNX file are not checked here, but each when it is read.
+ * Reads a model file. The tree ensembles of an ONNX file are not checked here; each ensemble is checked when it is
+ * read.
  * @throws SluiceError model_invalid: the file is damaged, or contains a model that cannot be evaluated exactly; states
  * the reason
  */

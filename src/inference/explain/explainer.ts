@@ -74,7 +74,7 @@ export const INEXACT = -2;
 /** Interpreting the row failed: it crashed its worker, exceeded its time limit, or threw. */
 export const FAILED = -3;
 
-// Checks of requested interactions. Entry points call them before anything is computed.
+// Checks of requested interactions, which entry points call before anything is computed.
 
 /** Whether a method supports interactions. Only tree_interventional does, except for averages of several models. */
 const hasInteractions = (method: Method): boolean => method === 'tree_interventional';
@@ -94,8 +94,8 @@ export function noInteractions({ id, version }: { id: string; version: string | 
 }
 
 /**
- * The error if a package cannot provide the requested pairs. Null if it can, or if that is unknown until the package is
- * opened.
+ * The error if a package cannot provide the requested pairs. Null if the package can provide them, or if that is
+ * unknown until the package is opened.
  */
 export function pairsRefused(manifest: Manifest, interactions: number | undefined): SluiceError | null {
   const method = manifest.explain?.method;

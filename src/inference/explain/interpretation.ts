@@ -246,7 +246,8 @@ export class Interpretations {
 }
 
 /**
- * Indexes of the valid rows to interpret. `below` limits them to rows with lower scores, except for multiclass models.
+ * Indexes of the valid rows to interpret. Except for multiclass models, `below` excludes rows whose score is not below
+ * this limit.
  */
 function selectedRows(
   batch: ColumnBatch,

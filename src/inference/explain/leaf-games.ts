@@ -114,7 +114,7 @@ interface TreeGroup extends GroupGame {
 const MAX_PLAYERS = 30;
 /** Maximum memory of the lookup tables in bytes; one half for groups, one half for leaves. */
 const MEMO_BYTES = 128 * 1024 * 1024;
-/** Maximum total width of the vectors of all groups. In ensembles that exceed it, leaves are added up one by one. */
+/** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up one by one. */
 const MOST_GROUPED = 40_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 
@@ -138,7 +138,7 @@ export class LeafGames {
 
   /**
    * `playerOf[slot]`: the column on which a slot depends. `cover`: maps a node of the ensemble to its number of
-   * training rows, for path-dependent games. `memoBytes`: maximum memory of lookup tables; it does not affect the
+   * training rows, for path-dependent games. `memoBytes`: maximum memory of lookup tables, without influence on the
    * effects. `mostGrouped`: if the vectors of all groups have more numbers in total, leaves are added up one by one.
    * @throws NotExplainable if a path has too many columns, or if the tables become too large
    */

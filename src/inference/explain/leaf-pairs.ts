@@ -92,7 +92,7 @@ export class LeafPairs {
   readonly #budget: MemoBudget;
   readonly #scratch = new Float64Array(pairCount(32));
 
-  /** `memoBytes`: maximum memory of lookup tables; it does not affect the results. */
+  /** `memoBytes`: maximum memory of lookup tables, without influence on the results. */
   constructor(games: LeafGames, columns: number, memoBytes = PAIR_MEMO_BYTES) {
     this.#games = games;
     this.#columns = columns;

@@ -143,7 +143,7 @@ class Part {
   }
 }
 
-/** Compares the sums with the outputs to determine to which class they belong. @throws NotExplainable */
+/** Compares the sums with the outputs, to determine to which class the sums belong. @throws NotExplainable */
 function classOf(parts: readonly Part[], others: Terms[][], answers: Float64Array): { offset: number; scale: number } {
   const fits = (offset: number, scale: number, sign: number): boolean =>
     answers.every((answer, z) => {

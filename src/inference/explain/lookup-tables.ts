@@ -4,8 +4,8 @@ import type { MemoBudget } from './memo-pool.ts';
 
 const FIRST_SLOTS = 8;
 /**
- * 2^32 divided by the golden ratio. Multiplying by it spreads neighbouring keys (Knuth, The Art of Computer Programming
- * 3, 6.4).
+ * 2^32 divided by the golden ratio. Multiplying keys by this number spreads neighbouring keys (Knuth, The Art of
+ * Computer Programming 3, 6.4).
  */
 const GOLDEN = 0x9e3779b1 | 0;
 
@@ -74,7 +74,7 @@ const FIRST_VECTORS = 4;
 /** Up to this number of keys, an array of 16-bit numbers leads to the vectors. */
 const MOST_INDEXED = 4096;
 
-/** All-zero vectors, by width. Memos that have no other vectors share them; they are never written. */
+/** All-zero vectors, by width, which are never written. Memos that have no other vectors share them. */
 const allZeros = new Map<number, Float64Array>();
 
 function zeros(width: number): Float64Array {

@@ -29,7 +29,7 @@ export interface PatternSolver {
   open(leaf: number): void;
   /**
    * Writes the contribution of each column of the path per unit of weight, in bit order, to `out`, from index `at` on.
-   * Overwrites one more number after them. Returns false if all are zero.
+   * Also overwrites the number that follows. Returns false if all contributions are zero.
    */
   solve(pattern: number, out: Float64Array, at: number): boolean;
 }

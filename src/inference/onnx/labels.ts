@@ -55,8 +55,8 @@ export interface KnownCategories {
 }
 
 /**
- * A tensor, and the column in it that is followed. The column is null if the tensor has a single column, or if all
- * columns are followed.
+ * A tensor, and the column of the tensor that is followed. The column is null if the tensor has a single column, or if
+ * all columns are followed.
  */
 interface Follow {
   tensor: string;
@@ -98,8 +98,8 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
         if (marks && texts.length === 1) found.marker = texts[0]!;
         else {
           found.values ??= texts;
-          // If unknown categories are accepted, exporters write a default value for them. Without a default, training
-          // rejected them.
+          // If the training accepted unknown categories, exporters write a default value for them. Without a default,
+          // the training rejected unknown categories.
           found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
         }
       } else if (n.op === 'Concat') {

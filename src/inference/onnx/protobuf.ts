@@ -34,7 +34,10 @@ class VarintReader {
     return this.at >= this.#end;
   }
 
-  /** Reads a varint of up to 64 bits. With ten bytes, it is in two's complement. @throws SluiceError model_invalid */
+  /**
+   * Reads a varint of up to 64 bits. A varint with ten bytes is in two's complement.
+   * @throws SluiceError model_invalid
+   */
   next(): number {
     // Fast path: most varints have one byte.
     if (this.at < this.#end) {

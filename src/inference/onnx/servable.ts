@@ -25,7 +25,8 @@ export function labelsOf(n: Node): readonly ClassLabel[] | null {
   return texts && texts.strings.length > 0 ? texts.strings : null;
 }
 
-// A ZipMap converts a tensor of scores to a list of dictionaries. If it is removed, the tensor itself is served.
+// A ZipMap converts a tensor of scores to a list of dictionaries. If the ZipMap is removed, the tensor itself is
+// served.
 
 interface ZipMapInfo {
   /** Name of the graph output that the ZipMap produces. */

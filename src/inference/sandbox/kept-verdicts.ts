@@ -23,7 +23,7 @@ export interface KeptVerdict {
   readonly plan: NativePlan | null;
 }
 
-/** Whether verdicts are cached at all. If so, a comparison may be unnecessary, and so may preparing for it. */
+/** Whether verdicts are cached at all. If so, a comparison and its preparation may be unnecessary. */
 export const mayBeKept = (): boolean => KeptResults.ofUser()?.has(KIND) ?? false;
 
 /** The cache entry for the verdict on one model. */

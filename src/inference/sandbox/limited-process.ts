@@ -34,8 +34,8 @@ export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSec
 
 /**
  * Node cannot set the limits itself, so a shell sets them before Node starts. RLIMIT_DATA also counts memory that is
- * reserved for writing; the memory that Node reserves without using it is therefore added to the limit. If setpriv
- * supports it, the process is killed when its parent ends. The inner shell checks that the parent has not ended
+ * reserved for writing. The memory that Node reserves without using it is therefore added to the limit. If setpriv
+ * supports this, the process is killed when its parent ends. The inner shell checks that the parent has not ended
  * already.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null

@@ -18,7 +18,7 @@ const LARGE = 4 * 1024 * 1024;
 let session: EvaluatorSession | null = null;
 /** The training library's file that is open; null for an ONNX file. */
 let booster: BoosterModel | null = null;
-/** Sends an answer. Resolves when it is sent; until then, this thread must not block. */
+/** Sends an answer. Resolves when the answer is sent; until then, this thread must not block. */
 const answer = (message: ProbeAnswer): Promise<void> =>
   new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
 

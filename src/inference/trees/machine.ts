@@ -59,7 +59,7 @@ interface KernelCall {
   args: readonly number[];
 }
 
-/** A compiled ensemble as plain data. Another thread or process can quickly turn it into a machine. */
+/** A compiled ensemble as plain data, from which another thread or process can quickly create a machine. */
 export interface MachineImage {
   readonly kernel: Kernel;
   readonly capacity: number;
@@ -69,7 +69,7 @@ export interface MachineImage {
   /** `double`: whether numbers have double precision. `doubleSums`: whether sums do. */
   readonly double: boolean;
   readonly doubleSums: boolean;
-  /** Address of each region, and numbers per row in it. */
+  /** Address of each region, and number of values per row in the region. */
   readonly regions: readonly { at: number; width: number }[];
   readonly states: number;
   readonly stateWidth: number;

@@ -1,5 +1,5 @@
 // Files for a column with many categories: CSV files next to model.yaml, named by `codes_file` or `values_file`. A file
-// has one category per line; it is fast to read and easy to compare.
+// has one category per line, so that it is fast to read and easy to compare.
 import { setImmediate as turn } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
@@ -132,7 +132,7 @@ export async function readCategoryFiles(
   return { ...manifest, columns };
 }
 
-/** Removes the categories that are in separate files from a manifest, so that it is as in model.yaml. */
+/** Removes the categories that are in separate files from a manifest. The result is the content of model.yaml. */
 export const withoutCategories = (manifest: Manifest): Manifest => ({
   ...manifest,
   columns: manifest.columns.map((spec) => {

@@ -218,7 +218,7 @@ const unreadable = (folder: string) => (cause: unknown) => {
 export const hashFolder = async (folder: string): Promise<HashedPackage> => (await beginHashing(folder, [])).hashed;
 
 /**
- * Rejects files that are used but not covered by the hash. A missing file is not reported here, but where it is read.
+ * Rejects files that are used but not covered by the hash. Missing files are reported by the functions that read them.
  * @throws SluiceError model_invalid
  */
 export function assertCovered(model: Pick<ModelPackage, 'manifest' | 'ref'>): void {

@@ -8,8 +8,8 @@ import { SluiceError } from '../../core/errors.ts';
 import { type Manifest, ManifestSchema } from './manifest.ts';
 
 /**
- * Maximum length in characters of a text that is read without a thread. Reading it takes about as long as starting a
- * thread.
+ * Maximum length in characters of a text that is read without a thread. Reading such a text takes about as long as
+ * starting a thread.
  */
 const SHORT = 64 * 1024;
 /** Heap of the thread in MB. 1 MiB of YAML that consists only of errors needs less. */

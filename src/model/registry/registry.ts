@@ -77,7 +77,7 @@ export interface Registry {
   history(id: string): Promise<AliasMove[]>;
   /**
    * Adds a version from a folder that contains a complete package. The version appears atomically and never changes
-   * afterwards. `by`: the author. Returns the version; it differs from the requested version only if the registry
+   * afterwards. `by`: the author. Returns the version, which differs from the requested version only if the registry
    * assigns the numbers.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */

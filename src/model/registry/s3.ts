@@ -28,8 +28,8 @@ const CLAIM = '.upload';
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
 /**
- * Begins a comment in aliases.yaml that repeats the last moves. Aliases and history are two objects; if a writer
- * crashes between writing them, no move is lost.
+ * Begins a comment in aliases.yaml that repeats the last moves. Aliases and history are two objects. If a writer
+ * crashes after writing the first of them, no move is lost.
  */
 const LAST_MOVES = '# last moves: ';
 
@@ -230,7 +230,7 @@ export class S3Store implements Store {
   }
 
   /**
-   * Checks that the storage supports conditional writes. Without them, versions could change.
+   * Checks that the storage supports conditional writes. Without conditional writes, versions could change.
    * @throws SluiceError registry_unavailable
    */
   async #checkConditions(claim: string, token: string): Promise<void> {

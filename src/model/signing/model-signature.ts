@@ -92,8 +92,8 @@ function readModelStatement(payload: Buffer): Named[] {
 }
 
 /**
- * Compares the files of a package with the files that were signed. The lock file may be newer than the signature,
- * because it only lists the same files.
+ * Compares the files of a package with the files that were signed. A lock file that is newer than the signature is
+ * accepted, because it only lists the same files.
  * @throws SluiceError signature_invalid, naming the files
  */
 function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signed: readonly Named[]): void {

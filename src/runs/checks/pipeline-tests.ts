@@ -63,7 +63,8 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
 }
 
 /**
- * Describes how `got` differs from the expected value; null if it does not. Keys without an expected value are ignored.
+ * Describes how `got` differs from the expected value; null if both are equal. Keys without an expected value are
+ * ignored.
  */
 function differenceOf(want: unknown, got: unknown, tolerance: number, at: string): string | null {
   const where = at === '' ? 'the prediction' : at;

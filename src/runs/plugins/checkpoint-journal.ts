@@ -27,8 +27,8 @@ export interface JournalRead {
 export async function readCheckpoints(file: string): Promise<JournalRead | null> {
   let bytes: Buffer;
   try {
-    // Reject journals of other users: they may be able to write to the folder, and the journal decides where writing
-    // resumes.
+    // Reject journals of other users. Other users may be able to write to the folder, and the journal decides where
+    // writing resumes.
     if (process.getuid !== undefined && (await stat(file)).uid !== process.getuid()) return null;
     bytes = await readFile(file);
   } catch (cause) {

@@ -57,8 +57,8 @@ interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
 }
 
 /**
- * Finds the interrupted run to resume and takes ownership of its files. Call it before the files of `set` are opened.
- * Returns null if this run has no checkpoints.
+ * Finds the interrupted run to resume and takes ownership of its files. Call this function before the files of `set`
+ * are opened. Returns null if this run has no checkpoints.
  * @throws SluiceError usage: `--resume` is not possible; checkpoint_mismatch; output_unwritable
  */
 async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
@@ -238,7 +238,8 @@ class FileCheckpoints implements StepObserver {
 }
 
 /**
- * For a text input, the digests of the block proof identify the input. Hashing it a second time would double the cost.
+ * For a text input, the digests of the block proof identify the input. Hashing the input a second time would double the
+ * cost.
  */
 function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: BlockProof | null): PrefixedChunks {
   const isMarked = proof?.isText === true;

@@ -87,7 +87,7 @@ export async function addManifest(set: CommitSet, output: string, text: string):
   await sink.commit();
 }
 
-/** Loads the signing key. Call it before anything is scored. @throws SluiceError usage */
+/** Loads the signing key. Call this function before anything is scored. @throws SluiceError usage */
 export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<KeyObject | null> {
   const file = spec.sign_key ?? process.env.SLUICE_SIGN_KEY;
   if (!file) return null;

@@ -298,7 +298,7 @@ export interface ObservedStep {
   input: Endpoint;
   output: Endpoint;
   rejects: RejectsList;
-  /** Key that signs the manifest; null if it is not signed. */
+  /** Key that signs the manifest; null if the manifest is not signed. */
   key: KeyObject | null;
   /** Blocks that the interrupted run wrote; null if the step starts from the beginning. */
   earlier: readonly ProvenBlock[] | null;

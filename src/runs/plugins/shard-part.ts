@@ -39,7 +39,7 @@ interface PartDescription extends Omit<SavedTally, 'details'> {
 }
 
 /**
- * Package and settings that produced a shard result. Results to be merged must agree in all of them except the
+ * Package and settings that produced a shard result. Results to be merged must agree in everything except the
  * evaluator.
  */
 interface MadeBy {

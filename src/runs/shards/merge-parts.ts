@@ -120,7 +120,7 @@ export function refuseNothingIn({ parts }: MergedFile): void {
 }
 
 /**
- * Lists shard results without joining them. Reads each result once to check it.
+ * Lists shard results without joining them. Each result is read once, to check it.
  * @throws SluiceError parts_mismatch: a result was changed
  */
 export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): Promise<string> {

@@ -93,7 +93,7 @@ interface MergedProof {
   /** Null without a rejects file. */
   list: { name: string; seen: JoinedList; stored: Digest } | null;
   allowEmpty: boolean;
-  /** Key that signs the manifest; null if it is not signed. */
+  /** Key that signs the manifest; null if the manifest is not signed. */
   key: KeyObject | null;
 }
 

@@ -49,7 +49,7 @@ interface CutFile {
 }
 
 /**
- * Whether the file cannot be divided, because finding the start of a record would require reading everything before it.
+ * Whether the file cannot be divided, because finding the start of a record would require reading all bytes before it.
  */
 const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
 

@@ -12,7 +12,7 @@ import type { ByteSource } from '../../io/source/byte-source.ts';
 import { checked } from '../../io/source/byte-taps.ts';
 import { hashOfRange } from '../../io/source/record-marks.ts';
 
-/** The part of a file that one shard scores. The pieces of a file cover it completely, in order. */
+/** The part of a file that one shard scores. The pieces of a file cover the file completely, in order. */
 export interface Piece {
   /** Index of the shard, from 0. */
   shard: number;
@@ -41,7 +41,7 @@ export interface PlannedFile {
   bytes: number;
   /** SHA-256 of the whole raw file. */
   sha256: string;
-  /** The bytes before the first record (byte order mark, header). Every shard reads them. */
+  /** The bytes before the first record (byte order mark, header), which every shard reads. */
   head: { bytes: number; line: number; sha256: string };
 }
 
@@ -50,7 +50,7 @@ export interface ShardPlan {
   /** Version of this format. */
   format: 1;
   shards: number;
-  /** Maximum record length in bytes. The plan fixes it, because it affects where records end. */
+  /** Maximum record length in bytes. The plan fixes this length, because it affects where records end. */
   record_bytes: number;
   /**
    * Block size of all shards in bytes. The plan fixes the size, so that the merged manifest lists the same blocks as a

@@ -84,7 +84,9 @@ export class TableAnswers implements AnswerSink {
     this.#observer = observer;
   }
 
-  /** Rejects a batch that does not start at the current position, because it belongs to an ended assignment. */
+  /**
+   * Rejects a batch that does not start at the current position, because such a batch belongs to an ended assignment.
+   */
   accepts({ partition, from }: PlacedBatch): boolean {
     if (this.#positions.get(partition)?.next === from) return true;
     this.#reader!.restart(partition);

@@ -108,7 +108,7 @@ export class TransactionalReading implements TopicReading {
     await this.#directory.close();
   }
 
-  /** Opens the retries. The lint of pipelines permits them only for a single source topic. */
+  /** Opens the retries, which the lint of pipelines permits only for a single source topic. */
   #openRetries(policy: RetryPolicy): TopicRetries {
     const { dead_letter, kafka, source } = this.#spec;
     const options = this.#processorOptions(source.topic!, topicSource(this.#spec, this.#context, source.topic!));

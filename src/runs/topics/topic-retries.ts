@@ -124,7 +124,7 @@ export class TopicRetries {
   }
 }
 
-/** Why waiting records could be deleted before they are retried; null if they cannot be. */
+/** Why waiting records could be deleted before they are retried; null if that cannot happen. */
 async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPolicy): Promise<string | null> {
   if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
   const { times, settingsKnown } = await directory.facts(topic);

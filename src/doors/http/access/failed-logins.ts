@@ -79,8 +79,8 @@ export class FailedLogins {
 }
 
 /**
- * The address that identifies a client. For IPv6, it is the 64-bit network, because a client can freely choose
- * addresses within it.
+ * The address that identifies a client. For IPv6, this is the 64-bit network, because a client can freely choose
+ * addresses within its network.
  */
 export function neighbourhoodOf(address: string): string {
   if (isIPv4(address) || !isIPv6(address)) return address;
@@ -91,7 +91,7 @@ export function neighbourhoodOf(address: string): string {
 /** The eight groups of an IPv6 address, without leading zeros. */
 function expanded(address: string): string[] {
   // A trailing IPv4 part represents the last two groups. Only the first four groups are used, so two zeros can replace
-  // it.
+  // the IPv4 part.
   const plain = address.replace(/[.\d]{7,15}$/, '0:0');
   const [head = '', tail] = plain.split('::');
   const front = head === '' ? [] : head.split(':');

@@ -20,7 +20,7 @@ export interface Identity {
   grants: readonly Grant[];
 }
 
-/** Name prefixes of the other kinds of identity. The name of a key must not start with them. */
+/** Name prefixes of the other kinds of identity. The name of a key must not start with such a prefix. */
 export const RESERVED_PREFIXES = ['oidc:', 'certificate:'] as const;
 
 /** Whether a single grant includes the scope and, if given, the model. Several grants are not combined. */

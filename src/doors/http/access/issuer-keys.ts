@@ -1,5 +1,5 @@
-// Caches the public keys of an identity provider. Fetches them over HTTPS, and again when they are old or when a token
-// names an unknown key.
+// Caches the public keys of an identity provider. Keys are fetched over HTTPS, and fetched again when they are old or
+// when a token names an unknown key.
 import {
   createLocalJWKSet,
   errors,

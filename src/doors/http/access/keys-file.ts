@@ -99,7 +99,7 @@ export function assertFreeName(name: string, refuse: (what: string) => never): v
 }
 
 /**
- * Replaces the keys in a file by the result of `change`. Only the owner of the file can read it. Concurrent changes are
+ * Replaces the keys in a file by the result of `change`. The file is readable only by its owner. Concurrent changes are
  * serialised by a lock.
  * @throws SluiceError usage, or an error of `change`; the file then stays unchanged
  */

@@ -31,7 +31,7 @@ export class LoginRefused extends SluiceError {
   readonly challenge: string | null;
   /** The requested model; null if the path of the request contains it. */
   readonly asked: string | null;
-  /** Id of the requested job; null if it does not exist. */
+  /** Id of the requested job; null if the job does not exist. */
   readonly job: string | null;
 
   constructor(

@@ -60,8 +60,8 @@ const ANY_TYPE = 'any';
 
 /**
  * Whether the claims are those of an ID token. An ID token identifies a user but grants no permissions. Keycloak marks
- * it with `typ`, Cognito with `token_use`. Others contain a login nonce, or hashes of tokens that were issued with it
- * (OpenID Connect Core, 2 and 3.3.2.11).
+ * ID tokens with `typ`, Cognito with `token_use`. ID tokens of other providers contain a login nonce, or hashes of
+ * tokens that were issued together with the ID token (OpenID Connect Core, 2 and 3.3.2.11).
  */
 const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>
   typ === 'ID' ||

@@ -28,7 +28,7 @@ export interface UploadTail {
   close(): Promise<void>;
 }
 
-/** Position in an upload at which a part of it begins. */
+/** Position in an upload at which a part begins. */
 export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
   /** Length of the whole upload in bytes. */
   length: number;

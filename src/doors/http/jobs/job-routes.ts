@@ -163,7 +163,7 @@ async function sendResult(
     const agreed = agreedCoding(request.headers['accept-encoding'], level);
     if (!agreed || size < agreed.leastBytes) return reply.header('content-length', size).send(bytes);
     reply.header('content-encoding', agreed.coding).header('etag', `"${id}-${agreed.coding}"`);
-    // Nothing reads the body of the response to a HEAD request, so it is not compressed.
+    // Nothing reads the body of the response to a HEAD request, so the body is not compressed.
     if (request.method === 'HEAD') return reply.send(bytes);
     // An error destroys both streams and the connection. Fastify logs the error.
     return reply.send(pipeline(bytes, compressor(agreed), () => {}));

@@ -174,8 +174,8 @@ export class JobRunner {
   async #beat(): Promise<void> {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
-    // Only running jobs expire by the clock. No other server continues an incoming upload, so its lease is lost only
-    // when the table rejects it.
+    // Only running jobs expire by the clock. No other server continues an incoming upload. The lease of an upload is
+    // therefore lost only when the table rejects its renewal.
     for (const lease of this.#running.values()) if (monotonicMs() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
@@ -267,8 +267,8 @@ export class JobRunner {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
       await this.#settle(lease, () => store.putBack(lease, pause, why));
-      // The delay began when the table recorded it. A poll that is slightly early would find nothing, and no other
-      // would follow.
+      // The delay began when the table recorded the pause. A poll that is slightly early would find nothing, and no
+      // other would follow.
       startTimer(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;

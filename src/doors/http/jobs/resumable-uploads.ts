@@ -19,7 +19,7 @@ import type { Upload, UploadStore } from './upload-store.ts';
 /** Received bytes are made durable after this many bytes or this many ms. */
 const SYNC_BYTES = 64 * 1024 * 1024;
 const SYNC_MS = 5000;
-/** If a client sends nothing for this many ms, the next request for the upload takes it over. */
+/** If a client sends nothing for this many ms, the next request for its upload takes the upload over. */
 const SILENT_MS = 1000;
 
 interface UploadParts {
@@ -57,8 +57,8 @@ interface Writing {
 }
 
 /**
- * The offset that clients see counts only durable bytes. Bytes beyond it are removed before anything is appended. A
- * killed server therefore neither loses nor duplicates acknowledged bytes.
+ * The offset that clients see counts only durable bytes. Bytes beyond this offset are removed before anything is
+ * appended. A killed server therefore neither loses nor duplicates acknowledged bytes.
  */
 export class ResumableUploads {
   readonly #parts: UploadParts;

@@ -41,7 +41,7 @@ type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 interface JobWatch {
   signal: AbortSignal;
   onProgress: OnProgress;
-  /** Called before publication. An error thrown by it ends the job. */
+  /** Called before publication. An error thrown by this function ends the job. */
   beforeCommit: () => void;
 }
 

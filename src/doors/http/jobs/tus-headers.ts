@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
 export const TUS_VERSION = '1.0.0';
-/** Checksum algorithms. tus and Node use the same names for them. */
+/** Checksum algorithms, whose names are the same in tus and in Node. */
 const ALGORITHMS = ['sha1', 'sha256', 'sha512'];
 const PART_TYPE = 'application/offset+octet-stream';
 

@@ -107,7 +107,8 @@ export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSp
     try {
       upload = await uploads.append(upload.job.id, { ...asking, part });
     } catch (error) {
-      // The client never gets the URL of the upload. Without an Idempotency-Key, it could therefore not resume.
+      // The client never gets the URL of the upload. Without an Idempotency-Key, the client could therefore not resume
+      // the upload.
       if (upload.job.idempotencyKey === null) await uploads.remove(upload.job.id);
       throw error;
     }

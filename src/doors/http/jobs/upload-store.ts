@@ -4,7 +4,7 @@ import type { HeldJob, NewJob } from './job-store.ts';
 export interface Upload {
   /** The job to create. `uploadBytes` is the final length; `bodySha256` is set when the upload is complete. */
   job: NewJob;
-  /** The Upload-Metadata header; null if there is none. Only the owner can read it. */
+  /** The Upload-Metadata header; null without such a header. Only the owner can read the metadata. */
   metadata: string | null;
   /** Number of durable bytes. */
   offset: number;

@@ -251,7 +251,7 @@ async function infer(
   });
 }
 
-/** Sends JSON and, if there are binary tensors, their bytes after it. */
+/** Sends JSON, followed by the bytes of binary tensors if there are any. */
 function sendTensors(request: FastifyRequest, reply: FastifyReply, answer: object, behind: Buffer | null) {
   if (!behind) return answer;
   const json = Buffer.from(JSON.stringify(answer));

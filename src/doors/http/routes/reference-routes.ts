@@ -7,7 +7,10 @@ import { addStaticFiles, PAGE_HEADERS } from './static-files.ts';
 
 const OWN = new URL('../reference/', import.meta.url);
 
-/** Swagger UI is a development dependency whose files the build copies. A checkout reads them from node_modules. */
+/**
+ * Swagger UI is a development dependency whose files the build copies. In a checkout, the files are read from
+ * node_modules.
+ */
 function swaggerFolder(): URL {
   const copied = new URL('swagger-ui/', OWN);
   if (existsSync(copied)) return copied;

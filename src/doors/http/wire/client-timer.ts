@@ -4,8 +4,8 @@ import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from 
 
 const BEAT_MS = 250;
 /**
- * A heartbeat that is late by more than this many ms means that the whole process stalled; other requests delay it
- * less.
+ * A heartbeat that is late by more than this many ms means that the whole process stalled. Other requests delay a
+ * heartbeat less.
  */
 const STALL_MS = 750;
 

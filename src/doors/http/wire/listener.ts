@@ -18,7 +18,7 @@ import { problemOf } from './problem.ts';
 export interface Certificate {
   cert: string;
   key: string;
-  /** CA certificates (PEM). The certificates of clients must have been issued by them. */
+  /** CA certificates (PEM) that must have issued the certificates of clients. */
   ca?: string;
   /** Revocation lists (PEM) of these authorities. */
   crl?: string;
@@ -272,7 +272,7 @@ function headCame({ socket }: http.IncomingMessage): void {
 
 /**
  * Answers a request head that cannot be parsed, unless a response is being written on the connection: nothing may be
- * inserted into it.
+ * inserted into that response.
  */
 function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options: ListenerOptions): void {
   // Later bytes reach the parser as well, which then reports the error again.
@@ -323,8 +323,8 @@ const refused = new WeakSet<net.Socket>();
 function sayLastWord(socket: net.Socket, text: string): void {
   refused.add(socket);
   socket.write(text);
-  // Reads and discards bytes that are still arriving: closing the connection before would reset it and destroy the
-  // response.
+  // Reads and discards bytes that are still arriving. If the connection were closed before they are read, it would be
+  // reset and the response lost.
   socket.resume();
   startTimer(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
   startTimer(() => socket.destroy(), 4 * LINGER_MS).unref();

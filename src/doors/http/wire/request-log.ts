@@ -101,7 +101,7 @@ export class RequestLog {
     });
   }
 
-  /** Starts the story of a request. Logs it when the connection has finished with the request. */
+  /** Starts the story of a request, and logs the story when the connection has finished with the request. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const came = parseTraceparent(request.headers.traceparent as string | undefined);
     const { url = 'none', config } = request.routeOptions;

@@ -245,7 +245,7 @@ export interface JobSpec {
 }
 
 /**
- * Creates jobs from requests. The service passes it to the predict operations, so that they do not depend on the
+ * Creates jobs from requests. The predict operations use only this interface, so that they do not depend on the
  * implementation of jobs.
  */
 export interface JobIntake {

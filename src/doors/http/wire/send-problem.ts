@@ -80,7 +80,7 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
 
 /**
  * Answers requests that the router rejects because their path is malformed or has overlong parts. Fastify runs no hooks
- * for them.
+ * for such requests.
  */
 export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const e = addressFault(error);

@@ -35,8 +35,8 @@ interface Handle {
 
 /**
  * Number of bytes that the kernel has not accepted yet. Only this number shows progress within a large write. Node has
- * no public API for it, but uses the same property for its own timeouts. If the property is missing, the client must
- * read such a write within one interval.
+ * no public API for this number, but reads it from the same property for its own timeouts. If the property is missing,
+ * the client must read such a write within one interval.
  */
 function queuedIn(socket: object): number {
   const handle = (socket as { _handle?: Handle | null })._handle;

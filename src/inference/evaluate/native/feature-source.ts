@@ -5,7 +5,7 @@ import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx
 import type { CategorySlot, Slot } from '../../trees/slots.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 
-/** Shape of an input. The native evaluator must know it in advance. */
+/** Shape of an input, which the native evaluator must know in advance. */
 export interface InputShape {
   readonly name: string;
   readonly type: EncodedInput['type'];

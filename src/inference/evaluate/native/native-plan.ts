@@ -39,7 +39,7 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
   if (e.features > trace.features.length) throw new Unsupported('the trees use features that the input does not have');
   // ONNX Runtime accepts double attributes only if the inputs are double, too.
   if (file.double && !double && !file.booster) throw new Unsupported('double thresholds for float features');
-  // ONNX Runtime truncates a number before looking it up in a large set, which contradicts the standard.
+  // ONNX Runtime truncates a number before looking the number up in a large set, which contradicts the standard.
   if (e.members.size > 0 && !file.booster) throw new Unsupported('set tests of ai.onnx.ml 5');
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   const trees: Tree[] = growTrees(e);
