@@ -106,8 +106,8 @@ class Chain {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
         this.#unread = null;
       } else if (record === null || this.#unread) {
-        // Either these bytes were changed, or a server was killed while writing them. The next record shows which,
-        // because a server records partial writes when it opens the log.
+        // Either these bytes were changed, or a server was killed while writing them. The next record shows which: a
+        // server that opens the log records the partial write of its predecessor.
         this.#unread ??= { line, bytes: 0, sum: createHash('sha256') };
         this.#unread.bytes += bytes.length + (ended ? 1 : 0);
         if (this.#unread.bytes > MOST_LINE_BYTES) break;

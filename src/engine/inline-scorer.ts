@@ -1,6 +1,6 @@
 // Scores and interprets small blocks inline, on the calling thread: the round trip to a worker costs more than scoring
-// one application. Restricted to compiled models, whose code can neither crash nor loop forever, and only while they
-// are fast.
+// one application. Only compiled models are scored inline, because their code can neither crash nor loop forever, and
+// only while they are fast.
 import { inBackground } from '../core/async.ts';
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';

@@ -247,7 +247,7 @@ export class UnitAccount implements Account {
   }
 }
 
-/** A copy of the counts without the bytes of the block result, so that the bytes can be freed. */
+/** A copy of the counts of a block result. Without a reference to the block result, its bytes can be freed. */
 function tallyOnly(tally: Tally): Tally {
   const { workMs, drift, rejectedByColumn } = tally;
   const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };

@@ -22,7 +22,7 @@ export interface OpenSource {
   groups?: { ends: readonly GroupEnd[]; chunks: Chunks };
   /** Whether the input can be opened and read again. */
   repeatable: boolean;
-  /** As `ByteSource.again`, but for raw bytes. */
+  /** The function `again` of `ByteSource`, for raw bytes. */
   again?: ByteSource['again'];
   /**
    * Compares the input with the control totals after the last row. `rows`: number of applications. @throws SluiceError

@@ -45,8 +45,8 @@ async function reportFor(spec: RunSpec, { name, log, running, seconds }: Describ
   return {
     async leave({ findings, result, exitCode, error }) {
       const progress = watch.end();
-      // The run was rejected before it started, so the path for the report may name an unrelated file. Nothing is
-      // written to it.
+      // The run was rejected before it started, so the path for the report may name an unrelated file, which must not
+      // be overwritten.
       if (running() === null) return;
       const end = { findings, result, exitCode, error: error?.message ?? null };
       await leaveReport(file, { name, spec, began, seconds: seconds(), progress, ...end }, log);

@@ -197,8 +197,8 @@ export const SCRATCH = 4 * FULL * 16;
  * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch) adds the trees of a tile
  * to the sums of every row. `rows` is a multiple of the rows per iteration. `direct` is a list of pairs of i32: byte
  * offset of a slot's state within a row, and address of its table. `mapped` is a list of triples; the third number is
- * the address of a u16 array that maps each state to its table row. The function is long, because an emitter is easiest
- * to read in the order of its instructions.
+ * the address of a u16 array that maps each state to its table row. The function is long because an emitter is most
+ * readable in the order of its instructions.
  */
 export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
