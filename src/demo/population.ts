@@ -1,5 +1,5 @@
-// The synthetic population of the generator: levels of columns, their shares, and their effects on repayment. The
-// population is based on no real data.
+// The synthetic population of the generator: levels of columns, their shares, and their effects on repayment. No real
+// data is used.
 
 export interface Level {
   name: string;

@@ -37,7 +37,7 @@ export interface ModelHostEvents {
   /** Called when an unused version was closed to make room for other versions. */
   onEvicted?: (model: ModelPackage) => void;
   /**
-   * Called when the version that a reference resolves to could not be loaded. `serving`: the version that is still
+   * Called when the version to which a reference resolves could not be loaded. `serving`: the version that is still
    * served; null if there is none.
    */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;

@@ -106,8 +106,8 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
-  // Each worker can have two blocks, and one more block per worker can be read or written; one slab is spare. The line
-  // kernel needs all slabs in one memory; the reference path uses no kernel.
+  // Number of slabs: two blocks per worker, one more block per worker that is being read or written, and one spare
+  // slab. The line kernel needs all slabs in one memory; the reference path uses no kernel.
   const together = options.alone === true && decoderOverride() === null;
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();

@@ -172,9 +172,9 @@ export interface StreamHandle {
 }
 
 /**
- * States of a job: queued → at a worker → done. When its worker dies, the job that the worker was scoring returns to
- * the front of the queue. After a second death, the job is bisected to find the poison row, which is rejected. Jobs
- * that were only waiting at the dead worker return to the queue unchanged.
+ * States of a job: queued → at a worker → done. When a worker dies, the job that the worker was scoring returns to the
+ * front of the queue. After a second death, the job is bisected to find the poison row, which is rejected. Jobs that
+ * were only waiting at the dead worker return to the queue unchanged.
  */
 export class WorkerPool {
   readonly #options: Required<PoolOptions>;

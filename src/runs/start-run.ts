@@ -52,7 +52,7 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
  * while records stream through, although few objects survive a collection. Between two full collections, the heap grows
  * by at most 80 %, instead of to three or four times the live data. Peak memory falls from 330 to 250 MB at 40,000
  * records per second, and from 250 to 170 MB for 10,000,000 rows of Arrow. No CPU cost was measurable. V8 reads these
- * flags whenever it considers growing; on its command line they have no effect.
+ * flags whenever it considers growing the heap; on the command line, they have no effect.
  */
 export function tuneGarbageCollector(): void {
   setFlagsFromString('--semi-space-growth-factor=1');

@@ -66,9 +66,9 @@ function declarations(details: SluiceError['details'], inPipeline: boolean): str
 }
 
 /**
- * A template for renaming columns, if the input has at least as many unknown columns as columns are missing; otherwise
- * ''. The template does not contain the names of the input's columns: without a header row, these names would be values
- * of the first row.
+ * A template for renaming columns, if the input has enough unknown columns for all missing columns; otherwise ''. The
+ * template does not contain the names of the input's columns: without a header row, these names would be values of the
+ * first row.
  */
 function renameTemplate(details: SluiceError['details'], inPipeline: boolean): string {
   const missing = details.flatMap(({ code, column, suggestion }) =>

@@ -43,9 +43,9 @@ export interface DirectEncoding {
 }
 
 /**
- * Evaluators always get whole groups of this many rows, because a group has no tail. ONNX Runtime's vector loops use
- * different code for the tail of a tensor: with Logistic, about 1 of 100 rows gets other bits. The bits of a row would
- * thus depend on the number of rows in its batch.
+ * Evaluators always get whole groups of this many rows, so that tensors have no tail. For a tail, ONNX Runtime's vector
+ * loops use different code: with Logistic, about 1 of 100 rows gets other bits. The bits of a row would thus depend on
+ * the number of rows in its batch.
  */
 const ROW_GROUP = 16;
 

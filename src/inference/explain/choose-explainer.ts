@@ -97,7 +97,7 @@ function sumExplainer(
 }
 
 /**
- * Maximum number of background rows for methods that take longer per explained row the more background rows there are.
+ * Maximum number of background rows for methods whose time per explained row grows with the number of background rows.
  * Methods for trees and linear models use all rows.
  */
 const MOST_ASKED = 1000;

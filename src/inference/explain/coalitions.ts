@@ -255,8 +255,8 @@ function bitCount(n: number): number {
 /**
  * Permutation sampling with antithetic pairs: each order and its reverse (Mitchell et al., "Sampling permutations for
  * Shapley value estimation", JMLR 2022). Every background row in use is used equally often, so that base and effects
- * add up. If there are fewer pairs than background rows, only as many rows are used, evenly spaced. The orders are
- * derived from the row, so the bits of its effects do not depend on other rows of the batch.
+ * add up. If there are fewer pairs than background rows, only one background row per pair is used, evenly spaced. The
+ * orders are derived from the row, so the bits of its effects do not depend on other rows of the batch.
  */
 export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   const hybrids = asking.hybrids ?? hybridsOf(asking);
@@ -309,8 +309,8 @@ export function samplingExplainer(asking: Asking, pairs: number): Explainer {
 }
 
 /**
- * A pair: an order of the columns in which an application and a background row differ. The reverse order completes the
- * pair.
+ * A pair of orders. `order` contains those columns in which the application and background row `z` differ; the second
+ * order is its reverse.
  */
 interface Order {
   z: number;

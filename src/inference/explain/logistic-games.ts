@@ -28,8 +28,9 @@ export const wavesFor = (reach: number): number =>
 
 /**
  * Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`. `terms` has one number per
- * player. The number of players and `mostWaves` bound the work, independent of the terms. If that does not suffice for
- * exact values (many terms beyond saturation that cancel out), or if a term is not finite, the values are NaN.
+ * player. The number of players and `mostWaves` bound the work, independent of the terms. If so much work does not
+ * suffice for exact values (many terms beyond saturation that cancel out), or if a term is not finite, the values are
+ * NaN.
  */
 export class LogisticGames {
   /**

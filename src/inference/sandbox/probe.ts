@@ -87,7 +87,7 @@ export class Probe {
 
   /**
    * Starts a process and loads the model in it. A request that exceeds the CPU time or memory for a model of this size
-   * ends the process. Aborting `signal` ends it, too.
+   * ends the process. Aborting `signal` ends the process, too.
    * @throws SluiceError model_invalid (damaged, rejected, crashed or hung) | cancelled
    */
   static async open(bytes: Uint8Array, signal?: AbortSignal): Promise<Probe> {

@@ -1,5 +1,5 @@
 // Checkpoints of a run that scores one input into one file. Every few seconds, flushes the output to disk and appends a
-// line to a journal. Once the process has ended, a later run can resume after the last line of its journal.
+// line to a journal. Once the process of that run has ended, a later run can resume after the last line of its journal.
 
 import { storedSize } from '../../connectors/stored-bytes.ts';
 import { monotonicMs } from '../../core/clock.ts';

@@ -132,10 +132,10 @@ export interface JobStore {
   /** Removes a finished job. */
   remove(id: string): Promise<void>;
   /**
-   * Claims the next job; callers take turns. `pipelines`: only jobs of these pipelines, or of none, are claimed.
-   * `alone`: this server runs no other job. Jobs of crashed servers are claimed only then, so that a second crash
-   * identifies the job that causes it. `busy`: jobs of these owners are skipped. Returns null if this server has no job
-   * to run.
+   * Claims the next job; callers take turns. `pipelines`: only jobs of these pipelines, and jobs without a pipeline,
+   * are claimed. `alone`: this server runs no other job. Jobs of crashed servers are claimed only then, so that a
+   * second crash identifies the job that causes it. `busy`: jobs of these owners are skipped. Returns null if this
+   * server has no job to run.
    */
   claim(pipelines: readonly string[], alone: boolean, busy?: readonly string[]): Promise<ClaimedJob | null>;
   /** Renews leases. Leases that are missing in the result are lost. */

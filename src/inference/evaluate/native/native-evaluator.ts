@@ -156,11 +156,7 @@ function cutsFor(feature: Feature): Float64Array {
   return Float64Array.from(around.filter(Number.isFinite)).sort();
 }
 
-/**
- * The post-transforms of LinearClassifier. If the model has a single score, ONNX Runtime only adds the score of the
- * second class.
- * @throws Unsupported
- */
+/** The post-transforms of LinearClassifier. A single score is not transformed. @throws Unsupported */
 function postTransform(head: LinearHead, width: number, double: boolean): (values: Values, rows: number) => void {
   if (head.postTransform === 'NONE' || head.targets === 1) {
     if (head.postTransform === 'PROBIT') throw new Unsupported('PROBIT after a linear model');
