@@ -198,8 +198,8 @@ function interpretationFlags(options: ScoreOptions) {
 }
 
 /**
- * The delimiter of delimited text. Without a configured delimiter: comma for names that end in .csv, tab for all other
- * names, as over HTTP.
+ * The delimiter of delimited text. Without a configured delimiter: comma if the file extension is that of csv,
+ * otherwise tab, as over HTTP.
  */
 export const inputDelimiter = (file: string, name: DelimiterName | undefined): string =>
   DELIMITERS[name ?? (namedFormat(file).format === 'csv' ? 'comma' : 'tab')];
