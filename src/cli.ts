@@ -1,4 +1,4 @@
-// The command line: each command is a file in doors/commands/.
+// The command line. Each command is a file in doors/commands/.
 import { Command, CommanderError } from 'commander';
 import { didYouMean } from './core/did-you-mean.ts';
 import { SluiceError } from './core/errors.ts';
@@ -10,7 +10,10 @@ import { decoderOverride } from './formats/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 
-/** Command names → the file that adds the command. Only the requested file is loaded, because all of them together cost 20 MB. */
+/**
+ * Command names → the file that adds the command. Only the file of the requested command is imported, because all files
+ * together would take 20 MB of memory.
+ */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
   [['plan'], async () => (await import('./doors/commands/plan.ts')).addPlanCommand],
@@ -34,7 +37,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];
 
-/** Makes a command and its subcommands throw instead of exiting, and point to their own help after a usage error. */
+/** Makes a command and its subcommands throw instead of exiting. After a usage error, each refers to its own help. */
 function prepare(command: Command, words: string): void {
   command
     .exitOverride()
@@ -43,7 +46,7 @@ function prepare(command: Command, words: string): void {
   for (const inner of command.commands) prepare(inner, `${words} ${inner.name()}`);
 }
 
-/** Name of the command that the arguments request, as far as they can be resolved: `sluice model add`. */
+/** Name of the command that the arguments request, as far as it can be resolved, such as `sluice model add`. */
 function called(words: readonly string[]): string {
   let command: Command = program;
   const names = [command.name()];
@@ -82,10 +85,10 @@ if (asked.length === 0) {
 prepare(program, program.name());
 
 try {
-  // commander prints the whole help when the command is unknown.
+  // Handled here, because commander would print the whole help for an unknown command.
   if (first === 'help' && second !== '' && asked.length === 0) await helpOnWord(second);
   else {
-    // Rejects an unknown SLUICE_DECODER before anything is opened.
+    // An unknown value of SLUICE_DECODER must be rejected before anything is opened.
     decoderOverride();
     await program.parseAsync();
   }

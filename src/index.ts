@@ -1,4 +1,4 @@
-// The library: opens a model with its workers in this process and scores streams of applications.
+// The library: opens a model with its workers in this process, and scores streams of applications.
 
 import { closed } from './config/options/describe-option.ts';
 import { SCORING } from './config/options/scoring.ts';
@@ -24,13 +24,16 @@ export { type ErrorCode, type ErrorDetail, SluiceError, type TextFormat };
 
 export interface OpenModelOptions {
   /**
-   * Folder, `s3://bucket/prefix` or `mlflow+https://host`. Default: $SLUICE_REGISTRY, else ./models. The bundled models
-   * are searched last.
+   * A folder, `s3://bucket/prefix` or `mlflow+https://host`. Default: $SLUICE_REGISTRY, else ./models. Models that the
+   * registry does not have are looked up among the bundled models.
    */
   registry?: string;
   /** Number of worker threads. Default: one per core. */
   workers?: number;
-  /** `auto` (default): Sluice's own evaluator if it agrees with ONNX Runtime, else ONNX Runtime. The other values force one evaluator. */
+  /**
+   * `auto` (default): Sluice's own evaluator if it agrees with ONNX Runtime, else ONNX Runtime. Any other value forces
+   * that evaluator.
+   */
   evaluator?: 'auto' | 'onnxruntime' | 'native';
 }
 
@@ -40,13 +43,16 @@ export interface ModelColumn {
   kind: 'number' | 'boolean' | 'category' | 'text';
 }
 
-/** A model with its workers; it can score any number of streams at once. Close it, or use `await using`. */
+/**
+ * A model with its workers, which can score any number of streams at the same time. Close the model when it is no
+ * longer needed, or use `await using`.
+ */
 export interface Model extends AsyncDisposable {
-  /** `id:version`. */
+  /** The reference `id:version`. */
   readonly ref: string;
   readonly sha256: string;
   readonly columns: readonly ModelColumn[];
-  /** Terminates the workers and cancels running streams. Idempotent. */
+  /** Terminates the workers and cancels streams that are still running. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -57,39 +63,44 @@ export interface ScoreStreamOptions {
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   /** Format of the predictions. Default: the format of the applications. */
   output?: TextFormat;
-  /** Input columns to echo although the model does not read them: names, or `*` for all. Default: none. */
+  /**
+   * Input columns to copy to the output, even if the model does not read them: names, or `*` for all. Default: none.
+   */
   passthrough?: readonly string[] | '*';
-  /** `effects`: the effect of each column, and reason codes; `reasons`: reason codes only. Default: `none`. */
+  /** `effects`: the effect of each column, and reason codes. `reasons`: only reason codes. Default: `none`. */
   interpretation?: 'none' | 'effects' | 'reasons';
-  /** With `effects`: number of strongest pairwise interactions to report; tree models only. */
+  /** Number of strongest pairwise interactions to report. Requires `effects` and a tree model. */
   interactions?: number;
-  /** `fail`: the first invalid application ends the stream. `report` (default): an error is written in place of its prediction. */
+  /**
+   * `fail`: the first invalid application ends the stream with an error. `report` (default): an error is written in
+   * place of the prediction.
+   */
   onInvalid?: 'report' | 'fail';
-  /** Maximum length of an application in bytes; longer ones are rejected. Default: 1 MiB. */
+  /** Maximum length of an application in bytes. Longer applications are rejected. Default: 1 MiB. */
   maxRowBytes?: number;
   signal?: AbortSignal;
 }
 
 /**
- * rows = scored + rejected. `interpreted` and `inexact` count scored rows with and without an interpretation; `details`
- * lists the first rejected rows.
+ * Counts of a stream; rows = scored + rejected. `interpreted` and `inexact`: scored rows with and without an
+ * interpretation. `details`: the first rejected rows.
  */
 export type StreamCounts = Readonly<RunCounts>;
 
 /**
- * Predictions as bytes, in the order of the applications. Iterate it only once. `counts` resolves when the stream has
- * ended without an error.
+ * Predictions as bytes, in the order of the applications. A stream can be iterated only once. `counts` resolves when
+ * the stream has ended without an error.
  */
 export interface ScoredStream extends AsyncIterable<Uint8Array> {
   /** Rejects with the error that ended the stream. */
   readonly counts: Promise<StreamCounts>;
 }
 
-/** Worker pool of each model; kept here so that the Model interface does not expose it. */
+/** Worker pool of each model. The pool is not part of the Model interface, so that callers cannot access it. */
 const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
 
 /**
- * Opens a model: resolves the reference (`id`, `id:version`, `id@alias`), starts its workers and compares the
+ * Opens a model: resolves the reference (`id`, `id:version`, `id@alias`), starts the workers and compares the
  * evaluators.
  * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage (also for an
  * unknown option, or a value out of range)
@@ -113,8 +124,8 @@ export async function openModel(reference: string, options: OpenModelOptions = {
 }
 
 /**
- * Scores applications as they arrive. The consumer sets the pace, so memory does not depend on the number of
- * applications. Leaving the loop (`break`) or aborting cancels the work.
+ * Scores applications while they arrive. The consumer determines the speed, so memory does not depend on the number of
+ * applications. Leaving the loop (`break`) or aborting the signal cancels the work.
  * @throws SluiceError during iteration: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or any error
  * that `applications` throws
  */
@@ -124,7 +135,7 @@ export function scoreStream(
   options: ScoreStreamOptions,
 ): ScoredStream {
   const { promise: counts, resolve, reject } = Promise.withResolvers<StreamCounts>();
-  // Callers that only iterate get the error from the iterator, so it must not also be an unhandled rejection.
+  // Prevents an unhandled rejection: callers that only iterate get the error from the iterator.
   counts.catch(() => {});
   return {
     counts,
@@ -212,7 +223,10 @@ const SCORE_OPTIONS = Type.Object(
   closed,
 );
 
-/** Options that are undefined count as absent. @throws SluiceError usage: lists every unknown option and wrong value */
+/**
+ * Checks options against a schema. An option with the value undefined counts as absent.
+ * @throws SluiceError usage: lists every unknown option and every invalid value
+ */
 async function checkArguments(schema: Parameters<typeof fits>[0], options: object): Promise<void> {
   const value = Object.fromEntries(Object.entries(options).filter(([, option]) => option !== undefined));
   if (fits(schema, value)) return;
@@ -235,7 +249,10 @@ function interpretationAsked({ interpretation = 'none', interactions }: ScoreStr
 const delimiterOf = (format: TextFormat, name: DelimiterName | undefined): string =>
   DELIMITERS[format === 'tsv' ? 'tab' : (name ?? 'comma')];
 
-/** Passes bytes from a writer to a reader, one piece at a time. The writer resumes when the reader has taken the piece. */
+/**
+ * Passes bytes from a writer to a reader, one piece at a time. The writer continues when the reader has taken the
+ * piece.
+ */
 class Handover {
   #piece: { bytes: Uint8Array; taken: () => void } | null = null;
   #wake = () => {};

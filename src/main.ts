@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The program: enables Node's compile cache, starts slow components early, then runs the command line.
+// The program: enables the compile cache of Node, starts slow components early, and runs the command line.
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
@@ -7,8 +7,8 @@ import { cacheFolder } from './core/cache-folder.ts';
 import { VERSION } from './core/version.ts';
 
 /**
- * Compile cache in a folder of the current user; Node's default folder can be written by every user of the machine. An
- * unwritable folder disables the cache. undefined: the user has no home folder.
+ * The folder of the compile cache, which belongs to the current user. Every user of the machine can write to Node's
+ * default folder. An unwritable folder disables the cache. Undefined if the user has no home folder.
  */
 function codeFolder(): string | undefined {
   if (process.env.NODE_COMPILE_CACHE) return process.env.NODE_COMPILE_CACHE;
@@ -19,8 +19,8 @@ function codeFolder(): string | undefined {
   }
 }
 
-// In a checkout every thread strips types with WebAssembly that calls JavaScript. V8 13.6 can crash if several threads recompile those
-// calls.
+// In a checkout, every thread strips types with a WebAssembly module that calls JavaScript. V8 13.6 can crash if
+// several threads recompile the wrappers of these calls.
 if (import.meta.url.endsWith('.ts')) setFlagsFromString('--wasm-wrapper-tiering-budget=1000000000');
 
 /** Enables the compile cache and starts slow components early. */
@@ -33,16 +33,17 @@ async function prepare(): Promise<void> {
   }
   const [, , command = '', ...words] = process.argv;
   if (!['score', 'run'].includes(command) || words.some((w) => ['onnxruntime', '--help', '-h'].includes(w))) return;
-  // Comparing evaluators needs a second process. It takes as long to start as the modules that this process loads meanwhile.
+  // Comparing evaluators needs a second process. Starting it takes as long as importing the modules of this process, so
+  // both happen at the same time.
   const { mayBeKept } = await import('./inference/sandbox/kept-verdicts.ts');
   if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();
-  // The first worker loads as many modules as this thread.
+  // The first worker imports as many modules as this thread, so its thread is started now.
   else if (command === 'score') (await import('./engine/early-thread.ts')).startEarly(words);
 }
 
 /**
- * The kernel does not deliver signals without a handler to the first process of a container. This handler exits the
- * process until a command installs its own handler.
+ * In a container, the kernel delivers signals to the first process only if the process has a handler. This handler
+ * exits the process, until a command installs a handler of its own.
  */
 function endOnSignal(signal: 'SIGINT' | 'SIGTERM', code: number): void {
   process.on(signal, () => {
@@ -55,7 +56,7 @@ if (process.pid === 1) {
   endOnSignal('SIGTERM', 143);
 }
 
-// Scripts that manage many machines request the version often, so nothing else is loaded.
+// Scripts that manage many machines request the version often, so nothing else is imported.
 if (process.argv.length === 3 && ['--version', '-V'].includes(process.argv[2]!)) {
   process.stdout.on('error', () => {}).write(`${VERSION}\n`);
 } else {

@@ -1,4 +1,4 @@
-// Writes the audit log: records are chained when they occur, and a single writer appends them in batches.
+// Writes the audit log. Records are chained when they occur, and a single writer appends them in batches.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,21 +16,21 @@ import {
   sealRecord,
 } from './audit-record.ts';
 
-// The files of the log: the current file, its predecessors, and the end of the chain.
+// The log consists of the current file and full files before it. The end of the chain is the last record.
 
-/** Maximum length of a record, and of the bytes that a killed server leaves after its last complete record. */
+/** Maximum length in bytes of a record, and of what a killed server may leave after its last complete record. */
 const TAIL_BYTES = 1024 * 1024;
-/** Time for a stopping server to release its lock, ms. */
+/** Maximum wait in ms for a stopping server to release its lock. */
 const LOCK_WAIT_MS = 5000;
 const NEWLINE = 10;
 
-/** State of the end of a file. */
+/** What the end of a file looks like. */
 interface FileEnd {
   end: ChainEnd;
   bytes: number;
-  /** Whether the last line lacks its line end. */
+  /** Whether the line end after the last line is missing. */
   wantsNewline: boolean;
-  /** The bytes after the last complete record and its line end; null: none. */
+  /** The bytes that follow the last complete record and its line end; null if there are none. */
   torn: { bytes: number; sha256: string } | null;
 }
 
@@ -40,7 +40,7 @@ export function fullName(file: string, seq: number): string {
   return path.join(dir, `${name}.${String(seq).padStart(12, '0')}${ext}`);
 }
 
-/** The end of the chain when a server opens its log. @throws SluiceError audit_broken */
+/** Finds the end of the chain when a server opens its log. @throws SluiceError audit_broken */
 export async function findEnd(file: string): Promise<FileEnd> {
   const before = await newestFull(file);
   const end = before === null ? CHAIN_START : (await endOf(before, CHAIN_START)).end;
@@ -55,7 +55,7 @@ async function newestFull(file: string): Promise<string | null> {
   return newest === undefined ? null : path.join(dir, newest);
 }
 
-/** `before`: end of the chain if the file has no record. */
+/** `before`: end of the chain to return if the file contains no record. */
 async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
   let handle: FileHandle;
   try {
@@ -76,7 +76,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
     }
     const rest = tail.subarray(found?.after ?? 0);
     const wantsNewline = rest.length > 0 && rest.at(-1) !== NEWLINE;
-    // A last line without a line end is valid if it is a complete record.
+    // If the last line is a complete record, it is valid even without its line end.
     const whole = wantsNewline ? readRecord(rest) : null;
     const torn = rest.length === 0 || whole ? null : tornOf(rest, wantsNewline);
     const last = whole ? { seq: whole.seq, sum: whole.sum } : found?.end;
@@ -86,7 +86,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
   }
 }
 
-/** The last complete line that is a record, and the offset after it. */
+/** The last complete line that is a record, and the offset after that line. */
 function lastRecord(tail: Buffer): { end: ChainEnd; after: number } | null {
   for (let stop = tail.lastIndexOf(NEWLINE); stop >= 0; ) {
     const start = stop === 0 ? 0 : tail.lastIndexOf(NEWLINE, stop - 1) + 1;
@@ -103,7 +103,10 @@ function tornOf(rest: Buffer, wantsNewline: boolean): FileEnd['torn'] {
   return { bytes: rest.length + (wantsNewline ? 1 : 0), sha256: sum.digest('hex') };
 }
 
-/** Locks the log for this process. Returns a function that releases the lock. @throws SluiceError folder_in_use | folder_unusable */
+/**
+ * Locks the log for this process. Returns a function that releases the lock.
+ * @throws SluiceError folder_in_use | folder_unusable
+ */
 async function lockLog(file: string): Promise<() => void> {
   let unlock: (() => void) | null;
   try {
@@ -115,16 +118,19 @@ async function lockLog(file: string): Promise<() => void> {
   throw new SluiceError('folder_in_use', `audit.file: another server is writing ${file}`);
 }
 
-/** Maximum size of records waiting for the disk. Beyond it, records are counted as lost; above half of it, the log is unavailable. */
+/**
+ * Maximum size in bytes of the records that wait for the disk. Further records are counted as lost. Above half of this
+ * size, the log is unavailable.
+ */
 const MOST_PENDING_BYTES = 8 * 1024 * 1024;
 const RETRY_MS = 1_000;
 const SYNC_MS = 1_000;
 
 export interface AuditLogOptions {
   file: string;
-  /** When records are synced to disk: with each batch, once per second, or when the operating system decides. */
+  /** When records are synced to disk: after each batch, once per second, or when the operating system decides. */
   sync: 'batch' | 'second' | 'none';
-  /** A file of this size is renamed, and a new file is started. */
+  /** When the file reaches this size in bytes, it is renamed and a new file is started. */
   maxBytes: number;
   /** Called when records were written or lost, and when the disk fails or recovers. */
   onWritten?: (records: number) => void;
@@ -133,23 +139,25 @@ export interface AuditLogOptions {
   onRestored?: () => void;
 }
 
-/** A record, or the point at which the next file starts. */
+/** A record to write, or the point at which the next file starts. */
 type Pending = { line: Buffer } | { fullUpTo: number };
 
 /**
- * States: open (records are written soon after they occur) ⇄ failed (records wait; every second the write is retried
- * from the byte where it stopped) → closed. Files only grow: a partial write is continued byte by byte.
+ * Files only grow: a partial write is continued with the next byte. States:
+ * - open: records are written soon after they occur.
+ * - failed: records wait, and writing is tried again every second, from the byte where it stopped. Leads back to open.
+ * - closed.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #unlock: () => void;
   #handle: FileHandle;
   #end: ChainEnd;
-  /** Size of the file including waiting bytes. */
+  /** Size of the file in bytes, including the bytes that wait. */
   #bytes: number;
   readonly #pending: Pending[] = [];
   #pendingBytes = 0;
-  /** Number of bytes of the first waiting line that were written. */
+  /** Number of bytes of the first waiting line that are already written. */
   #written = 0;
   #lost = 0;
   #failed = false;
@@ -191,17 +199,17 @@ export class AuditLog {
     }
   }
 
-  /** false while the disk rejects writes. Services that must record everything then reject requests. */
+  /** False while the disk rejects writes. Services that must record everything reject requests during this time. */
   get available(): boolean {
     return !this.#failed && !this.#closed && this.#pendingBytes < MOST_PENDING_BYTES / 2;
   }
 
-  /** The last record. A copy of it elsewhere shows whether the log was truncated. */
+  /** The last record. A copy of this record elsewhere makes it possible to detect a truncation of the log. */
   get end(): ChainEnd {
     return this.#end;
   }
 
-  /** Adds a record without waiting. Never throws. */
+  /** Adds a record without waiting for the disk. Never throws. */
   append(kind: AuditKind, fields: AuditFields): void {
     if (this.#closed) return;
     if (this.#pendingBytes >= MOST_PENDING_BYTES) {
@@ -223,7 +231,7 @@ export class AuditLog {
     this.#start();
   }
 
-  /** Resolves when all records so far were written, or the disk has failed. */
+  /** Resolves when all records so far are written, or when the disk has failed. */
   async flushed(): Promise<void> {
     this.#start();
     while (this.#pumping) await this.#pumping;
@@ -260,13 +268,13 @@ export class AuditLog {
   #start(): void {
     this.#pumping ??= this.#pump().finally(() => {
       this.#pumping = null;
-      // Writes records that arrived during the sync. After a failure, the timer retries.
+      // Writes records that arrived during the sync. After a failure, the timer tries again instead.
       if (this.#pending.length > 0 && !this.#failed) this.#start();
     });
   }
 
   async #pump(): Promise<void> {
-    // Collects the records of one turn of the event loop in a batch.
+    // Waits for one turn of the event loop, so that its records are written as one batch.
     await new Promise((resolve) => setImmediate(resolve));
     try {
       while (this.#pending.length > 0) await this.#next();
@@ -281,7 +289,7 @@ export class AuditLog {
     }
   }
 
-  /** Writes lines up to the end of a file, or starts the next file. */
+  /** Writes lines until the current file ends, or starts the next file. */
   async #next(): Promise<void> {
     const [first] = this.#pending;
     if ('fullUpTo' in first!) {
@@ -300,7 +308,7 @@ export class AuditLog {
     }
   }
 
-  /** Removes written bytes from the waiting records. */
+  /** Removes the bytes that were written from the waiting records. */
   #done(bytes: number): void {
     this.#written += bytes;
     let records = 0;
@@ -318,7 +326,7 @@ export class AuditLog {
     const { file } = this.#options;
     await this.#toDisk();
     await rename(file, fullName(file, seq)).catch((error: NodeJS.ErrnoException) => {
-      // An earlier attempt may have renamed the file already.
+      // An earlier attempt may have already renamed the file.
       if (error.code !== 'ENOENT') throw error;
     });
     const next = await open(file, 'a', 0o600);
@@ -335,7 +343,7 @@ export class AuditLog {
   }
 }
 
-/** Syncs the folder, so that file names survive a power failure; some systems do not support it. */
+/** Syncs the folder, so that file names survive a power failure. Some systems do not support this. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => null);
   await handle?.sync().catch(() => {});

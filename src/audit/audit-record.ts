@@ -1,13 +1,16 @@
-// A record of the audit log: a line of JSON with the hash of the previous record and its own hash.
+// A record of the audit log: a line of JSON that contains the hash of the previous record and its own hash.
 import { hash } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 
-/** The content of a record without its position in the chain: fixed texts, configuration values, ids, numbers. */
+/**
+ * The content of a record, apart from its position in the chain: fixed texts, configuration values, ids and numbers.
+ */
 export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /**
- * `head`: first record of a file. `opened`, `closed`: a server started or stopped. `recovered`: length and hash of a
- * partial record that a killed server left. `lost`: records that could not be written. All others describe events.
+ * `head`: first record of a file. `opened`, `closed`: a server started or stopped. `recovered`: length and hash of the
+ * partial record that a killed server left. `lost`: number of records that could not be written. All other kinds
+ * describe events.
  */
 export type AuditKind =
   | 'head'
@@ -20,10 +23,10 @@ export type AuditKind =
   | 'keys'
   | 'logins_limited';
 
-/** Position in the chain. Records are numbered from 1 through all files of a log. */
+/** Position in the chain. The records of a log are numbered from 1, through all its files. */
 export interface ChainEnd {
   seq: number;
-  /** SHA-256 in hex. */
+  /** SHA-256 in hexadecimal. */
   sum: string;
 }
 
@@ -35,7 +38,7 @@ const SUM_KEY = ',"sum":"';
 const SEAL_BYTES = SUM_KEY.length + 64 + 2;
 const SEAL = /^,"sum":"([0-9a-f]{64})"\}$/;
 
-/** Creates the record after `end`; returns its line, including the line end, and its position. */
+/** Creates the record that follows `end`. Returns its line, including the line end, and its position. */
 export function sealRecord(end: ChainEnd, kind: AuditKind, fields: AuditFields): { line: Buffer; end: ChainEnd } {
   const seq = end.seq + 1;
   const text = JSON.stringify({ seq, prev: end.sum, time: new Date(epochMs()).toISOString(), kind, ...fields });
@@ -51,7 +54,7 @@ export interface ReadRecord extends ChainEnd {
   fields: Readonly<Record<string, unknown>>;
 }
 
-/** Parses a line without its line end; null: it is not a record, or was changed. */
+/** Parses a line without its line end; returns null if the line is not a record, or was changed. */
 export function readRecord(line: Buffer): ReadRecord | null {
   const at = line.length - SEAL_BYTES;
   if (at <= 0) return null;

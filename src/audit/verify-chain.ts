@@ -1,4 +1,5 @@
-// Verifies audit logs: every record is unchanged and in its position, and no record is missing between the first and the last.
+// Verifies audit logs: every record is unchanged and in its position, and no record is missing between the first and
+// the last record.
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { SluiceError } from '../core/errors.ts';
@@ -6,7 +7,10 @@ import { fileFault } from '../core/file-system.ts';
 import { CHAIN_START, type ChainEnd, type ReadRecord, readRecord } from './audit-record.ts';
 
 const NEWLINE = 10;
-/** Longer than any record; stops reading files of another kind. */
+/**
+ * Maximum length of a line in bytes. The limit is higher than the length of any record, and stops the reading of files
+ * of another kind.
+ */
 const MOST_LINE_BYTES = 16 * 1024 * 1024;
 
 interface ChainBreak {
@@ -19,18 +23,21 @@ interface VerifiedChain {
   whole: boolean;
   broken: ChainBreak | null;
   records: number;
-  /** Number of the first record; 1: no earlier record is missing. */
+  /** Number of the first record; 1 if no earlier record is missing. */
   first: number;
   last: ChainEnd;
-  /** Whether the last record states that its server was stopped. false: the server is running, was killed, or the log was truncated. */
+  /**
+   * Whether the last record states that its server was stopped. False if the server is running or was killed, or if the
+   * log was truncated.
+   */
   closed: boolean;
-  /** Partial records of killed servers. */
+  /** Partial records that killed servers left. */
   torn: { file: string; line: number; bytes: number }[];
-  /** Number of records that could not be written, according to the log. */
+  /** Number of records that could not be written, according to the log itself. */
   lost: number;
 }
 
-/** Bytes that are not a record. They are a partial write of a killed server if a later record confirms it. */
+/** Bytes that are not a record. They are a partial write of a killed server if a later record says so. */
 interface Unread {
   line: number;
   bytes: number;
@@ -38,8 +45,8 @@ interface Unread {
 }
 
 /**
- * Verifies the files of a log in the order of their records. `head`: hash of a record, stored elsewhere, that must
- * exist.
+ * Verifies the files of a log in the order of their records. `head`: hash of a record that must exist; it comes from a
+ * copy outside the log.
  * @throws SluiceError input_not_found | input_unreadable
  */
 export async function verifyChain(files: readonly string[], head: string | null = null): Promise<VerifiedChain> {
@@ -50,7 +57,9 @@ export async function verifyChain(files: readonly string[], head: string | null 
   return chain.result();
 }
 
-/** A file whose first line is not a record comes last, where the error is reported. */
+/**
+ * Sorts files by their first record. A file whose first line is not a record comes last; reading it reports the error.
+ */
 async function inOrder(files: readonly string[]): Promise<string[]> {
   const firsts = await Promise.all(
     files.map(async (file) => {
@@ -79,7 +88,7 @@ class Chain {
     this.#headSeen = head === null;
   }
 
-  /** false: the chain is broken. */
+  /** Returns false if the chain is broken. */
   async read(file: string): Promise<boolean> {
     let line = 0;
     const broken = (why: string, at = line): boolean => {
@@ -97,8 +106,8 @@ class Chain {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
         this.#unread = null;
       } else if (record === null || this.#unread) {
-        // The next record decides whether the bytes were changed or a server was killed, because a server records partial writes when it
-        // opens the log.
+        // Either these bytes were changed, or a server was killed while writing them. The next record shows which: a
+        // server that opens the log records the partial write of its predecessor.
         this.#unread ??= { line, bytes: 0, sum: createHash('sha256') };
         this.#unread.bytes += bytes.length + (ended ? 1 : 0);
         if (this.#unread.bytes > MOST_LINE_BYTES) break;
@@ -114,7 +123,8 @@ class Chain {
 
   #follows({ seq, prev, kind }: ReadRecord): boolean {
     if (this.#last) return seq === this.#last.seq + 1 && prev === this.#last.sum;
-    // Earlier files may be archived; the first record contains the number and hash to continue with.
+    // Earlier files may have been archived. The first record then contains the number and the hash with which the chain
+    // continues.
     return seq === 1 ? prev === CHAIN_START.sum : kind === 'head' || this.#unread !== null;
   }
 
@@ -151,7 +161,10 @@ class Chain {
   }
 }
 
-/** Lines as bytes; `ended`: whether a line end follows. @throws SluiceError input_not_found | input_unreadable */
+/**
+ * Lines as bytes. `ended`: whether a line end follows the line.
+ * @throws SluiceError input_not_found | input_unreadable
+ */
 async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; ended: boolean }> {
   let rest: Buffer = Buffer.alloc(0);
   try {

@@ -1,18 +1,18 @@
-// Parses gate limits from flags: one number for all columns, or one per column.
+// Parses the limits of the gate from flags. A flag contains one number for all columns, or one number per column.
 import { SluiceError } from '../core/errors.ts';
 import type { GateLimits } from './options/gate-limits.ts';
 
 const BY_COLUMN = ['maxMissing', 'maxUnseen', 'maxOutOfRange', 'maxPsi'] as const;
 const KEYS = { maxMissing: 'max_missing', maxUnseen: 'max_unseen', maxOutOfRange: 'max_out_of_range', maxPsi: 'max_psi' } as const; // biome-ignore format: one line
 
-/** Flags of `score` for gate limits. */
+/** Flags of `score` that set limits of the gate. */
 interface GateSaid extends Partial<Record<(typeof BY_COLUMN)[number], string>> {
   maxRejects?: number;
   maxScorePsi?: number;
   minRows?: number;
 }
 
-/** null: no limit is configured. @throws SluiceError usage */
+/** Returns null if no limit is configured. @throws SluiceError usage */
 export function gateSaid(flags: GateSaid): GateLimits | null {
   const limits: GateLimits = {
     ...(flags.maxRejects === undefined ? {} : { max_rejects: flags.maxRejects }),

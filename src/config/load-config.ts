@@ -1,4 +1,4 @@
-// Combines a configuration from defaults, then file, then environment, then flags.
+// Builds a configuration. Flags override the environment, which overrides the file, which overrides the defaults.
 import { readFile } from 'node:fs/promises';
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
@@ -9,16 +9,16 @@ import { parseYaml } from './yaml-document.ts';
 import { formatProblem } from './yaml-problem.ts';
 
 interface ConfigSources {
-  /** YAML file; errors are reported as file:line:column. */
+  /** YAML file. Errors in the file are reported as file:line:column. */
   file?: string;
-  /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores separate levels. */
+  /** Environment variables: SLUICE_LIMITS__ROWS=5 sets limits.rows. Two underscores separate levels. */
   env?: Record<string, string | undefined>;
   /** Settings from the command line, such as `limits.rows=5`. */
   settings?: readonly string[];
 }
 
 const PREFIX = 'SLUICE_';
-/** Variables with the same prefix that do not belong to the configuration. */
+/** Variables that have the prefix but do not belong to the configuration. */
 const NOT_CONFIG = new Set([
   'SLUICE_LOG_FORMAT',
   'SLUICE_LOG_LEVEL',
@@ -54,7 +54,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
   }
   for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
   const complete = Value.Default(schema, Value.Convert(schema, config));
-  // Errors outside the file are reported with the path of the setting.
+  // Values that do not come from the file have no position, so their errors are reported with the path of the setting.
   const checked = parseYaml('settings', stringify(complete), schema);
   if (!checked.ok) {
     throw new SluiceError('usage', checked.problems.map((p) => `configuration: ${p.message}`).join('\n'));

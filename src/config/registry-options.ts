@@ -1,4 +1,5 @@
-// Options of remote registries and of their package cache, for the configuration of `serve` and the environment.
+// Options of remote registries and of their package cache. The options come from the configuration of `serve` or from
+// the environment.
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { didYouMean } from '../core/did-you-mean.ts';
@@ -50,7 +51,7 @@ export type RegistryOptions = Static<typeof RegistryOptionsSchema>;
 
 const PREFIX = 'SLUICE_REGISTRY_OPTIONS__';
 
-/** The options from the environment, for commands without a configuration file. @throws SluiceError usage */
+/** Reads the options from the environment, for commands that have no configuration file. @throws SluiceError usage */
 export function registryOptions(env: Record<string, string | undefined>): RegistryOptions {
   const given: Record<string, string> = {};
   const known = Object.keys(RegistryOptionsSchema.properties);

@@ -1,5 +1,5 @@
-// Schemas of options as plain data with the types of typebox. Loading typebox takes 95 ms; creating and checking a pipeline with these
-// functions takes 2 ms.
+// Schemas of options as plain data, with the types of typebox. Loading typebox takes 95 ms; creating and checking a
+// pipeline with the functions of this file takes 2 ms.
 import type { TSchema, Type as TypeBox } from 'typebox';
 
 type Builder = Pick<
@@ -40,7 +40,10 @@ interface Node {
   description?: string;
 }
 
-/** Sets a marker of typebox. It is not enumerable, as in typebox, so that typebox reads it but JSON omits it. */
+/**
+ * Sets a marker property of typebox. As in typebox, the property is not enumerable: typebox reads it, but JSON omits
+ * it.
+ */
 function marked(node: object, mark: '~kind' | '~optional' | '~unsafe', value: unknown): object {
   return Object.defineProperty(node, mark, { value, configurable: true, writable: true, enumerable: false });
 }
@@ -48,7 +51,7 @@ function marked(node: object, mark: '~kind' | '~optional' | '~unsafe', value: un
 const made = (kind: string, node: Node, options: object = {}) => marked({ ...node, ...options }, '~kind', kind);
 const copyOf = (node: object): object => Object.create(Object.prototype, Object.getOwnPropertyDescriptors(node));
 
-/** Creates the same schemas as `Type` of typebox. */
+/** Creates the same schemas as typebox's `Type`. */
 export const Type = {
   Array: (items: Node, options?: object) => made('Array', { type: 'array', items }, options),
   Boolean: (options?: object) => made('Boolean', { type: 'boolean' }, options),
@@ -74,10 +77,10 @@ type Check = (value: unknown) => boolean;
 
 const checks = new WeakMap<object, Check>();
 
-/** Whether a value fits a schema, like `Value.Check` of typebox. Only typebox can explain errors. */
+/** Whether a value fits a schema, as typebox's `Value.Check`. To explain errors, typebox itself is needed. */
 export const fits = (schema: TSchema, value: unknown): boolean => checkOf(schema as Node)(value);
 
-/** A schema is compiled once, because a model.yaml may have hundreds of thousands of categories. */
+/** Each schema is compiled only once, because a model.yaml may have hundreds of thousands of categories. */
 function checkOf(node: Node): Check {
   const known = checks.get(node);
   if (known) return known;
@@ -106,10 +109,10 @@ const TYPES: Readonly<Record<string, Check>> = {
   object: isMapping,
 };
 
-/** Keywords that only describe, or that another keyword evaluates. */
+/** Keywords that only describe, and keywords that another keyword evaluates. */
 const KEYWORDS_WITHOUT_CHECK = new Set(['default', 'description', 'additionalItems']);
 
-/** As in JSON Schema, a keyword for values of one type accepts values of other types; `type` rejects those. */
+/** As in JSON Schema, a keyword for one type accepts values of all other types; the keyword `type` rejects them. */
 const CHECKS: Readonly<Record<string, (operand: never, node: Node) => Check>> = {
   type: (type: string) => TYPES[type]!,
   enum: (values: readonly unknown[]) => (value) => values.includes(value),
@@ -160,7 +163,7 @@ const CHECKS: Readonly<Record<string, (operand: never, node: Node) => Check>> = 
 
 // Defaults of keys.
 
-/** The schema with all keys optional that have a default. */
+/** The same schema, but keys that have a default are optional. */
 export function withoutDefaults(schema: TSchema): TSchema {
   const node = schema as Node;
   if (node.type === 'array' && node.items) {
@@ -176,7 +179,7 @@ export function withoutDefaults(schema: TSchema): TSchema {
 
 type Defaults = readonly (readonly [path: readonly string[], value: unknown])[];
 
-/** The defaults of a mapping with their paths, outer keys first. */
+/** The defaults in a mapping, with the paths of their keys. Outer keys come first. */
 function defaultsOf(node: Node, path: readonly string[] = []): Defaults {
   return Object.entries(node.properties ?? {}).flatMap(([key, child]) => [
     ...(child.default === undefined ? [] : [[[...path, key], child.default] as const]),
@@ -184,7 +187,10 @@ function defaultsOf(node: Node, path: readonly string[] = []): Defaults {
   ]);
 }
 
-/** Adds defaults for missing keys. Defaults inside a mapping without a default are added only if the mapping is present. */
+/**
+ * Adds defaults for missing keys. If a nested mapping has no default itself, its keys get defaults only if the mapping
+ * is present.
+ */
 export function fillDefaults(mapping: Record<string, unknown>, schema: TSchema): void {
   for (const [path, value] of defaultsOf(schema as Node)) {
     let at: Mapping | undefined = mapping;

@@ -1,4 +1,4 @@
-// The configuration of `serve`: one schema provides type, defaults, validation and reference page.
+// The configuration of `serve`. One schema provides the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
 import { database } from './options/database-options.ts';
 import { choice, closed, LOGGING, MIB, maybe, section, text, whole } from './options/describe-option.ts';
@@ -8,7 +8,10 @@ import { SCOPES, type Scope } from './scopes.ts';
 
 // Identity providers whose tokens the service accepts.
 
-/** Public-key algorithms only: with a shared secret, every verifier could also sign. */
+/**
+ * Only algorithms with public keys are allowed: with a shared secret, everyone who can verify a token could also sign
+ * one.
+ */
 const SIGNATURE_ALGORITHMS = [
   'RS256',
   'RS384',

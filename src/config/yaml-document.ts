@@ -1,4 +1,4 @@
-// Reads a YAML file against a schema and reports all errors together as file:line:column.
+// Checks YAML files against a schema. Reports all errors together, each as file:line:column.
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
@@ -6,7 +6,7 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { readYaml, type YamlDocument } from './yaml.ts';
 import type { Validated, YamlProblem } from './yaml-problem.ts';
 
-// The default of 8 would hide errors, which users would then fix one run at a time.
+// With the default of 8, further errors would be hidden, and users would discover them one run at a time.
 Settings.Set({ maxErrors: 100 });
 
 /** Parses `text` and checks it against `schema`. */
@@ -65,7 +65,7 @@ type Shape = {
   patternProperties?: Record<string, TSchema>;
 };
 
-/** All schemas that may apply at `path`, including alternatives. */
+/** All schemas that may apply to the value at `path`, including alternatives. */
 function schemasAt(schema: TSchema, path: string[]): Shape[] {
   let level: Shape[] = expand(schema as Shape);
   for (const key of path) {
@@ -83,7 +83,7 @@ function propertiesAt(schema: TSchema, path: string[]): Record<string, TSchema> 
   return Object.assign({}, ...schemasAt(schema, path).map((s) => s.properties ?? {})) as Record<string, TSchema>;
 }
 
-/** Describes the values that alternatives accept. */
+/** Describes the values that the alternatives accept. */
 function choicesOf(shapes: readonly Shape[]): string {
   const literals = shapes.flatMap((s) => ('const' in s ? [String(s.const)] : (s.enum ?? []).map(String)));
   const kinds = shapes.flatMap((s) => (s.type === undefined || 'const' in s ? [] : [kindOf(s)]));
@@ -113,12 +113,12 @@ interface SchemaError {
 
 const isWithin = (path: string, outer: string): boolean => path === outer || path.startsWith(`${outer}/`);
 
-/** Keywords whose error means that a value is not of the kind of a branch. */
+/** Keywords whose errors mean that the value has another type than the branch expects. */
 const OF_KIND = new Set(['type', 'const', 'enum']);
 
 /**
- * Of each union that does not match, keeps only the errors of the branch that fits best: one of the kind of the value,
- * with the fewest errors. If no branch is of its kind, keeps only the error of the union.
+ * Reduces the errors of unions that do not match. Of the branches that expect the value's type, only the errors of the
+ * branch with the fewest errors are kept. If no branch expects that type, only the error of the union itself is kept.
  */
 function ofBestBranches<E extends SchemaError>(all: readonly E[]): E[] {
   let errors = [...all];

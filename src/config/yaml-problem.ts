@@ -1,4 +1,5 @@
-// An error in a YAML file with its position. Separate from yaml.ts, so that reporting does not load the YAML library.
+// An error in a YAML file, with its position. Separate from yaml.ts, so that reporting an error does not load the YAML
+// library.
 
 export interface YamlProblem {
   file: string;
@@ -7,7 +8,7 @@ export interface YamlProblem {
   message: string;
 }
 
-/** `file:line:column message`, which editors can jump to. */
+/** Formats an error as `file:line:column message`. Editors can jump to this position. */
 export const formatProblem = (p: YamlProblem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
 
 export type Validated<T> = { ok: true; value: T } | { ok: false; problems: YamlProblem[] };

@@ -1,20 +1,21 @@
-// The value of a YAML file without positions. It is cached as JSON, so that later processes need not load the YAML library.
+// The value of a YAML file, without positions. The value is cached as JSON, so that later processes need not load the
+// YAML library.
 import { isDeepStrictEqual } from 'node:util';
 import { KeptResults } from '../core/kept-results.ts';
 import type { Validated } from './yaml-problem.ts';
 
-/** Changed when the same text would be read as another value. */
+/** Must be changed when the same text would be read as another value. */
 const RULES = '1';
 
 const nameOf = (text: string): string => KeptResults.nameOf('yaml', RULES, Buffer.from(text));
 
-/** The cached value; undefined: not cached. */
+/** The cached value; undefined if the cache does not contain it. */
 export async function keptYamlValue(text: string): Promise<unknown> {
   const known = await KeptResults.ofUser()?.read(nameOf(text));
   return known ? JSON.parse(known.toString()) : undefined;
 }
 
-/** Reads a text like `readYaml`, using the cache. */
+/** Reads a text as `readYaml` does, but uses the cache. */
 export async function readYamlValue(file: string, text: string): Promise<Validated<unknown>> {
   const kept = KeptResults.ofUser();
   const name = nameOf(text);

@@ -1,4 +1,4 @@
-// Reads YAML files as values with positions. The work is linear in the length of any text.
+// Reads YAML files as values with positions. The time is linear in the length of the text, whatever the text contains.
 import {
   Composer,
   type CST,
@@ -23,18 +23,21 @@ export interface YamlDocument {
   value: unknown;
   /** Creates a problem at an offset of the text. */
   at: (offset: number, message: string) => YamlProblem;
-  /** Creates a problem at the value with this path, or at the innermost existing value on the path. `ofKey`: at the last key itself. */
+  /**
+   * Creates a problem at the value with this path. If the value does not exist, uses the innermost existing value on
+   * the path. `ofKey`: at the last key instead of its value.
+   */
   atPath: (path: readonly string[], message: string, ofKey?: boolean) => YamlProblem;
 }
 
 type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
 
-/** Maximum nesting of collections. The library is recursive, and a stack overflow would report no position. */
+/** Maximum nesting depth of collections. The library is recursive, and a stack overflow would report no position. */
 const MOST_DEPTH = 100;
 const MOST_ALIASES = 1000;
-/** Maximum number of values; values repeated by an alias count again. */
+/** Maximum number of values. A value that an alias repeats counts again. */
 const MOST_VALUES = 1_000_000;
-/** Maximum number of reported errors; a text of commas has one per comma. */
+/** Maximum number of errors to report. A text of commas has an error per comma. */
 const MOST_PROBLEMS = 100;
 
 interface Fault {
@@ -43,8 +46,8 @@ interface Fault {
 }
 
 /**
- * Parses YAML 1.2 (core schema); rejects duplicate keys and limits aliases. Keys keep their text: YAML writers do not
- * quote `008:`, and a category must keep its zeros.
+ * Parses YAML 1.2 (core schema), rejects duplicate keys, and limits aliases. Keys are always read as text: YAML writers
+ * do not quote `008:`, and a category must not lose its zeros.
  */
 export function readYaml(file: string, text: string): ReadYaml {
   const counter = new LineCounter();
@@ -61,7 +64,8 @@ export function readYaml(file: string, text: string): ReadYaml {
   };
   const { tokens, deep } = parsed(text, counter);
   if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
-  // Does not use `parseDocument`: its errors are formatted for display, and each copies its line, which may be the whole text.
+  // `parseDocument` is not used, because it formats its errors for display. Each error then contains a copy of its
+  // line, which may be the whole text.
   const composer = new Composer({
     uniqueKeys: false,
     strict: true,
@@ -94,14 +98,14 @@ export function readYaml(file: string, text: string): ReadYaml {
   };
 }
 
-/** The tokens of a text, or the offset of the first collection that is nested too deeply. */
+/** The tokens of a text. `deep`: offset of the first collection that is nested too deeply; null if there is none. */
 function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep: number | null } {
   const parser = new Parser(counter.addNewLine);
   counter.addNewLine(0);
   const tokens: CST.Token[] = [];
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) tokens.push(token);
-    // The parser also closes open collections recursively.
+    // Stops here, because the parser would close the open collections recursively.
     const open = parser.stack;
     if (open.length <= 2 * MOST_DEPTH) continue;
     const collections = open.filter((token) => 'items' in token);
@@ -111,7 +115,7 @@ function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep
   return { tokens, deep: tooDeep(tokens) };
 }
 
-/** Offset of the first collection that is nested too deeply; null: none. */
+/** Offset of the first collection that is nested too deeply; otherwise null. */
 function tooDeep(tokens: readonly CST.Token[]): number | null {
   const open: [CST.Token, number][] = tokens.map((token): [CST.Token, number] => [token, 0]).reverse();
   for (let next = open.pop(); next; next = open.pop()) {
@@ -130,7 +134,7 @@ function tooDeep(tokens: readonly CST.Token[]): number | null {
   return null;
 }
 
-/** The first alias that is undefined, exceeds the number of aliases, or repeats too many values. */
+/** The first alias that is undefined, that exceeds the maximum number of aliases, or that repeats too many values. */
 function excessOf(document: Document): Fault | null {
   const sizes = new Map<string, number>();
   let aliases = 0;
@@ -165,7 +169,10 @@ function excessOf(document: Document): Fault | null {
 
 const TOO_MANY_VALUES = `aliases repeat so much that there are more than ${MOST_VALUES.toLocaleString('en')} values`;
 
-/** The offsets of duplicate keys. The library would compare each key with all previous ones, which takes minutes for 100,000 keys. */
+/**
+ * The offsets of duplicate keys. The library itself would compare each key with all previous keys, which takes minutes
+ * for 100,000 keys.
+ */
 function repeatedKeys(document: Document): number[] {
   const offsets: number[] = [];
   visit(document, {
@@ -200,7 +207,10 @@ function offsetOf(node: Node | null, path: readonly string[], ofKey: boolean): n
   return offset;
 }
 
-/** Formats a value as YAML for `readYaml`: texts that look like numbers or keywords are quoted, small maps stay on one line. */
+/**
+ * Formats a value as YAML that `readYaml` can read. Texts that look like numbers or keywords are quoted; small maps are
+ * written on one line.
+ */
 export function formatYaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, defaultStringType: 'PLAIN', aliasDuplicateObjects: false });
 }

@@ -1,16 +1,23 @@
-// Writes the odd cells of real portfolios into an application: missing and unseen values, quotes, long texts and numbers.
+// Writes oddities of real portfolios into an application: missing and unseen values, quotes, long texts and numbers.
 import type { Random } from '../core/random.ts';
 
 /**
- * How odd the rows are. none: missing values only. light: a few unseen categories. real: the shares of `REAL`. heavy:
- * every row also has an unseen category and a number of 20 digits. cyrillic: every row has an unseen Cyrillic category.
+ * How odd the rows are:
+ * - none: only missing values
+ * - light: a few unseen categories
+ * - real: oddities with the shares in `REAL`
+ * - heavy: as real; in addition, every row has an unseen category and a number of 20 digits
+ * - cyrillic: every row has an unseen category in Cyrillic
  */
 export const ODDNESS = ['none', 'light', 'real', 'heavy', 'cyrillic'] as const;
 export type Oddness = (typeof ODDNESS)[number];
 
-/** Shares of rows. Some rows have several oddities. */
+/** Shares of rows that have an oddity. A row can have several. */
 const REAL = {
-  /** Removes one more value: with the values that are always missing, 48 % of the rows have a missing value. */
+  /**
+   * Share of rows in which one more value is removed. Together with the values that are always missing, 48 % of the
+   * rows have a missing value.
+   */
   blank: 0.235,
   unseen: 0.23,
   nonAscii: 0.04,
@@ -21,7 +28,7 @@ const REAL = {
 };
 const LONG_TEXT = 500;
 
-/** Columns that the bundled model accepts without a value. */
+/** Columns that may be empty in applications for the bundled model. */
 const OPTIONAL = ['term', 'income', 'occupation_type', 'marital_status', 'verificator_id', 'had_arrears', 'pt_income'];
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   source_type: ['TELEGRAM_BOT', 'KIOSK', 'Partner site (new)'],
@@ -43,7 +50,10 @@ const WITH_LETTERS = ['source_type', 'remittance_type', 'occupation_type', 'mari
 const WITH_ZEROS = ['credit_product_id', 'verificator_id'];
 const NUMBERS = ['amount', 'income', 'monthly_payment', 'pt_income'];
 
-/** Changes cells of `fields` (unquoted, with their column indexes `at`). The number of drawn values is not fixed. */
+/**
+ * Changes values in `fields`, which are unquoted; `at` maps column names to indexes. The number of random numbers drawn
+ * varies.
+ */
 export function addOddCells(
   random: Random,
   fields: string[],
@@ -58,7 +68,7 @@ export function addOddCells(
     const column = pick(Object.keys(words));
     set(column, pick(words[column]!));
   };
-  /** A number column with a value; amounts always have one. */
+  /** A number column that is not empty. The column amount never is. */
   const numberColumn = (): string => {
     const column = pick(NUMBERS);
     return fields[at[column]!] === '' ? 'amount' : column;
@@ -74,7 +84,7 @@ export function addOddCells(
     const column = pick(kind < 0.7 ? WITH_LETTERS : WITH_ZEROS);
     const value = fields[at[column]!]!;
     const changed = kind < 0.7 ? value.toLowerCase() : value.replace(/^0+/, '');
-    // An empty value, or one without zeros, cannot be changed.
+    // An empty value, or a value without zeros, cannot be changed.
     if (kind < 0.4 || changed === value) word(WORDS);
     else set(column, changed);
   };
@@ -93,7 +103,7 @@ export function addOddCells(
   }
 }
 
-/** The same digits with an exponent: 1234.5 → 1.2345e3. */
+/** The same number with an exponent: 1234.5 → 1.2345e3. */
 function exponential(value: string): string {
   const [whole, fraction = ''] = value.split('.');
   const digits = whole! + fraction;

@@ -1,9 +1,10 @@
-// The synthetic population of the generator: levels, their shares, and their effects on repayment. No real data.
+// The synthetic population of the generator: levels of columns, their shares, and their effects on repayment. No real
+// data is used.
 
 export interface Level {
   name: string;
   share: number;
-  /** Added to the log-odds of repayment. */
+  /** Effect on the log-odds of repayment. */
   effect: number;
 }
 
@@ -22,7 +23,7 @@ export const REMITTANCE = [
   level('CASH', 0.18, -0.45),
   level('WALLET', 0.07, -0.25),
 ];
-/** `income`: mean logarithm of the monthly income. */
+/** `income`: mean logarithm of the monthly income in this occupation. */
 export const OCCUPATION: (Level & { income: number })[] = [
   { ...level('EMPLOYEE', 0.48, 0.1), income: 10.4 },
   { ...level('SELF_EMPLOYED', 0.14, -0.15), income: 10.3 },
@@ -44,7 +45,7 @@ export const TERM = [3, 6, 9, 12, 18, 24, 36, 48, 60].map((months, i) => ({
   share: [0.05, 0.12, 0.08, 0.25, 0.14, 0.18, 0.12, 0.04, 0.02][i]!,
 }));
 
-/** Ids keep leading zeros; their effects are fixed pseudo-random numbers. */
+/** Ids with leading zeros. The effects of ids are pseudo-random but fixed. */
 const ids = (names: string[], spread: number): Level[] =>
   names.map((name, i) => level(name, 1 / names.length, spread * Math.sin(12.9898 * (i + 1) + names.length)));
 const numbered = (n: number, digits: number, prefix = ''): string[] =>
@@ -54,19 +55,24 @@ export const PRODUCTS = ids(['0101', '0102', '0105', '0110', '0201', '0202', '02
 export const VERIFICATORS = ids(numbered(25, 3), 0.28);
 export const PARTNERS = ids(numbered(30, 4, 'P'), 0.42);
 
-/** Differences between a portfolio like the training data and a drifted one. */
+/** How a portfolio is generated: like the training data, or drifted. */
 export interface Tendency {
   /** Cumulative shares of SOURCE. */
   source: readonly number[];
-  /** Factor on incomes; requested amounts stay unchanged. */
+  /** Factor on all incomes. Requested amounts stay unchanged. */
   income: number;
-  /** Shares of applications without an occupation, and with an unseen category (`unseenIn`: only in this column). */
+  /**
+   * Shares of applications without an occupation (`noOccupation`) and with an unseen category (`unseen`). With
+   * `unseenIn`, only this column has unseen categories.
+   */
   noOccupation: number;
   unseen: number;
   unseenIn?: keyof typeof UNSEEN_CATEGORIES;
 }
 
-/** Values that do not occur in training samples: another spelling, another script, delimiters, quotes and a line break. */
+/**
+ * Values that do not occur in training samples: other spellings, another script, delimiters, quotes and a line break.
+ */
 export const UNSEEN_CATEGORIES = {
   source_type: ['TELEGRAM_BOT'],
   occupation_type: ['FREELANCE, "OTHER"', 'ПЕНСІОНЕР', 'FREELANCE\nOTHER'],
@@ -84,7 +90,10 @@ export const cumulative = (levels: readonly { share: number }[]): number[] => {
 };
 
 export const STABLE: Tendency = { source: cumulative(SOURCE), income: 1, noOccupation: 0.05, unseen: 0.005 };
-/** Applications shift from branches and the web to agents, partners and an unknown source, and incomes fall. */
+/**
+ * A drifted portfolio. Applications shift from branches and the web to agents, partners and an unknown source, and
+ * incomes fall.
+ */
 export const DRIFTED: Tendency = {
   source: cumulative([0.18, 0.1, 0.4, 0.12, 0.2].map((share) => ({ share }))),
   income: 0.6,

@@ -6,25 +6,28 @@ import * as population from './population.ts';
 
 export interface GenerateOptions {
   rows: number;
-  /** The same seed produces the same bytes; row i does not depend on the number of rows or planted errors. */
+  /**
+   * Seed. The same seed always produces the same bytes. Row i depends neither on the number of rows nor on planted
+   * errors.
+   */
   seed: number;
   delimiter?: string;
   /** Number of invalid rows, spread evenly over the file. */
   faults?: number;
-  /** Add the outcome column `ok`. */
+  /** Whether to add the outcome column `ok`. */
   outcome?: boolean;
-  /** Add a leading column `application_id`. */
+  /** Whether to add `application_id` as the first column. */
   ids?: boolean;
-  /** Default: light. Missing values are always included. */
+  /** How odd the rows are. Default: light. Missing values are always included. */
   oddness?: Oddness;
-  /** Generate a drifted portfolio; see `DRIFTED`. Default: no. */
+  /** Whether to generate a drifted portfolio (see `DRIFTED`). Default: no. */
   drift?: boolean;
 }
 
 export interface PlantedFault {
-  /** Data row, from 1. */
+  /** Number of the data row, from 1. */
   row: number;
-  /** Physical line of the file, from 1; the header is line 1. */
+  /** Number of the line in the file, from 1. The header is line 1. */
   line: number;
   /** Error code with which the row must be rejected. */
   code: string;
@@ -59,7 +62,10 @@ export const COLUMNS = [
 const AT = Object.fromEntries(COLUMNS.map((c, i) => [c, i]));
 
 const CHUNK_CHARACTERS = 128 * 1024;
-/** Placeholder for the invalid UTF-8 bytes 0xFF 0xFE until the chunk is encoded; it has the same length and occurs in no value. */
+/**
+ * Placeholder for the invalid UTF-8 bytes 0xFF 0xFE, which replace it when the chunk is encoded. The placeholder has
+ * the same length in bytes and occurs in no value.
+ */
 const NOT_UTF8 = '\u0080';
 
 const SHARES = {
@@ -79,7 +85,7 @@ const FAULTS: { code: string; column?: string; plant: (fields: string[]) => void
   { code: 'bad_number', column: 'income', plant: (f) => set(f, 'income', '1 000') },
 ];
 
-/** Yields the file in chunks; `onFault` is called for each planted error when its row is written. */
+/** Yields the file in chunks. `onFault` is called for each planted error when the row of the error is written. */
 export function* generatePortfolio(
   options: GenerateOptions,
   onFault?: (fault: PlantedFault) => void,
@@ -105,10 +111,10 @@ export function* generatePortfolio(
       lines += value.split('\n').length - 1;
       fields[c] = `"${value.replaceAll('"', '""')}"`;
     }
-    // The k-th error is in the middle of the k-th of `faults` equal sections.
+    // The file has `faults` equal sections, and each has one error in its middle.
     if (planted < faults && row === Math.ceil(((planted + 0.5) * options.rows) / faults)) {
       const fault = FAULTS[planted % FAULTS.length]!;
-      // An invalid row must stay on one line.
+      // An invalid row must not span several lines.
       if (lines > 1) set(fields, 'occupation_type', 'EMPLOYEE');
       lines = 1;
       fault.plant(fields);
@@ -144,13 +150,16 @@ function encode(text: string): Buffer {
 
 const CENTS = Array.from({ length: 100 }, (_, c) => String(c / 100).slice(1));
 
-/** Formats an amount with at most two decimals. An integer and a lookup table are much faster than formatting a fraction. */
+/**
+ * Formats an amount with at most two decimals. Using an integer and a lookup table is much faster than formatting a
+ * fraction.
+ */
 function money(v: number): string {
   const cents = Math.round(v * 100);
   return Math.floor(cents / 100) + CENTS[cents % 100]!;
 }
 
-/** Writes one application into `fields` (unquoted) and returns whether it was repaid. */
+/** Writes one application into `fields`, unquoted. Returns whether the loan was repaid. */
 function application(r: Random, fields: string[], tendency: population.Tendency, oddness: Oddness): boolean {
   const { SOURCE, REMITTANCE, OCCUPATION, MARITAL, TERM, PRODUCTS, VERIFICATORS, PARTNERS } = population;
   const source = SOURCE[r.pick(tendency.source)]!;
@@ -229,7 +238,7 @@ function writeUnseen(r: Random, fields: string[], { unseenIn }: population.Tende
     ([c]) => unseenIn === undefined || c === unseenIn,
   );
   const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
-  // The value with a line break comes last and is picked least often.
+  // The last value contains a line break, and is picked least often.
   const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);
   set(fields, column, values[Math.floor(r.uniform() * last)]!);
 }

@@ -1,13 +1,13 @@
-// A worker thread that starts before its model is known, and loads the program while the main thread reads command line, configuration and
-// model.
+// A worker thread that starts before its model is known. The thread loads the program while the main thread reads
+// command line, configuration and model.
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';
 import { memoPool, releaseMemoThread } from '../inference/explain/memo-pool.ts';
 
-/** Inputs up to this raw size need no workers: they are scored before a worker would have started. */
+/** Inputs up to this raw size in bytes need no workers: scoring them takes less time than starting a worker. */
 export const FEW_BYTES = 256 * 1024;
-/** Heap of a worker in MB, unless its model has large category files. */
+/** Heap of a worker in MB. Models with large category files need more. */
 export const DEFAULT_HEAP_MB = 192;
 /** The module that workers start with. */
 export const WORKER_ENTRY = new URL(
@@ -18,8 +18,8 @@ export const WORKER_ENTRY = new URL(
 let early: { worker: Worker; gone: () => void } | null = null;
 
 /**
- * Starts a thread if the arguments of `sluice score` name an input large enough for workers. The thread does not keep
- * the process alive.
+ * Starts a thread if the arguments of `sluice score` name an input that is large enough for workers. The thread does
+ * not keep the process alive.
  */
 export function startEarly(words: readonly string[]): void {
   if (early || !words.some(isMuch)) return;
@@ -32,7 +32,10 @@ export function startEarly(words: readonly string[]): void {
   early = { worker, gone };
 }
 
-/** Whether an argument is standard input or a large file. It can be any text, for example no file name or an overlong one. */
+/**
+ * Whether an argument is standard input or a large file. The argument can be any text, even one that is not a valid
+ * file name.
+ */
 function isMuch(word: string): boolean {
   if (word.startsWith('-')) return word === '-';
   try {
@@ -42,7 +45,7 @@ function isMuch(word: string): boolean {
   }
 }
 
-/** The thread that was started early if its options match, else a new thread. */
+/** Returns the thread that was started early if its options match; otherwise starts a thread. */
 export function threadOf(entry: URL, heapMb: number): Worker {
   if (!early) return newThread(entry, heapMb);
   const { worker, gone } = early;
@@ -62,7 +65,7 @@ function newThread(entry: URL, heapMb: number): Worker {
     execArgv: [],
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: heapMb },
   });
-  // A thread that has ended has no ID any more.
+  // The ID is read now, because a thread that has ended has none.
   const { threadId } = worker;
   worker.once('exit', () => releaseMemoThread(threadId));
   return worker;

@@ -1,4 +1,5 @@
-// Explainer, background sample and covers; a worker loads them for the first interpretation, so that plain predictions start faster.
+// Opens the explainer with the background sample and covers of a model. A worker opens the explainer for its first
+// interpretation, so that plain predictions start faster.
 import { SluiceError } from '../core/errors.ts';
 import { readTable } from '../formats/delimited/csv-parse-decoder.ts';
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
@@ -9,10 +10,16 @@ import { Interpretations } from '../inference/explain/interpretation.ts';
 import type { Covers } from '../inference/explain/trees.ts';
 import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
 
-/** Maximum number of background rows; more cost memory and time at the start without making the effects more accurate. */
+/**
+ * Maximum number of background rows. More rows would cost memory and start-up time without making the effects more
+ * accurate.
+ */
 const MAX_ROWS = 10_000;
 
-/** Whether the file was changed; that error is passed on. A missing or unusable file only makes interpretation unavailable. */
+/**
+ * Whether the error means that the file was changed; this error is passed on. A missing or unusable file only makes
+ * interpretation unavailable.
+ */
 const isOther = (cause: unknown): boolean => cause instanceof SluiceError && cause.code !== 'model_invalid';
 
 /** @throws SluiceError interpretation_unavailable | model_hash_mismatch */

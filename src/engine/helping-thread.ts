@@ -1,5 +1,6 @@
-// Lets the thread that owns a pool score blocks too. While all workers are busy and blocks wait, it scores one block between two turns of
-// its event loop. Cutting blocks and writing results leaves it half of its time, and it needs neither a start nor additional memory.
+// Lets the thread that owns a pool score blocks, too. While all workers are busy and blocks wait, the thread scores one
+// block between two turns of its event loop. Cutting blocks and writing results take only half of the thread's time,
+// and the thread needs neither a start nor additional memory.
 import { monotonicMs, startTimer, stopTimer, type Timer } from '../core/clock.ts';
 import type { InlineScorer } from './inline-scorer.ts';
 import type { BlockJob } from './job-queue.ts';
@@ -11,23 +12,23 @@ export class WaitSum {
   readonly #ask: () => unknown;
   readonly #everyMs: number;
   #waitedMs = 0;
-  /** Start of the current wait, in ms of the monotonic clock; null: nothing waits. */
+  /** Start of the current wait, in ms of the monotonic clock; null if nothing waits. */
   #since: number | null = null;
   #timer: Timer | undefined;
   #over = false;
 
-  /** `ask` returns a truthy value to stop being called. */
+  /** `ask` is called until it returns a truthy value. */
   constructor(ask: () => unknown, everyMs = EVERY_MS) {
     this.#ask = ask;
     this.#everyMs = everyMs;
   }
 
-  /** Reports whether anything is waiting. */
+  /** Reports whether any block is waiting. */
   waits(something: boolean): void {
     if (this.#over || something === (this.#since !== null)) return;
     if (something) {
       this.#since = monotonicMs();
-      // The timer detects a long wait even if it never ends.
+      // The timer detects a long wait that has not ended yet.
       this.#timer = startTimer(() => this.#long(), Math.max(0, this.#everyMs - this.#waitedMs));
     } else {
       stopTimer(this.#timer);
@@ -56,26 +57,26 @@ export class WaitSum {
 }
 
 /**
- * The thread prepares to help once blocks have waited AFTER_MS in total and the rest will take at least WORTH_MS;
- * preparing takes about 40 ms.
+ * The thread prepares to help once blocks have waited AFTER_MS in total, if the remaining work will take at least
+ * WORTH_MS. Preparing takes about 40 ms.
  */
 const AFTER_MS = 10;
 const WORTH_MS = 150;
 /**
- * Signals and scrapes wait for a block, so the thread stops helping after two consecutive blocks that take longer, ms.
- * A single slow block may be caused by the machine.
+ * While the thread scores a block, signals and scrapes must wait. After MANY_SLOW consecutive blocks that take longer
+ * than MAX_BLOCK_MS, the thread stops helping. The machine may have caused a single slow block.
  */
 const MAX_BLOCK_MS = 250;
 const MANY_SLOW = 2;
 
 interface HelpingParts {
-  /** null: the model is not compiled. */
+  /** Opens the scorer; null if the model is not compiled. */
   open(): Promise<InlineScorer | null>;
   /** Reusable buffers for results. */
   buffers: ArrayBuffer[];
-  /** Estimated time for the rest of the work, ms. */
+  /** Estimated time for the remaining work in ms. */
   leftMs(): number;
-  /** Takes a block that waits for a worker; null: none. */
+  /** Takes a block that waits for a worker; null if none is waiting. */
   next(): BlockJob | null;
   /** `part` is null if a worker must score the block. */
   done(job: BlockJob, part: ScoredPart | null): void;
@@ -125,7 +126,7 @@ export class HelpingThread {
 
   #getReady(): true {
     this.#called = true;
-    // Workers report why a model cannot be opened.
+    // The error is not reported here, because workers report why a model cannot be opened.
     this.#parts.open().then(
       (scorer) => {
         if (scorer === null) this.stop();

@@ -1,4 +1,4 @@
-// Reports events of models as metrics and log lines, in the same way wherever models are served.
+// Reports events of models as metrics and log lines. All entry points that serve models use the same reports.
 import { faultFields, type Log, named, saysOf, type Word, words } from '../core/log.ts';
 import { memoPoolUse } from '../inference/explain/memo-pool.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -19,7 +19,7 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
   });
 }
 
-/** Warns that changes of a package's files cannot be detected. */
+/** Warns that changes to the files of a package cannot be detected. */
 export function warnUnlocked(log: Log, { ref, locked }: Pick<ModelPackage, 'ref' | 'locked'>): void {
   if (locked) return;
   const says = words`${named(ref)} has no package.lock, so changes of its files are not detected (use sluice model seal)`;

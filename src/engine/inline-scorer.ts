@@ -1,5 +1,6 @@
-// Scores and interprets small blocks inline on the calling thread, because the round trip to a worker costs more than scoring one
-// application. Restricted to compiled models, whose code can neither crash nor loop, and only while they are fast.
+// Scores and interprets small blocks inline, on the calling thread: the round trip to a worker costs more than scoring
+// one application. Only compiled models are scored inline, because their code can neither crash nor loop forever, and
+// only while they are fast.
 import { inBackground } from '../core/async.ts';
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -8,20 +9,23 @@ import type { JobBlock } from './job-queue.ts';
 import { type ScoredPart, type ScoreJob, type StreamSpec, scoreJobOf } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
-/** Blocks per timing window. The first window is ignored, because the code is not optimised yet. */
+/** Blocks per timing window. The first window is ignored, because its code is not optimised yet. */
 const WINDOW = 64;
-/** Number of slow blocks in a window that indicate a slow model; on a busy machine single blocks can be delayed by much. */
+/**
+ * Number of slow blocks in a window that indicate a slow model. Fewer can be an effect of a busy machine, which may
+ * delay single blocks a lot.
+ */
 const MANY_SLOW = WINDOW / 4;
 
 type InlineBlock = Omit<Block, 'seq'>;
 
-/** A kind of streams with the same input and output settings. */
+/** Streams with the same input and output settings. */
 interface InlineKind {
   id: number;
   spec: StreamSpec;
 }
 
-/** Detects whether blocks take too long to score them on the event loop. */
+/** Detects whether blocks take too long to be scored on the event loop. */
 class SlowWatch {
   readonly #maxMeanMs: number;
   tooSlow = false;
@@ -46,7 +50,7 @@ class SlowWatch {
   }
 }
 
-/** The same message that a worker would get. */
+/** The message that a worker would get for the same block. */
 const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer | null): ScoreJob =>
   scoreJobOf({ job: 0, kind: id, spec }, block, recycled);
 
@@ -54,17 +58,18 @@ const jobOf = ({ id, spec }: InlineKind, block: JobBlock, recycled: ArrayBuffer 
 const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
   faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;
 
-// Interpretations run inline only if effects are computed immediately, without evaluating the model.
+// Maximum size of a block that is interpreted inline. Only effects that are computed immediately, without evaluating
+// the model, are computed inline.
 
 const MAX_ROWS = 2;
 const MAX_BYTES = 16 * 1024;
-/** Mean time per block in ms above which blocks go to workers. */
+/** Mean time per block in ms above which interpreted blocks go to workers. */
 const MAX_MEAN_INTERPRET_MS = 1;
 
 /**
- * States: unopened → opening → open or unusable. It is opened with the first block, because few services receive
- * requests for effects. It is unusable if effects need model evaluations or take too long. Until it is open, blocks go
- * to workers.
+ * States: unopened → opening → open or unusable. The first block with effects opens the explainer, because few services
+ * receive requests for effects. The explainer is unusable if effects need model evaluations or take too long. Until the
+ * explainer is open, blocks go to workers.
  */
 class InlineExplainer {
   readonly #model: ModelPackage;
@@ -82,7 +87,7 @@ class InlineExplainer {
     this.#known = known;
   }
 
-  /** Whether it is open; the first call opens it. */
+  /** Whether the explainer is open. The first call starts to open the explainer. */
   #ready(): boolean {
     if (!this.#opening) {
       this.#opening = true;
@@ -93,13 +98,14 @@ class InlineExplainer {
 
   async #open(): Promise<void> {
     const scorer = await Scorer.open(this.#model, MAX_ROWS, this.#policy, this.#known);
-    // Workers report why effects are unavailable.
+    // Errors are not reported here, because workers report why effects are unavailable.
     if (await scorer.explainsAlone().catch(() => false)) this.#scorer = scorer;
   }
 
-  /** null, immediately or later: a worker must score the block and reports errors. */
+  /** Returns null, immediately or later, if a worker must score the block; the worker also reports errors. */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): Promise<ScoredPart | null> | null {
-    // Column pairs take longer than the round trip to a worker, and must not be counted when deciding whether effects alone are slow.
+    // Pairs of columns take longer than the round trip to a worker. The time for pairs must also not count when
+    // deciding whether effects alone are slow.
     if (kind.spec.output.interpretation?.interactions) return null;
     if (!isWithin(block, MAX_ROWS, MAX_BYTES) || !this.#ready()) return null;
     const part = this.#tail.then(async () => {
@@ -121,26 +127,29 @@ class InlineExplainer {
   }
 }
 
-/** Which blocks are scored inline. */
+/** Limits that determine which blocks are scored inline. */
 export interface InlineLimits {
   /** Maximum size of a block. */
   rows: number;
   bytes: number;
   /** Rows per micro-batch. */
   batchRows: number;
-  /** Maximum total number of blocks; null: unlimited while they are fast. */
+  /** Maximum total number of blocks; null if the number is unlimited while blocks are fast. */
   blocks: number | null;
 }
 
-/** Limits of a service. In the worst case, unusual bytes take 20 times as long as normal ones, about 3 ms. */
+/**
+ * Limits of a service. In the worst case, a block of unusual bytes takes about 3 ms, 20 times as long as a normal
+ * block.
+ */
 const BETWEEN_REQUESTS: InlineLimits = { rows: 16, bytes: 16 * 1024, batchRows: 16, blocks: null };
-/** Mean time per block in ms above which all blocks go to workers, to keep the event loop responsive. */
+/** Mean time per block in ms above which all blocks go to workers. This limit keeps the event loop responsive. */
 const MAX_MEAN_SCORE_MS = 0.5;
 
 export class InlineScorer {
   readonly #scorer: Scorer;
   readonly #limits: InlineLimits;
-  /** null outside services. */
+  /** Null outside services. */
   readonly #explainer: InlineExplainer | null;
   readonly #watch = new SlowWatch(MAX_MEAN_SCORE_MS);
   #blocks = 0;
@@ -151,7 +160,7 @@ export class InlineScorer {
     this.#explainer = explainer;
   }
 
-  /** null: the model has not been compiled. */
+  /** Returns null if the model has not been compiled. */
   static async open(
     model: ModelPackage,
     policy: EnginePolicy,
@@ -167,7 +176,9 @@ export class InlineScorer {
     return this.#scorer.evaluator.name;
   }
 
-  /** Scores a block inline. null: a worker must score it, because it is too large or the model failed. */
+  /**
+   * Scores a block inline. Returns null if a worker must score the block, because it is too large or the model failed.
+   */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): ScoredPart | Promise<ScoredPart | null> | null {
     if (kind.spec.output.interpretation !== null) return this.#explainer?.score(kind, block, buffers) ?? null;
     if (!this.#takes(block)) return null;
@@ -177,7 +188,7 @@ export class InlineScorer {
     return part;
   }
 
-  /** Scores a block of any size without effects. null: a worker must score it, because the model failed. */
+  /** Scores a block of any size without effects. Returns null if the model failed and a worker must score the block. */
   scoreAll(kind: InlineKind, block: JobBlock, buffers: ArrayBuffer[]): ScoredPart | null {
     try {
       return this.#scorer.scoreNow(jobOf(kind, block, buffers.pop() ?? null));

@@ -1,11 +1,13 @@
-// Jobs waiting for a worker: each stream has a queue, and the owners of streams take turns. Streams are grouped by kind.
+// Jobs waiting for a worker. Each stream has a queue, and the owners of streams take turns. Streams are grouped by
+// kind.
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { asText } from '../formats/columns/column-text.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 
-// Streams with the same input and output settings are of the same kind. Workers cache a decoder and a formatter per kind.
+// Deep equality of plain data. Streams with equal input and output settings are of the same kind; workers cache a
+// decoder and a formatter per kind.
 
 export function sameData(a: unknown, b: unknown): boolean {
   if (a === b) return true;
@@ -26,11 +28,11 @@ interface StreamKind {
   spec: StreamSpec;
   /** Number of open streams. */
   users: number;
-  /** Measured time of a worker per row, ms; null: not measured yet. */
+  /** Measured time of a worker per row in ms; null until it is measured. */
   rowMs: number | null;
 }
 
-/** Number of kinds above which kinds without open streams are removed. */
+/** If there are more kinds than this, kinds without open streams are removed. */
 const MAX_KINDS = 32;
 
 export class StreamKinds {
@@ -38,7 +40,7 @@ export class StreamKinds {
   readonly #onForget: (id: number) => void;
   #nextId = 1;
 
-  /** `onForget`: workers can drop the cached data of that kind. */
+  /** `onForget`: called with the id of a removed kind; workers can then drop its cached data. */
   constructor(onForget: (id: number) => void) {
     this.#onForget = onForget;
   }
@@ -69,11 +71,11 @@ export interface BlockJob {
   block: JobBlock;
   /** Number of workers that died while they scored the block. */
   deaths: number;
-  /** The helping thread could not score the block. */
+  /** Set when the helping thread could not score the block. */
   forWorker?: boolean;
-  /** The block is a single record whose interpretation failed; score it without interpretation. */
+  /** Set for a block of one record whose interpretation failed: score the record without interpretation. */
   uninterpreted?: boolean;
-  /** Progress of its effects, as already reported to the stream. */
+  /** Progress of the block's effects that was reported to the stream. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
   reject: (error: unknown) => void;
@@ -85,7 +87,10 @@ export interface JobStream {
   /** Number of poison rows: rows that killed workers or made the model throw. */
   poisonRows: number;
   closed: boolean;
-  /** Owner; its streams share its turns. Absent: the stream has turns of its own. */
+  /**
+   * Owner of the stream. The streams of an owner share the owner's turns; a stream without an owner has turns of its
+   * own.
+   */
   owner?: string | undefined;
   /** Called as effects are computed. */
   onExplained?: ((more: Explained) => void) | undefined;
@@ -94,11 +99,11 @@ export interface JobStream {
 export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
 
 /**
- * Owners of streams take turns, and within an owner its streams do. An owner with many or long streams thus gets no
- * larger share than others with waiting work.
+ * Jobs that wait, in the order of their turns. The owners of streams take turns; within a turn, so do the streams of
+ * the owner. An owner with many or long streams thus gets no larger share than other owners with waiting jobs.
  */
 export class JobQueue {
-  /** Streams with queued jobs, by owner. The next owner is first, and within each owner the next stream. */
+  /** Streams with queued jobs, by owner. The first owner is next; within each owner, the first stream is next. */
   #turns = new Map<unknown, JobStream[]>();
   #nextId = 1;
 
@@ -112,7 +117,7 @@ export class JobQueue {
     return this.#turns.size === 0;
   }
 
-  /** Queues a block after the other blocks of its stream. */
+  /** Queues a block behind the other blocks of its stream. */
   add(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
     return new Promise((resolve, reject) => {
       const job: BlockJob = { id: this.#nextId++, stream, block, deaths: 0, resolve, reject };
@@ -128,7 +133,7 @@ export class JobQueue {
     });
   }
 
-  /** Returns a job to the front of the queue. */
+  /** Returns a job to the front of its stream, and its owner to the front of the rotation. */
   putBack(job: BlockJob): void {
     const { stream } = job;
     const owner = ownerOf(stream);
@@ -150,7 +155,10 @@ export class JobQueue {
     return job;
   }
 
-  /** Splits the first `rows` records off a job. The rest goes to the front of its stream, whose owner moves to the end of the rotation. */
+  /**
+   * Splits the first `rows` records off a job. The remaining records go to the front of their stream, whose owner moves
+   * to the end of the rotation.
+   */
   cut(job: BlockJob, rows: number): BlockJob {
     const { stream, block, deaths } = job;
     const [head, rest] = [Promise.withResolvers<ScoredPart[]>(), Promise.withResolvers<ScoredPart[]>()];
@@ -161,7 +169,10 @@ export class JobQueue {
     return { ...own(head), block: partOf(block, 0, rows) };
   }
 
-  /** Rejects the queued jobs of a stream. `error` creates the reason lazily, because a stack trace costs more than a small request. */
+  /**
+   * Rejects the queued jobs of a stream. `error` creates the error only if it is needed, because a stack trace costs
+   * more than a small request.
+   */
   drop(stream: JobStream, error: () => SluiceError): void {
     if (stream.queue.length === 0) return;
     const owner = ownerOf(stream);
@@ -179,7 +190,7 @@ export class JobQueue {
     for (const stream of all) for (const job of stream.queue.splice(0)) job.reject(error);
   }
 
-  /** The waiting streams of the same owner. */
+  /** The waiting streams of the stream's owner. */
   #line(stream: JobStream): JobStream[] {
     const owner = ownerOf(stream);
     let streams = this.#turns.get(owner);
@@ -206,7 +217,7 @@ export function partOf(block: JobBlock, from: number, to: number): JobBlock {
   };
 }
 
-/** The block in shared memory; copies the bytes if only this thread can access them. */
+/** Returns the block in shared memory. Copies the bytes if only this thread can access them. */
 export function inSharedMemory(block: Block): JobBlock {
   const { slab, spans } = block;
   if (slab instanceof SharedArrayBuffer) return block;

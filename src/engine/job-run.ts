@@ -1,4 +1,4 @@
-// Runs one job in a worker: decodes its records and formats its predictions, one micro-batch at a time.
+// Runs one job in a worker: decodes the records and formats the predictions, one micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, type Rejection } from '../core/batch.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
@@ -25,10 +25,10 @@ export interface Kind {
   formatter: Formatter;
   batch: ColumnBatch;
   interpretation: InterpretationSpec | null;
-  /** Report rejected rows individually instead of as lines of the rejects file. */
+  /** Whether to report rejected rows individually instead of as lines of the rejects file. */
   records: boolean;
   rejectLines: boolean;
-  /** Returns the passthrough columns of a batch row that are written to the rejects file. */
+  /** Returns those passthrough columns of a batch row that the rejects file contains. */
   echoed: (row: number) => (string | null)[];
   /** Whether the model has a column of this name. */
   isColumn: (name: string) => boolean;
@@ -53,7 +53,7 @@ export class JobRun {
   #interpreted = 0;
   #inexact = 0;
   #evaluations = 0;
-  /** Rows rejected because of a column of the model, by code and column; null: none. */
+  /** Rows rejected because of a column of the model, by code and column; null if there are none. */
   #byColumn: Map<string, ColumnRejects> | null = null;
 
   constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number, drift: DriftCounter | null) {
@@ -65,7 +65,7 @@ export class JobRun {
     drift?.begin();
   }
 
-  /** Decodes the next micro-batch of at most `limit` rows; false: no rows are left. */
+  /** Decodes the next micro-batch of at most `limit` rows. Returns false if no rows are left. */
   next(limit = this.#capacity): boolean {
     const rows = this.#job.faults.length;
     if (this.#to >= rows) return false;
@@ -108,7 +108,8 @@ export class JobRun {
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
-    // Stored as bytes, because a string made of many pieces takes a multiple of its memory until it is flattened.
+    // The lines are stored as bytes, because a string that was concatenated from many pieces takes a multiple of its
+    // size in memory.
     if (lines !== '') this.#rejects.push(Buffer.from(lines));
   }
 
@@ -143,7 +144,7 @@ export class JobRun {
   }
 }
 
-/** Model data that a worker prepares before the first stream. */
+/** Data about the model that a worker prepares before the first stream. */
 interface WorkerColumns {
   manifest: Manifest;
   readers: ColumnReader[];
@@ -160,9 +161,9 @@ export function streamKind(
 ): Kind {
   const { input, output, records = false, rejectLines = false, listed = [], large = false, decoder: asked } = spec;
   const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
-  // The reference path uses no kernels, not even for writing predictions.
+  // The reference path uses no kernels, not even to write predictions.
   const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
-  // An interpretation lists column values, so the decoder must keep them.
+  // An interpretation lists the values of columns, so the decoder must retain them.
   const direct = output.interpretation ? null : encoder;
   const batch = newBatch(columns, capacity, output.passthrough.length);
   const at = listed.map((name) => output.passthrough.indexOf(name));

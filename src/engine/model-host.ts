@@ -12,7 +12,7 @@ import { WorkerPool } from './worker-pool.ts';
 export interface HostedModel {
   readonly model: ModelPackage;
   readonly pool: WorkerPool;
-  /** Call it once, when the request no longer uses the model. */
+  /** Releases the model. Call this function once, when the request no longer uses the model. */
   release(): void;
 }
 
@@ -20,7 +20,7 @@ interface Entry {
   key: string;
   model: ModelPackage;
   pool: Promise<WorkerPool>;
-  /** The pool once it accepts jobs; null before. */
+  /** The pool, once it accepts jobs; null until then. */
   open: WorkerPool | null;
   users: number;
   lastUse: number;
@@ -30,17 +30,20 @@ interface Entry {
 
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: Word) => void;
-  /** Called when a worker has finished a block; time in ms. */
+  /** Called when a worker has finished a block. `ms`: the time that the block took. */
   onWork?: (ms: number) => void;
-  /** Called when a version was loaded; time in ms since it was requested. */
+  /** Called when a version was loaded. `ms`: time since the version was requested. */
   onLoaded?: (ms: number) => void;
-  /** Called when an unused version was closed to make room for others. */
+  /** Called when an unused version was closed to make room for other versions. */
   onEvicted?: (model: ModelPackage) => void;
-  /** Called when the version that a reference resolves to could not be loaded. `serving`: the version still served; null: none. */
+  /**
+   * Called when the version to which a reference resolves could not be loaded. `serving`: the version that is still
+   * served; null if there is none.
+   */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
   /** Called when a reference was switched to another version. */
   onSwap?: (reference: string, from: ModelPackage, to: ModelPackage) => void;
-  /** Called when a reference serves the version that the registry resolves it to. */
+  /** Called when a reference again serves the version to which the registry resolves it. */
   onCurrent?: (reference: string, model: ModelPackage) => void;
 }
 
@@ -48,19 +51,22 @@ interface ModelHostOptions extends ModelHostEvents {
   registry: Registry;
   workers: number;
   engine?: EnginePolicy;
-  /** Maximum number of loaded models; models in use are never closed. */
+  /** Maximum number of loaded models. Models in use are never closed. */
   max: number;
-  /** Maximum memory for tables of effects, over all models and workers, bytes. Default: that of the process. */
+  /** Maximum memory for tables of effects in bytes, over all models and workers. Default: the limit of the process. */
   explainMemoryBytes?: number;
-  /** References whose models stay loaded regardless of other requests; there is always room for one other model. */
+  /** References whose models always stay loaded. One other model can always be loaded in addition. */
   keep?: readonly string[];
   /** Tries a version in another process before it is served. Called once per version. @throws SluiceError */
   tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
-  /** Delay in ms before an unchanged version that failed is tried again. Default: 30,000. */
+  /** Delay in ms before a version that failed and has not changed is tried again. Default: 30,000. */
   retryMs?: number;
 }
 
-/** Errors of a version or of the registry; the current version is then still served. Other errors are passed to the caller. */
+/**
+ * Errors of a version or of the registry; after them, the current version stays in use. Other errors are passed to the
+ * caller.
+ */
 const KEEPS_OLD = new Set<ErrorCode>([
   'model_invalid',
   'model_hash_mismatch',
@@ -76,29 +82,29 @@ const KEEPS_OLD = new Set<ErrorCode>([
 ]);
 
 const keyOf = (model: ModelPackage): string =>
-  // The hash covers all files: packages that differ only in a reason code are different models.
+  // The hash covers all files, so packages that differ only in a reason code are different models.
   `${model.folder}\n${model.sha256}`;
 
 const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
 
 /**
- * States of a reference: unknown → loading (requests wait) → current. When the registry resolves it to another version:
- * current and loading the next (requests get the current version) → swapped. A request keeps the version it started
- * with; a pool without references is closed after its last request. If the next version fails to load, the error is
- * reported and the current version stays in use.
+ * States of a reference: unknown → loading (requests wait) → current. When the registry resolves the reference to
+ * another version, requests get the current version until the next one is loaded; then the reference is swapped. A
+ * request keeps the version with which it started. A pool to which no reference resolves is closed after its last
+ * request. If the next version fails to load, the error is reported and the current version stays in use.
  */
 export class ModelHost {
   readonly registry: Registry;
   readonly #options: ModelHostOptions;
   readonly #entries = new Map<string, Entry>();
   #closed = false;
-  /** Aborts loads in progress: a model that never finishes loading must not block stopping. */
+  /** Aborts loads in progress, because a model that never finishes loading must not delay the shutdown. */
   readonly #stop = new AbortController();
   /** The served version of each reference. */
   readonly #current = new Map<string, Entry>();
   readonly #loading = new Map<string, Promise<Entry>>();
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
-  /** References that serve another version than the registry resolves them to. */
+  /** References that do not serve the version to which the registry resolves them. */
   readonly #stale = new Set<string>();
   readonly #tried = new Map<string, Promise<void>>();
 
@@ -111,7 +117,7 @@ export class ModelHost {
   /** Resolves a reference and loads its model. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
   async use(reference: string): Promise<HostedModel> {
     let entry = await this.#entry(reference);
-    // Another swap may have closed the entry during the wait.
+    // Another swap may have closed the entry while this call waited.
     while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
     entry.users++;
     let pool: WorkerPool;
@@ -122,13 +128,13 @@ export class ModelHost {
       throw error;
     }
     if (!pool.failed) return { model: entry.model, pool, release: this.#releaser(entry) };
-    // Its workers kept dying; the next request starts a new pool for the same version.
+    // The workers of the pool died repeatedly. The next request starts a new pool for the same version.
     this.#drop(entry);
     this.#leave(entry);
     throw pool.failed;
   }
 
-  /** Resolves a reference to a package without loading it. @throws SluiceError as `use` */
+  /** Resolves a reference to a package without loading the model. @throws SluiceError as `use` */
   async meant(reference: string): Promise<ModelPackage> {
     return (await this.#resolve(reference)).model;
   }
@@ -155,7 +161,7 @@ export class ModelHost {
     await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
   }
 
-  /** The version in the registry, or the served version if the registry fails. @throws SluiceError */
+  /** The version in the registry; if the registry fails, the version that is served. @throws SluiceError */
   async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; model: ModelPackage }> {
     try {
       return { model: await this.registry.resolve(reference) };
@@ -173,7 +179,7 @@ export class ModelHost {
     const found = await this.#resolve(reference);
     if ('kept' in found) return found.kept;
     const { model } = found;
-    // Looked up after the await, because the previous entry may be closed by now.
+    // The lookup must follow the await, because the previous entry may be closed by now.
     const current = this.#current.get(reference);
     const key = keyOf(model);
     if (current?.key === key) {
@@ -189,7 +195,7 @@ export class ModelHost {
     }
     const failed = this.#failed.get(key);
     const due = !failed || epochMs() - failed.at > (this.#options.retryMs ?? 30_000);
-    // Loaded only once; requests that arrive meanwhile get the current version.
+    // Each version is loaded only once. Requests that arrive during the load get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).then(
         () => this.#options.onSwap?.(reference, current.model, model),
@@ -199,7 +205,7 @@ export class ModelHost {
     return current;
   }
 
-  /** Loads a version, or joins a load in progress, and makes it current for the reference. */
+  /** Loads a version, or joins a load in progress, and makes the version current for the reference. */
   #load(reference: string, key: string, model: ModelPackage): Promise<Entry> {
     const job = jobOf(reference, key);
     const known = this.#loading.get(job);
@@ -265,7 +271,7 @@ export class ModelHost {
   #report(reference: string, key: string, error: SluiceError, serving: ModelPackage | null): void {
     if (serving) this.#stale.add(reference);
     const last = this.#failed.get(key);
-    // Reported once per attempt, not once per request.
+    // The error is reported once per attempt, not once per request.
     if (last && last.error.message === error.message && epochMs() - last.at < (this.#options.retryMs ?? 30_000)) return;
     this.#failed.set(key, { at: epochMs(), error });
     this.#options.onLoadFailure?.(reference, error, serving);
@@ -293,7 +299,10 @@ export class ModelHost {
     entry.references.clear();
   }
 
-  /** Closes the pool of a version without references and requests immediately, to free its workers and memory. */
+  /**
+   * Closes the pool of a version immediately if no reference and no request uses the version, to free workers and
+   * memory.
+   */
   #closeIfDone(entry: Entry): void {
     if (entry.users > 0 || entry.references.size > 0) return;
     this.#drop(entry);
@@ -301,8 +310,8 @@ export class ModelHost {
   }
 
   /**
-   * Closes the least recently used models above the maximum. `loaded`: a new model that its requester has not started
-   * to use; it is not closed.
+   * Closes the least recently used models while more than the maximum are loaded. `loaded`: a new model that must not
+   * be closed, although its requester has not started to use it.
    */
   #evict(loaded: Entry | null = null): void {
     const { keep = [], onEvicted } = this.#options;
@@ -318,7 +327,7 @@ export class ModelHost {
   }
 }
 
-// Reloads configured models after a failure, so that readiness checks stay accurate.
+// Keeps configured models loaded: loads them again after a failure, so that readiness checks stay accurate.
 
 export interface KeptModels {
   /** Whether all models are loaded. */
@@ -328,7 +337,9 @@ export interface KeptModels {
 
 const EVERY_MS = 2_000;
 
-/** Loads missing models, immediately and then every `everyMs`. Host events report why a model is unavailable. */
+/**
+ * Loads missing models, immediately and then every `everyMs`. The events of the host report why a model is unavailable.
+ */
 export function keepLoaded(host: ModelHost, references: readonly string[], everyMs = EVERY_MS): KeptModels {
   let stopped = false;
   const loading = new Set<string>();
@@ -338,7 +349,7 @@ export function keepLoaded(host: ModelHost, references: readonly string[], every
     try {
       (await host.use(reference)).release();
     } catch {
-      // The load is retried; callers get the error meanwhile.
+      // The error is ignored, because the next interval tries again. Until then, callers get the error.
     } finally {
       loading.delete(reference);
     }

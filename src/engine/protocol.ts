@@ -10,30 +10,36 @@ import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Tally } from './counts.ts';
 
-/** How to read and write the blocks of a stream; the same for all its blocks. */
+/** How to read and write the blocks of a stream. The same settings apply to all blocks. */
 export interface StreamSpec {
   input: DecoderInput;
   output: OutputSpec;
-  /** Report every rejected row, because each record is answered separately. Default: no. */
+  /** Report every rejected row, because the records are answered one by one. Default: no. */
   records?: boolean;
   /** Include lines of the rejects file in block results. Default: no. */
   rejectLines?: boolean;
-  /** Passthrough columns in lines of the rejects file, in order. Default: none. */
+  /** Passthrough columns that the lines of the rejects file contain, in order. Default: none. */
   listed?: readonly string[];
-  /** Many rows are expected, so compile kernels immediately. Default: compile them after enough rows. */
+  /**
+   * Whether to compile kernels immediately, because many rows are expected. Default: kernels are compiled after enough
+   * rows.
+   */
   large?: boolean;
   /** Default: SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 
-/** The first message to a worker: the model to serve. Workers start before the model is known. */
+/** The first message to a worker names the model to serve. Workers start before their model is known. */
 export interface OpenModel {
   type: 'open';
   model: ModelPackage;
   batchRows: number;
   policy: EnginePolicy;
   known: Known;
-  /** The cells of `CancelledJobs`, shared with a thread; null: the worker is a process and receives messages. */
+  /**
+   * The cells of `CancelledJobs`, shared with a worker thread. Null for a worker process, which receives messages
+   * instead.
+   */
   cancelled: SharedArrayBuffer | null;
 }
 
@@ -41,9 +47,9 @@ export interface OpenModel {
 export interface ScoreJob {
   type: 'score';
   job: number;
-  /** Id of the kind: streams with the same settings share it. */
+  /** Id of the kind. Streams with the same settings have the same kind. */
   kind: number;
-  /** Settings of the kind; sent with its first job to a worker, then null. */
+  /** Settings of the kind, sent with the first job of the kind that a worker gets. In later jobs, null. */
   spec: StreamSpec | null;
   slab: ArrayBufferLike;
   spans: Int32Array;
@@ -51,15 +57,17 @@ export interface ScoreJob {
   lines: Int32Array;
   firstRow: number;
   firstByte: number;
-  /** The cells of the records if the input has columns; not sent to a process. */
+  /** The column values of the records, if the input has columns; not sent to a process. */
   columns?: BlockColumns;
-  /** Interpreting the record failed, so it is scored without interpretation, and the result includes the reason. */
+  /**
+   * Interpreting the record failed. The record is scored without interpretation, and the result includes the reason.
+   */
   uninterpreted?: boolean;
   /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }
 
-/** Creates the message for a block. `ids.spec`: null if the worker already has the settings of the kind. */
+/** Creates the message for a block. `ids.spec` is null if the worker already has the settings of the kind. */
 export const scoreJobOf = (
   { job, kind, spec }: Pick<ScoreJob, 'job' | 'kind' | 'spec'>,
   block: Pick<ScoreJob, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte'> & {
@@ -90,16 +98,16 @@ export type ToWorker =
   | OpenModel
   | ScoreJob
   | { type: 'forget'; kind: number }
-  /** To a process: the job was cancelled. */
+  /** To a process only: cancels the job. */
   | { type: 'cancel'; job: number };
 
 export interface ScoredPart extends Tally {
   /** Formatted predictions; the first `length` bytes of the buffer are valid. */
   output: ArrayBuffer;
   length: number;
-  /** Lines of the rejects file without its header; empty unless the stream has `rejectLines`. */
+  /** Lines for the rejects file, without a header. Empty unless the stream has `rejectLines`. */
   rejects: string;
-  /** For streams with `records`: every rejected row; `index` counts from the first row of the result. */
+  /** Every rejected row, for streams with `records`. `index` counts from the first row of the result. */
   rejections: Rejection[];
 }
 
@@ -107,7 +115,7 @@ export type FromWorker =
   | { type: 'ready'; evaluator: string }
   | { type: 'failed'; code: ErrorCode; message: string }
   | { type: 'scored'; job: number; part: ScoredPart }
-  /** The job makes progress; `explained` counts from its beginning. Sent at most every `PROGRESS_MS`. */
+  /** Progress of a job. `explained` is the total since the job began. Sent at most every `PROGRESS_MS`. */
   | { type: 'progress'; job: number; explained: Explained }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
 
@@ -120,11 +128,14 @@ export const PROGRESS_MS = 1000;
 /** Maximum number of details in a block result. */
 export const MAX_DETAILS = 20;
 
-/** More cells than a worker has jobs at a time. If job numbers share a cell, only a cancellation can be lost. */
+/**
+ * More cells than the number of jobs that a worker has at a time. If two job numbers share a cell, the only harm is
+ * that a cancellation may get lost.
+ */
 const CELLS = 64;
 
 export class CancelledJobs {
-  /** Buffer to share with the worker thread. */
+  /** The buffer that is shared with the worker thread. */
   readonly buffer: SharedArrayBuffer;
   readonly #cells: Int32Array;
 
@@ -142,9 +153,9 @@ export class CancelledJobs {
   }
 }
 
-// Jobs and results as copies, for the channel of a worker process.
+// Copies of jobs and results, for the channel of a worker process.
 
-/** A job as sent over the channel; of the slab, only the bytes of its records are included. */
+/** A job as it is sent over the channel. `slab` contains only the bytes of the job's records. */
 export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled' | 'columns'> {
   slab: Uint8Array;
 }
@@ -165,7 +176,7 @@ export function unpacked(job: PackedJob, recycled: ArrayBuffer | null): ScoreJob
   return { ...job, slab: slab.buffer, spans: spans.map((p) => p + at), firstByte: job.firstByte - at, recycled };
 }
 
-/** The final message from a process; its output is a view of the received message. */
+/** The final message from a process. `output` is a view of the received message. */
 export type PackedAnswer =
   | Exclude<FromWorker, { type: 'scored' }>
   | {

@@ -1,4 +1,5 @@
-// The engine: sends blocks of a source through the worker pool and writes results to a sink, in order and with bounded memory.
+// The engine: sends the blocks of a source through the worker pool and writes the results to a sink, in order and with
+// bounded memory.
 import type { Block } from '../core/block.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -15,21 +16,21 @@ interface WriteOptions {
   account: Account;
   /** Reference `id:version` of the model, for the account. */
   model: string;
-  /** Writes formatted bytes in order; the caller may reuse them once the promise resolves. */
+  /** Writes formatted bytes in order. Once the promise resolves, the caller may reuse the bytes. */
   write: (bytes: Uint8Array) => Promise<void>;
   /** Writes lines of the rejects file in order. */
   writeRejects?: (lines: string) => Promise<void>;
   recycle?: (buffer: ArrayBuffer) => void;
-  /** Called after a block result was written. An error from it ends the run. */
+  /** Called after a block result was written. An error thrown by this function ends the run. */
   onPart?: (part: ScoredPart) => void;
   /**
-   * Called in order after each complete block was written; the next block is not written until the promise resolves. An
-   * error from it ends the run.
+   * Called in order, after each complete block was written. The next block is written only after the promise resolves.
+   * An error thrown by this function ends the run.
    */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
-  /** State for resuming; absent: the run starts at the first block. */
+  /** State for resuming. If absent, the run starts at the first block. */
   goesOn?: GoesOn;
   signal?: AbortSignal;
 }
@@ -41,7 +42,7 @@ export interface RunOptions extends WriteOptions {
   slabs: SlabPool;
 }
 
-/** Writes block results with head, separators and tail, and counts them. */
+/** Writes block results with the head, the separators and the tail of the output, and counts them. */
 class PartWriter {
   readonly #options: WriteOptions;
   #headDue: boolean;
@@ -110,7 +111,7 @@ class PartWriter {
 }
 
 /**
- * Runs a stream of at most one block: like `runStream`, but without the code that waits for further blocks.
+ * Runs a stream of at most one block, without the code that `runStream` needs for further blocks.
  * @throws SluiceError as `runStream`
  */
 export async function runBlock(
@@ -121,7 +122,7 @@ export async function runBlock(
   const writer = new PartWriter(options);
   if (signal?.aborted) throw cancelled(signal);
   if (block) {
-    // A disconnected client must free its worker: queued jobs are dropped, running ones are cancelled.
+    // When a client disconnects, its worker must be freed: queued jobs are dropped, running jobs are cancelled.
     const onAbort = () => stream.close();
     signal?.addEventListener('abort', onAbort, { once: true });
     const began = monotonicMs();
@@ -137,7 +138,8 @@ export async function runBlock(
 }
 
 /**
- * Runs a stream to its end and returns its counts. The number of slabs bounds memory, whatever the size of the input.
+ * Runs a stream to its end and returns its counts. Memory is bounded by the number of slabs, not by the size of the
+ * input.
  * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or an error of source, workers
  * or sink
  */
@@ -150,12 +152,13 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
   const fail = (error: unknown) => {
     failure ??= error;
     stop.abort();
-    // Drops queued jobs and cancels running ones, because their results are no longer needed.
+    // Queued jobs are dropped and running jobs cancelled, because their results are no longer needed.
     stream.close();
   };
   let read = options.goesOn?.rows ?? 0;
 
-  // A block is written once it and all earlier blocks are scored. Releasing its slab lets the source read on.
+  // A block is written once it and all earlier blocks are scored. The slab is then released, so that the source can
+  // read the next block.
   let tail: Promise<void> = Promise.resolve();
   const onAbort = () => fail(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });

@@ -1,4 +1,5 @@
-// Scores one input through a worker pool into one output; every entry point (file, pipe, upload) runs the engine this way.
+// Scores one input through a worker pool into one output. Every entry point (file, pipe, upload) runs the engine
+// through this function.
 import type { Block } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
@@ -31,13 +32,16 @@ import {
 import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 512 * 1024;
-/** Block size for files. Blocks of tables are larger, because the lines made of columns are three times as long as CSV. */
+/**
+ * Block size for files in bytes. Blocks of tables are larger, because a row as a text line is three times as long as in
+ * CSV.
+ */
 export const blockBytesOf = (isTable: boolean): number => (isTable ? 2 : 1) * DEFAULT_BLOCK_BYTES;
-/** A stream whose first block has at least this many bytes counts as large. */
+/** A stream counts as large if its first block has at least this many bytes. */
 const LARGE_BYTES = 128 * 1024;
-/** Created once, because each abort without a reason would create an error with a stack trace. */
+/** Created only once: each abort without a reason would create an error with a stack trace. */
 const OVER = new SluiceError('cancelled', 'the stream has ended');
-/** Makes the output start without a head, because earlier blocks were written before. */
+/** Makes the output start without a head, because the requested rows begin after the first block. */
 const BEHIND: GoesOn = { blocks: 0, rows: 0, inputEnd: 0, written: Infinity };
 
 /** A range of rows from 1; `last` is inclusive. */
@@ -48,29 +52,46 @@ export interface RowRange {
 
 export interface ScoreChunksOptions extends StreamOptions {
   pool: WorkerPool;
-  /** The whole input if it is already in memory; `chunks` is then not read. Small inputs take a shortcut. */
+  /**
+   * The whole input, if it is already in memory; `chunks` is then not read. A small input of this kind is scored
+   * without the pipeline of blocks.
+   */
   whole?: Uint8Array | null;
-  /** An account with a separate unit for this input, because its counts are compared with the rows read. */
+  /** An account with a unit only for this input, because its counts are compared with the number of rows read. */
   account: Account;
   write: (bytes: Uint8Array) => Promise<void>;
   onPart?: (part: ScoredPart) => void;
-  /** Called in order after each complete block was written. Not supported with `whole`. An error from it ends the run. */
+  /**
+   * Called in order, after each complete block was written. An error thrown by this function ends the run. Not
+   * supported with `whole`.
+   */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
-  /** Not supported with `whole`. */
+  /** State for resuming a stream. Not supported with `whole`. */
   goesOn?: GoesOn;
-  /** Score only blocks that contain one of these rows; other rows are read and skipped. Not supported with `whole`. */
+  /**
+   * Scores only the blocks that contain at least one of these rows; other blocks are read and skipped. Not supported
+   * with `whole`.
+   */
   only?: RowRange;
   /** As in `CutOptions`. Not supported with `whole`. */
   onConsumed?: CutOptions['onConsumed'];
   failOnInvalid?: boolean;
-  /** Position of the input in a longer input; absent for the first piece. The output gets no head. Not supported with `whole`. */
+  /**
+   * Position of this piece in the whole input; absent for the first piece. If set, the output gets no head. Not
+   * supported with `whole`.
+   */
   place?: PiecePlace;
   blockBytes?: number;
-  /** Whether this is the only stream of the process, which may then use resources that many streams could not share. Default: no. */
+  /**
+   * Whether this is the only stream of the process. Such a stream may use resources that many streams could not share.
+   * Default: no.
+   */
   alone?: boolean;
   /** Flushes an incomplete block when no byte has arrived for this many ms. */
   idleMs?: number;
-  /** Inputs of the same owner share its turns at the workers. Absent: the input has turns of its own. */
+  /**
+   * Inputs of the same owner share the owner's turns at the workers. Without an owner, the input has turns of its own.
+   */
   owner?: string;
   signal?: AbortSignal;
 }
@@ -85,8 +106,8 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
-  // The slabs suffice for two blocks at each worker and one block per worker being read or written, plus one. The line kernel needs all
-  // slabs in one memory; the reference path uses no kernel.
+  // Number of slabs: two blocks per worker, one more block per worker that is being read or written, and one spare
+  // slab. The line kernel needs all slabs in one memory; the reference path uses no kernel.
   const together = options.alone === true && decoderOverride() === null;
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();
@@ -104,7 +125,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
     ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
   };
   const { table } = options.chunks;
-  // The reference path reads a table as text lines.
+  // The reference path reads a table as lines of text.
   const whole =
     table && decoderOverride() === null
       ? tableBlocks(table, { ...common, maxRecordBytes: maxRecordBytes(options.limits) })
@@ -118,7 +139,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   const placed = input.format === 'ndjson' && input.table ? withoutPlace(whole) : whole;
   const cut = options.place ? movedBlocks(placed, options.place) : placed;
   try {
-    // The header determines how the rest is read, so the first block is cut before the stream is opened.
+    // The header determines how the remaining input is read, so the first block is cut before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
     const { only } = options;
@@ -165,7 +186,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
   }
 }
 
-/** Callback for the progress of effects; undefined without interpretation. */
+/** Callback for the progress of effects; undefined if no interpretation is requested. */
 function told({ interpretation, account }: ScoreChunksOptions): ((more: Explained) => void) | undefined {
   return interpretation ? (more) => account.flow.explained.add(more) : undefined;
 }
@@ -174,8 +195,8 @@ type Cut = AsyncGenerator<Block & Leased, void, void>;
 type NextBlock = Awaited<ReturnType<Cut['next']>>;
 
 /**
- * Skips the blocks that an interrupted run wrote, and returns the next block. @throws SluiceError checkpoint_mismatch:
- * the blocks differ from the interrupted run
+ * Skips the blocks that an interrupted run wrote, and returns the next block.
+ * @throws SluiceError checkpoint_mismatch: the blocks differ from those of the interrupted run
  */
 async function skip(goesOn: GoesOn, first: NextBlock, cut: Cut, slabs: SlabPool): Promise<NextBlock> {
   let next = first;

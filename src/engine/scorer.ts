@@ -21,10 +21,13 @@ import type { ScoredPart, ScoreJob, StreamSpec } from './protocol.ts';
 /** Called before each micro-batch, and repeatedly while effects are computed. */
 type BatchStep = (explained: Explained) => void | Promise<void>;
 
-/** Out-of-memory messages of ONNX Runtime and the C++ library. */
+/** Out-of-memory messages of ONNX Runtime and of the C++ library. */
 const OUT_OF_MEMORY = /bad_alloc|alloc|out of memory/i;
 
-/** Model evaluations for interpretations between two checks for cancellation; about a second of work for most models. */
+/**
+ * Number of model evaluations for interpretations between two checks for cancellation: about a second of work for most
+ * models.
+ */
 const QUESTIONS_AT_ONCE = 100_000;
 /** No effects were computed. */
 const PLAIN: Explained = { rows: 0, evaluations: 0 };
@@ -32,7 +35,7 @@ const PLAIN: Explained = { rows: 0, evaluations: 0 };
 const rowsAtOnce = (questions: number, capacity: number): number =>
   Math.max(1, Math.min(capacity, Math.floor(QUESTIONS_AT_ONCE / Math.max(1, questions))));
 
-/** Errors of an evaluator are failures of the model; all other errors of a job are errors of Sluice. */
+/** An error of the evaluator is a failure of the model; any other error of a job is an error of Sluice. */
 function throwModelFailed(error: unknown): never {
   throw error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error), { cause: error });
 }
@@ -50,7 +53,7 @@ export class Scorer {
   readonly #kinds = new Map<number, Kind>();
   readonly #writer = new ByteWriter(0);
   #interpretations: Promise<Interpretations> | null = null;
-  /** Micro-batch size with interpretation; small until the cost of a row is known. */
+  /** Micro-batch size with interpretation in rows; 1 until the cost of a row is known. */
   #explainedRows = 1;
 
   private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
@@ -70,7 +73,10 @@ export class Scorer {
     this.#drift = opened.drift;
   }
 
-  /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
+  /**
+   * Opens the compiled model; if there is none, loads the model file.
+   * @throws SluiceError model_invalid | model_hash_mismatch
+   */
   static async open(
     model: ModelPackage,
     batchRows: number,
@@ -78,7 +84,7 @@ export class Scorer {
     { verdict, plan }: Known = { verdict: null, plan: null },
   ): Promise<Scorer> {
     if (plan) return new Scorer(model, openNative(plan), batchRows);
-    // Loaded on demand, because compiled models do not need it.
+    // Imported on demand, because compiled models do not need it.
     const { chooseEvaluator } = await import('../inference/evaluate/choose-evaluator.ts');
     const bytes = await readModelBytes(model);
     const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, { verdict });
@@ -90,8 +96,8 @@ export class Scorer {
   }
 
   /**
-   * Runs an uncompiled model once on an example application, to detect graphs that never finish or take too much memory
-   * before the model is served. Other errors of this application are ignored.
+   * Runs an uncompiled model once, on an example application. Before the model is served, this detects graphs that
+   * never finish or take too much memory. Other errors of this application are ignored.
    * @throws SluiceError model_invalid
    */
   async tryOut(): Promise<void> {
@@ -117,8 +123,8 @@ export class Scorer {
   }
 
   /**
-   * Scores the records of a job; jobs must not overlap. `step` is called before every micro-batch; it may wait, and an
-   * error from it ends the job.
+   * Scores the records of a job. Jobs must not overlap. `step` is called before every micro-batch; it may wait, and an
+   * error thrown by it ends the job.
    * @throws SluiceError model_failed
    */
   async score(job: ScoreJob, step: BatchStep = () => {}): Promise<ScoredPart> {
@@ -142,7 +148,7 @@ export class Scorer {
         const { failedInterpretation } = await import('../inference/explain/interpretation.ts');
         interpretation = failedInterpretation(batch, scores, wanted, this.#interpreter);
       } else if (scores && wanted) {
-        // Computing effects evaluates the model again, which overwrites the scores.
+        // The scores are copied, because computing effects evaluates the model again and overwrites them.
         scores = { values: scores.values.slice(), width: scores.width };
         const explaining = await this.#explaining();
         this.#explainedRows = rowsAtOnce(explaining.within(wanted).questions, this.#capacity);
@@ -159,8 +165,8 @@ export class Scorer {
   }
 
   /**
-   * Scores a job synchronously; requires an evaluator with `scoreNow` and a job without interpretation. @throws
-   * SluiceError model_failed
+   * Scores a job synchronously. Requires an evaluator with `scoreNow` and a job without interpretation.
+   * @throws SluiceError model_failed
    */
   scoreNow(job: ScoreJob): ScoredPart {
     return this.#finish(this.#begin(job), this.evaluator.scoreNow!);
@@ -187,7 +193,7 @@ export class Scorer {
 
   #begin(job: ScoreJob): JobRun {
     if (job.recycled) this.#writer.reuse(job.recycled);
-    // Discards the output of a failed job.
+    // Discards what a failed job has written.
     else this.#writer.length = 0;
     return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity, this.#drift);
   }
@@ -228,7 +234,7 @@ export class Scorer {
     }
   }
 
-  /** The jobs of a worker run one at a time, so streams of the same kind can share decoder and formatter. */
+  /** The jobs of a worker run one at a time, so streams of the same kind can share a decoder and a formatter. */
   #kind(id: number, spec: StreamSpec | null): Kind {
     let kind = this.#kinds.get(id);
     if (!kind) {

@@ -1,4 +1,5 @@
-// Settings of a stream: how its input is read and its predictions are written. Determined before the first block.
+// Settings of a stream: how to read the input and write the predictions. The settings are determined before the first
+// block.
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
@@ -21,20 +22,23 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { StreamSpec } from './protocol.ts';
 
 const DEFAULT_MAX_COLUMNS = 2000;
-/** Columns that a record may have in addition to those of the model. */
+/** Number of columns that a record may have in addition to those of the model. */
 const OTHER_COLUMNS = 100;
 
-/** Maximum number of columns of a record: the configured limit, or more if the model itself has more columns. */
+/**
+ * Maximum number of columns of a record: the configured limit, or more if the model itself has at least as many
+ * columns.
+ */
 export const columnLimit = ({ columns }: ModelPackage['manifest'], configured = DEFAULT_MAX_COLUMNS): number =>
   Math.max(configured, columns.length >= configured ? columns.length + OTHER_COLUMNS : 0);
 const DEFAULT_MAX_DEPTH = 16;
 
 export type InputFormat =
-  /** `tokens`: passthrough values are JSON tokens, which distinguish a missing value from an empty text. */
+  /** `tokens`: passthrough values are JSON tokens, so that a missing value differs from an empty text. */
   (
     | { format: 'delimited'; delimiter: string; tokens?: boolean }
     | { format: 'json' }
-    /** `table`: the lines were made from columns, so they have no byte offset in the input. */
+    /** `table`: the lines were converted from columns, so they have no byte offset in the input. */
     | { format: 'ndjson'; table?: boolean }
   ) & {
     /** Declared format of the input. Default: no declaration. */
@@ -54,9 +58,12 @@ export interface RunOutput {
 }
 
 export interface StreamLimits {
-  /** Maximum record length in bytes. A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
+  /**
+   * Maximum record length in bytes. A longer record is rejected (delimited, NDJSON), or ends the input with an error
+   * (JSON array).
+   */
   maxRecordBytes?: number;
-  /** Maximum number of records; more end the input. */
+  /** Maximum number of records. More records end the input with an error. */
   maxRows?: number;
   maxColumns?: number;
   /** Maximum nesting depth of a JSON record. */
@@ -70,9 +77,15 @@ export interface StreamOptions {
   input: InputFormat;
   output: RunOutput;
   passthrough: readonly string[] | '*';
-  /** Model columns whose strings are decimals of a typed table: `withNamedColumns` finds them. */
+  /**
+   * Model columns whose values are decimals of a typed table, represented as strings. `withNamedColumns` finds these
+   * columns.
+   */
   decimals?: readonly string[];
-  /** Omit passthrough columns from the rejects file. Default: all named passthrough columns are included. */
+  /**
+   * Whether to omit passthrough columns from the rejects file. Default: all passthrough columns with known names are
+   * included.
+   */
   listsNone?: boolean;
   /** Add effects and reason codes to the predictions. */
   interpretation?: InterpretationSpec | null;
@@ -82,7 +95,7 @@ export interface StreamOptions {
 
 /**
  * Checks a table against the model. If the output needs column names before the first row, replaces the passthrough `*`
- * by the names.
+ * by the column names.
  * @throws SluiceError bad_type | usage: the names are not known before all records were read
  */
 export function withNamedColumns<O extends StreamOptions>(options: O): O {
@@ -139,8 +152,8 @@ export class HeaderTaker {
 
 /**
  * @throws SluiceError interpretation_unavailable: the package has no background sample, or its method does not support
- * the requested interactions | interpretation_over_budget: its black-box model needs more evaluations than the limits
- * allow
+ * the requested interactions
+ * @throws SluiceError interpretation_over_budget: its black-box model needs more evaluations than the limits allow
  */
 export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
   const { background, method, max_evaluations } = manifest.explain ?? {};
@@ -218,8 +231,8 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
 }
 
 /**
- * Rejects passthrough columns with the name of a prediction field. In JSON they would hide the field; a table would
- * have two columns with the same name.
+ * Rejects passthrough columns named like a field of the prediction. In JSON, such a column would hide the field; in a
+ * table, two columns would have the same name.
  */
 function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
   const isJson = spec.format === 'json' || spec.format === 'ndjson';

@@ -1,5 +1,5 @@
-// Connection to a worker: a thread if its model is compiled, a process if it runs in ONNX Runtime. A thread may be terminated only while it
-// runs compiled WebAssembly; a process may be terminated at any time.
+// Connection to a worker: a thread if the model is compiled, a process if the model runs in ONNX Runtime. A process may
+// be terminated at any time; a thread, only while it runs compiled WebAssembly.
 import { faultOf, kindOf, named, type Word, words } from '../core/log.ts';
 import { limitsFor, startLimited, usageOf, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import { threadOf } from './early-thread.ts';
@@ -14,7 +14,10 @@ import {
 
 export interface LinkEvents {
   onMessage(message: FromWorker): void;
-  /** The worker has ended. `refused`: it was terminated because its model exceeds the resource limits. */
+  /**
+   * Called when the worker has ended. `refused`: the worker was terminated because its model exceeds the resource
+   * limits.
+   */
   onExit(reason: Word, refused: boolean): void;
 }
 
@@ -23,20 +26,20 @@ export interface WorkerLink {
   /** Takes ownership of the job's `recycled` buffer. */
   score(job: ScoreJob): void;
   forget(kind: number): void;
-  /** Cancels the job: the worker reports it as cancelled at its next check. */
+  /** Cancels the job. The worker reports the cancellation at its next check. */
   cancel(job: number): void;
   /** Terminates the worker, whatever it is doing. Idempotent. */
   end(): Promise<void>;
 }
 
-/** Starts a worker thread. Its model must be compiled: terminating a thread inside ONNX Runtime aborts the process. */
+/** Starts a worker thread. Only for compiled models: terminating a thread inside ONNX Runtime aborts the process. */
 export function threadLink(entry: URL, heapMb: number, events: LinkEvents): WorkerLink {
   const cancelled = new CancelledJobs();
   let lastError: Word | null = null;
   const worker = threadOf(entry, heapMb);
   worker.on('message', (message: FromWorker) => events.onMessage(message));
   worker.on('error', (error) => {
-    // The message is not used, because some messages, such as those of JSON.parse, quote the input.
+    // The text of the error is not used, because some error messages, such as those of JSON.parse, quote the input.
     lastError = faultOf(error);
   });
   worker.on('exit', (code) => events.onExit(lastError ?? words`the worker ended with code ${code}`, false));
@@ -51,12 +54,12 @@ export function threadLink(entry: URL, heapMb: number, events: LinkEvents): Work
   };
 }
 
-// A worker process has the resource limits of its model. Blocks and results are copied over its channel.
+// Starts a worker process with the resource limits of its model. Blocks and results are copied over its channel.
 
-/** CPU seconds for starting Node and loading the program, in addition to those for the model. */
+/** CPU seconds for starting Node and loading the program. The CPU seconds for the model are added. */
 const START_CPU_SECONDS = 2;
 
-/** `modelBytes`: size of the model file, which determines the limits. */
+/** `modelBytes`: size of the model file in bytes, which determines the limits. */
 export function processLink(entry: URL, heapMb: number, modelBytes: number, events: LinkEvents): WorkerLink {
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
   const child = startLimited(entry, { heapMb, memoryBytes, cpuSeconds: null });
@@ -92,7 +95,7 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     leave(words`the worker's process ended with ${signal === null ? words`code ${code ?? 0}` : named(signal)}`),
   );
   const send = (message: object): void => {
-    // If the process has ended, its exit event reports it.
+    // The error is ignored: if the process has ended, its exit event reports it.
     if (child.connected) child.send(message, () => {});
   };
   return {
@@ -119,10 +122,10 @@ function note(pid: number | undefined): void {
   ended.peakBytes += usage?.peakBytes ?? 0;
 }
 
-/** Total usage of all ended worker processes; their peaks are added up. */
+/** CPU time and memory of all worker processes that have ended. The memory is the sum of the peaks of the processes. */
 export const workerProcessUsage = (): Readonly<typeof ended> => ended;
 
-/** Copies the bytes into `recycled` if it is large enough, else into a new buffer. */
+/** Copies the bytes into `recycled` if that buffer is large enough, otherwise into a new buffer. */
 function intoBuffer(bytes: Uint8Array, recycled: ArrayBuffer | null): ArrayBuffer {
   if (!recycled || recycled.byteLength < bytes.length) return new Uint8Array(bytes).buffer;
   new Uint8Array(recycled).set(bytes);

@@ -1,4 +1,4 @@
-// The workers of a model version: gives streams fair turns and tolerates the death of workers.
+// The workers of a model version. Gives streams fair turns, and tolerates the death of workers.
 import { inBackground } from '../core/async.ts';
 import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
@@ -26,52 +26,58 @@ import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from
 export interface PoolOptions {
   model: ModelPackage;
   workers: number;
-  /** auto (default): our own evaluator if it agrees with ONNX Runtime. */
+  /** `auto` (default): Sluice's own evaluator if it agrees with ONNX Runtime. */
   engine?: EnginePolicy;
-  /** Accept jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
+  /**
+   * Accept jobs as soon as the model is compiled. The results are valid only if `confirmed` resolves to true. Default:
+   * no.
+   */
   ahead?: boolean;
   /** Score small blocks on the calling thread if the model is compiled. Default: no. */
   inline?: boolean;
   /**
-   * The input is small: score it on the calling thread if the model is compiled. Workers start only for a block that
-   * cannot be scored there. Default: no.
+   * The input is small: if the model is compiled, score the input on the calling thread. Workers start only for a block
+   * that cannot be scored there. Default: no.
    */
   few?: boolean;
   /**
-   * Returns the estimated time for the rest in ms. If set, starts with one worker, and adds others when jobs have
-   * waited and the rest justifies their start. Default: start all at once.
+   * Returns the estimated time for the remaining work in ms. If set, the pool starts with one worker, and adds workers
+   * when jobs have waited and the remaining work justifies starting them. Default: start all workers at once.
    */
   gradual?: (() => number) | null;
   /**
-   * Starts with one worker, and adds the others when jobs have waited behind others for 100 ms in total: for services, in
-   * which most models have few requests. Default: no.
+   * Start with one worker, and add the others when jobs have waited behind other jobs for 100 ms in total. Intended for
+   * services, where most models get few requests. Default: no.
    */
   onDemand?: boolean;
-  /** For gradual pools: the calling thread acts as one of the workers if it can. Default: no. */
+  /** For gradual pools: if possible, the calling thread acts as one of the workers. Default: no. */
   helps?: boolean;
   /** Rows per micro-batch. */
   batchRows?: number;
-  /** A job without progress for this long counts as a death of its worker, ms. */
+  /** Maximum time in ms that a job may make no progress; then its worker counts as dead. */
   jobTimeoutMs?: number;
-  /** Maximum number of poison rows per stream (rows that kill workers or make the model throw); more fail the stream. */
+  /**
+   * Maximum number of poison rows per stream: rows that kill workers or make the model throw. More poison rows fail the
+   * stream.
+   */
   maxPoisonRows?: number;
-  /** Heap limit of a worker in MB. A worker that exceeds it dies, and its block is bisected. */
+  /** Heap limit of a worker in MB. A worker that exceeds the limit dies, and its block is bisected. */
   heapMb?: number;
   /** Module that workers start with; tests replace it. */
   entry?: URL;
 }
 
 interface PoolEvents {
-  /** A worker died and is being replaced. */
+  /** Called when a worker died; the worker is being replaced. */
   onWorkerDeath?: (reason: Word) => void;
-  /** Called when a worker has finished a block; time in ms. */
+  /** Called when a worker has finished a block. `ms`: the time that the block took. */
   onWork?: (ms: number) => void;
 }
 
 const DEFAULT_BATCH_ROWS = 512;
 const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 const DEFAULT_MAX_POISON_ROWS = 100;
-/** Heap bytes per byte of a category file, during and after loading; 15 were measured. */
+/** Heap bytes per byte of a category file, including a reserve: 15 bytes were measured during and after loading. */
 const HEAP_OF_CATEGORIES = 24;
 
 /** Adds the default values of all options. */
@@ -93,20 +99,21 @@ function withDefaults(options: PoolOptions): Required<PoolOptions> {
   };
 }
 
-// Finds the poison row of a failing block by bisection.
+// Bisection finds the poison row of a failing block.
 
 interface BisectOptions {
   queue: JobQueue;
-  /** RECORD_* value with which a poison row is marked. */
+  /** The RECORD_* value that marks a poison row. */
   fault: number;
-  /** Maximum number of poison rows per stream; more fail it with `tooMany`. */
+  /** Maximum number of poison rows per stream; more fail the stream with the error `tooMany`. */
   maxPoisonRows: number;
   tooMany: SluiceError;
 }
 
 /**
- * Queues both halves of a failed job. A single row that failed with interpretation is queued again without it, so that
- * its prediction is not lost. Any other single row is marked, and queued again to be reported as rejected.
+ * Queues both halves of a failed job. A single row that failed with interpretation is queued again without
+ * interpretation, so that its prediction is not lost. Any other single row is marked, and queued again so that a worker
+ * reports it as rejected.
  */
 export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: BisectOptions): void {
   const { block, stream } = job;
@@ -115,13 +122,13 @@ export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: 
     const counted = job.uninterpreted ? stream.poisonRows : ++stream.poisonRows;
     const interpreted = stream.kind.spec.output.interpretation !== null && !job.uninterpreted;
     if (block.faults[0] !== RECORD_OK || counted > maxPoisonRows) job.reject(tooMany);
-    // One more death then proves that the row also fails without interpretation.
+    // `deaths: 1`: a further death proves that the row fails even without interpretation.
     else if (interpreted) queue.putBack({ ...job, deaths: 1, uninterpreted: true });
     else queue.putBack({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } });
     return;
   }
   const middle = records >> 1;
-  // The second half is queued first, because each goes to the front.
+  // The second half is queued first, because each half goes to the front of the queue.
   const right = queue.addPart(stream, partOf(block, middle, records));
   const left = queue.addPart(stream, partOf(block, 0, middle));
   Promise.all([left, right]).then(([a, b]) => job.resolve([...a, ...b]), job.reject);
@@ -130,20 +137,23 @@ export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: 
 /** Maximum number of output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
 
-/** Estimated rest in ms that justifies starting more workers, each of which takes about 100 ms of CPU time. */
+/** Remaining work in ms that justifies starting more workers. Starting a worker takes about 100 ms of CPU time. */
 const WORTH_WORKERS_MS = 1500;
 
-/** Total waiting of jobs behind others that justifies starting more workers of a service, ms. */
+/** Total time in ms that jobs must wait behind other jobs before a service starts more workers. */
 const BEHIND_MS = 100;
 
-/** Limits up to which a command scores on its own thread, because workers would take longer to start. */
+/** Maximum size of an input that a command scores on its own thread. Starting workers would take longer. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
-/** Piece of a block with effects that a worker gets at a time, in ms, and its size in rows while their cost is unknown. */
+/**
+ * With effects, a worker gets a piece of a block at a time. The piece takes about PIECE_MS, or has FIRST_ROWS rows
+ * while the cost of a row is unknown.
+ */
 const PIECE_MS = 1000;
 const FIRST_ROWS = 2;
 const NOTHING_EXPLAINED: Explained = { rows: 0, evaluations: 0 };
-/** Errors that do not depend on the row: other rows would fail in the same way. */
+/** Errors that do not depend on the row, so every other row would fail with the same error. */
 const OF_ALL_ROWS: ReadonlySet<ErrorCode> = new Set([
   'interpretation_unavailable',
   'interpretation_over_budget',
@@ -153,18 +163,18 @@ const OF_ALL_ROWS: ReadonlySet<ErrorCode> = new Set([
 /** A stream of blocks with the same StreamSpec. */
 export interface StreamHandle {
   /**
-   * Scores a block. Results are in row order; there is more than one only if the block was split.
+   * Scores a block. Results are in row order; several results are returned only if the block was split.
    * @throws SluiceError model_failed | internal_error | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
-  /** Drops queued jobs and cancels running ones. Idempotent. */
+  /** Drops queued jobs and cancels running jobs. Idempotent. */
   close(): void;
 }
 
 /**
- * States of a job: queued → at a worker → done. When its worker dies, the job it was scoring returns once to the front
- * of the queue. After a second death it is bisected to find the poison row, which is rejected. Jobs that were only
- * waiting at the dead worker return to the queue unchanged.
+ * States of a job: queued → at a worker → done. When a worker dies, the job that the worker was scoring returns to the
+ * front of the queue. After a second death, the job is bisected to find the poison row, which is rejected. Jobs that
+ * were only waiting at the dead worker return to the queue unchanged.
  */
 export class WorkerPool {
   readonly #options: Required<PoolOptions>;
@@ -177,11 +187,11 @@ export class WorkerPool {
   #closing = false;
   evaluator = '';
   /**
-   * Whether the verdict confirms the evaluator that the workers started with. Always true without `ahead`.
+   * Whether the verdict confirms the evaluator with which the workers started. Always true without `ahead`.
    * @throws SluiceError model_invalid
    */
   readonly confirmed: Promise<boolean>;
-  /** Verdict on the evaluators, determined while the first workers start. */
+  /** The verdict on the evaluators; it is determined while the first workers start. */
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
   #started: Promise<unknown> | null = null;
@@ -192,7 +202,7 @@ export class WorkerPool {
   #helping: HelpingThread | null = null;
   /** Aborts a comparison of evaluators whose result is no longer needed. */
   readonly #stop = new AbortController();
-  /** Releases the mark that this process has loaded the version. */
+  /** Releases the mark that this process uses the version. */
   readonly #letGo: () => Promise<void>;
   /** Rejects when the pool is closed. */
   readonly #closed = Promise.withResolvers<never>();
@@ -226,14 +236,14 @@ export class WorkerPool {
     return draft.verdict !== null || verdict === null || verdict.engine === 'native';
   }
 
-  /** The plan or verdict with which workers open the model. */
+  /** The compile plan or the verdict with which workers open the model. */
   #opened(): Promise<Known> {
     return this.#options.ahead ? this.#judgement.draft : this.#judgement.known;
   }
 
   /**
-   * Starts the workers and waits until each has loaded the model. `signal` aborts the start, whatever the model is
-   * doing.
+   * Starts the workers and waits until each has loaded the model. `signal` aborts the start, even while the model is
+   * being loaded.
    * @throws SluiceError model_invalid | model_hash_mismatch | cancelled
    */
   static async start(options: PoolOptions, events: PoolEvents = {}, signal?: AbortSignal): Promise<WorkerPool> {
@@ -244,7 +254,8 @@ export class WorkerPool {
     try {
       if (options.few && (await Promise.race([pool.#openFew(), pool.#closed.promise]))) return pool;
       const started = pool.#startWorkers();
-      // The error that explains why the model cannot be used is better than the death of a worker.
+      // Waits for the verdict first. An error of the verdict explains why the model cannot be used, whereas workers
+      // would only report that they died.
       await Promise.race([pool.#opened(), pool.#closed.promise]);
       await Promise.race([started, pool.#closed.promise]);
       if (options.inline) await pool.#openInline(await pool.#judgement.known);
@@ -275,7 +286,9 @@ export class WorkerPool {
     return this.#startMore(1);
   }
 
-  /** Starts the workers that are missing in addition to the helping thread. Returns whether all workers have been started. */
+  /**
+   * Starts the missing workers; the helping thread counts as a worker. Returns whether all workers have been started.
+   */
   #complete(): boolean {
     const { workers } = this.#options;
     const missing = workers - this.#threads - Number(this.#helping?.engaged ?? false);
@@ -290,7 +303,10 @@ export class WorkerPool {
     return this.#started;
   }
 
-  /** Whether the model is compiled, so that workers are not needed yet. @throws SluiceError model_invalid */
+  /**
+   * Opens the inline scorer. Returns whether the model is compiled, so that no workers are needed yet.
+   * @throws SluiceError model_invalid
+   */
   async #openFew(): Promise<boolean> {
     await this.#openInline(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows });
     if (this.#inline) this.evaluator = this.#inline.evaluator;
@@ -301,10 +317,10 @@ export class WorkerPool {
     this.#inline = await this.#inlineScorer(known, limits);
   }
 
-  /** null: the model is not compiled. */
+  /** Returns null if the model is not compiled. */
   async #inlineScorer(known: Known, limits?: InlineLimits): Promise<InlineScorer | null> {
     if (known.plan === null) return null;
-    // Imported lazily, because it takes as long as starting a worker.
+    // Imported on demand, because the import takes as long as starting a worker.
     const { InlineScorer } = await import('./inline-scorer.ts');
     return InlineScorer.open(this.#options.model, this.#options.engine, known, limits);
   }
@@ -313,14 +329,17 @@ export class WorkerPool {
     return this.#options.workers;
   }
 
-  /** Number of workers that accept jobs; workers not yet started count while the calling thread scores. */
+  /**
+   * Number of workers that accept jobs. While the calling thread scores, workers that have not been started count as
+   * well.
+   */
   get ready(): number {
     return this.#started === null && this.#inline
       ? this.workers
       : this.#supervisor.ready + Number(this.#helping?.active ?? false);
   }
 
-  /** Why the pool accepts no more jobs; null: it does. */
+  /** Why the pool no longer accepts jobs; null if the pool accepts jobs. */
   get failed(): SluiceError | null {
     return this.#failure;
   }
@@ -331,8 +350,8 @@ export class WorkerPool {
   }
 
   /**
-   * Opens a stream. `onExplained`: called as effects are computed. `owner`: streams of the same owner share its turns
-   * at the workers; absent: the stream has turns of its own.
+   * Opens a stream. `onExplained`: called while effects are computed. `owner`: streams of the same owner share the
+   * owner's turns at the workers; without an owner, the stream has turns of its own.
    */
   open(spec: StreamSpec, onExplained?: (more: Explained) => void, owner?: string): StreamHandle {
     const kind = this.#kinds.of(spec);
@@ -351,7 +370,7 @@ export class WorkerPool {
     };
   }
 
-  /** null: a worker must score the block. */
+  /** Scores a block on this thread; null if a worker must score the block. */
   #scoreHere(stream: JobStream, block: Block): Promise<ScoredPart[]> | null {
     if (!this.#inline || this.#failure || stream.closed || this.#closing) return null;
     const scored = this.#inline.score(stream.kind, block, this.#free);
@@ -372,7 +391,7 @@ export class WorkerPool {
     return parts;
   }
 
-  /** Takes back the buffer of a written block result. */
+  /** Takes back the buffer of a block result that was written. */
   recycle(buffer: ArrayBuffer): void {
     if (this.#free.length < MAX_FREE_BUFFERS) this.#free.push(buffer);
   }
@@ -399,7 +418,10 @@ export class WorkerPool {
     this.#helping?.waits(!this.#queue.empty);
   }
 
-  /** Takes a waiting job that this thread can score: excludes blocks that killed a worker or failed on this thread. */
+  /**
+   * Takes a waiting job that this thread can score. Blocks that killed a worker, or that failed on this thread, are
+   * left to the workers.
+   */
   #takeHere(): BlockJob | null {
     if (this.#queue.empty || this.#failure) return null;
     const job = this.#queue.take();
@@ -417,7 +439,10 @@ export class WorkerPool {
     this.#dispatch();
   }
 
-  /** Limits a job with effects to about a second of work: a row may take a second, and others wait for their turn. */
+  /**
+   * Cuts a job with effects down to about a second of work. A single row may take a second, and other streams wait for
+   * their turn.
+   */
   #piece(job: BlockJob): BlockJob {
     const { spec, rowMs } = job.stream.kind;
     if (spec.output.interpretation === null) return job;
@@ -425,7 +450,10 @@ export class WorkerPool {
     return job.block.faults.length <= rows ? job : this.#queue.cut(job, rows);
   }
 
-  /** Reports the progress of a job's effects to the stream as a difference, which is negative if effects are computed again. */
+  /**
+   * Reports the progress of a job's effects to the stream, as the difference from the last report. The difference is
+   * negative if effects are computed again.
+   */
   #explained(job: BlockJob, { rows, evaluations }: Explained): void {
     const told = job.told ?? NOTHING_EXPLAINED;
     job.told = { rows, evaluations };
@@ -468,7 +496,7 @@ export class WorkerPool {
     else this.#bisect(job, error.code === 'internal_error' ? RECORD_INTERNAL_ERROR : RECORD_MODEL_FAILED, error);
   }
 
-  /** Adds the manifest whose baseline was used for counting; workers do not send it. */
+  /** Adds the manifest whose baseline was used for counting, because workers do not send it. */
   #named(part: ScoredPart): ScoredPart {
     if (part.drift) part.drift.manifest = this.#options.model.manifest;
     return part;

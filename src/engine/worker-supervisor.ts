@@ -16,23 +16,23 @@ interface SupervisorOptions {
   entry: URL;
   heapMb: number;
   jobTimeoutMs: number;
-  /** Whether it is known that the model is not compiled; workers are then processes from the start. */
+  /** Whether the model is known not to be compiled. Workers are then processes from the start. */
   processes: boolean;
-  /** Returns the message that opens the model. @throws SluiceError: the model cannot be opened */
+  /** Returns the message that opens the model. @throws SluiceError if the model cannot be opened */
   open: () => Promise<Opening>;
 }
 
 export interface Opening {
   message: Omit<OpenModel, 'cancelled'>;
-  /** Size of the model file. */
+  /** Size of the model file in bytes. */
   modelBytes: number;
 }
 
-/** Size of the model file in bytes; 0 if it cannot be read, which is reported when it is opened. */
+/** Size of the model file in bytes; 0 if the file cannot be read. The error is reported when the model is opened. */
 export const modelSize = async ({ folder, manifest }: ModelPackage): Promise<number> =>
   (await stat(path.join(folder, manifest.onnx.file)).catch(() => null))?.size ?? 0;
 
-/** Link of a worker that is not started yet, or while a process replaces its thread. */
+/** Placeholder for the link of a worker that has not started yet, or whose thread is being replaced by a process. */
 const NOTHING: WorkerLink = {
   open: () => {},
   score: () => {},
@@ -42,40 +42,44 @@ const NOTHING: WorkerLink = {
 };
 
 export interface SupervisorEvents {
-  /** A worker now accepts jobs. */
+  /** Called when a worker begins to accept jobs. */
   onReady(evaluator: string): void;
-  /** A worker could not load the model. */
+  /** Called when a worker could not load the model. */
   onRefused(error: SluiceError): void;
   onAnswer(job: BlockJob, message: JobAnswer): void;
-  /** A worker made progress with a job. `explained`: effects computed so far. */
+  /** Called when a worker made progress with a job. `explained`: effects computed so far. */
   onProgress(job: BlockJob, explained: Explained): void;
-  /** A worker died. `suspect`: the job it was scoring; `waiting`: jobs it had not started. `final`: a replacement would die too. */
+  /**
+   * Called when a worker died. `suspect`: the job that it was scoring; `waiting`: the jobs that it had not started.
+   * `final`: a replacement would die, too.
+   */
   onDeath(reason: Word, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
 interface SupervisedWorker {
   link: WorkerLink;
   ready: boolean;
-  /** Jobs in the order in which the worker scores them; the first is in progress. */
+  /** Jobs in the order in which the worker scores them. The first job is in progress. */
   readonly jobs: BlockJob[];
   /** Kinds whose settings were sent to the worker. */
   readonly kinds: Set<number>;
   timer: Timer | undefined;
-  /** Why the supervisor terminated the worker; null: it did not. */
+  /** Why the supervisor terminated the worker; null if it did not terminate it. */
   ended: Word | null;
 }
 
-/** Jobs per worker: one in progress and the next, so that the worker never waits for the main thread. */
+/** Jobs per worker: one in progress and one waiting, so that the worker never waits for the main thread. */
 const JOBS_A_WORKER = 2;
-/** Consecutive deaths without a finished job after which the pool fails. */
+/** The pool fails after this many consecutive deaths without a finished job. */
 const MAX_DEATHS_IN_A_ROW = 40;
-/** Time for a worker to react to a cancellation, ms; afterwards it is terminated and replaced. */
+/** Time in ms within which a worker must react to a cancellation; otherwise it is terminated and replaced. */
 const CANCEL_MS = 2000;
 
 /**
- * States of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). It starts
- * as a thread before the evaluator of the model is known. If that is ONNX Runtime, a process replaces the thread, which
- * has loaded nothing yet. The first process tries the model alone, so that a harmful model does its damage only once.
+ * States of a worker: starting → ready → dead. A dead worker is replaced, unless it never became ready or workers die
+ * repeatedly. A worker starts as a thread before the evaluator of its model is known. If the evaluator is ONNX Runtime,
+ * a process replaces the thread, which has not loaded a model yet. The first process tries the model alone, so that a
+ * harmful model does its damage only once.
  */
 export class WorkerSupervisor {
   readonly #options: SupervisorOptions;
@@ -128,7 +132,7 @@ export class WorkerSupervisor {
     const first = this.#firstProcess;
     const started = (async () => {
       const ready = this.#connect(member, true, opening.modelBytes);
-      // The process loads the program during this wait.
+      // During this wait, the process loads the program.
       await first;
       if (this.#closed || this.#givenUp) return;
       member.link.open(opening.message);
@@ -138,7 +142,7 @@ export class WorkerSupervisor {
     return started;
   }
 
-  /** Resolves when the worker is ready. */
+  /** Connects a thread or a process. Resolves when the worker is ready. */
   #connect(member: SupervisedWorker, process: boolean, modelBytes = 0): Promise<void> {
     const { entry, heapMb } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -186,14 +190,14 @@ export class WorkerSupervisor {
     return this.#workers.reduce((n, w) => n + Number(w.ready), 0);
   }
 
-  /** The worker with the fewest jobs; null: all workers have enough. */
+  /** The worker with the fewest jobs; null if every worker has JOBS_A_WORKER jobs. */
   idlest(): SupervisedWorker | null {
     let idlest: SupervisedWorker | null = null;
     for (const w of this.#workers) if (w.ready && w.jobs.length < (idlest?.jobs.length ?? JOBS_A_WORKER)) idlest = w;
     return idlest;
   }
 
-  /** Whether a worker has a job that waits for another one. */
+  /** Whether any worker has a job that waits behind another job. */
   get isBehind(): boolean {
     return this.#workers.some(({ jobs }) => jobs.length > 1);
   }
@@ -209,12 +213,12 @@ export class WorkerSupervisor {
     if (member.jobs.length === 1) this.#watch(member);
   }
 
-  /** The kind has no open streams any more; workers drop its data. */
+  /** Makes workers drop the cached data of a kind without open streams. */
   forget(kind: number): void {
     for (const { kinds, link } of this.#workers) if (kinds.delete(kind)) link.forget(kind);
   }
 
-  /** Cancels the jobs of a stream. A worker that does not react, because its model blocks it, is terminated. */
+  /** Cancels the jobs of a stream. A worker that does not react because its model blocks it is terminated. */
   cancel(stream: JobStream): void {
     for (const member of this.#workers) {
       const unwanted = member.jobs.filter((job) => job.stream === stream);
@@ -224,12 +228,12 @@ export class WorkerSupervisor {
     }
   }
 
-  /** Terminates the worker if it is scoring one of these jobs and does not react to the cancellation. */
+  /** Terminates the worker if it does not react to the cancellation of the job that it is scoring. */
   #awaitLook(member: SupervisedWorker, unwanted: readonly BlockJob[]): void {
     const [head] = member.jobs;
     const timer = startTimer(() => {
       if (!unwanted.some((job) => member.jobs.includes(job))) return;
-      // A job that was started only meanwhile gets the full time too.
+      // A cancelled job that started after the timer also gets the full time to react.
       if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
       member.ended = words`it ignored cancellation and was terminated`;
       inBackground('ending a worker', () => member.link.end());
@@ -237,7 +241,7 @@ export class WorkerSupervisor {
     timer.unref();
   }
 
-  /** Stops replacing workers, and returns their jobs. */
+  /** Stops replacing workers. Returns the jobs of the workers. */
   giveUp(): BlockJob[] {
     this.#givenUp = true;
     return this.#workers.flatMap((w) => w.jobs.splice(0));
@@ -273,7 +277,7 @@ export class WorkerSupervisor {
   }
 
   #answered(member: SupervisedWorker, message: JobAnswer): void {
-    // The caller of the job has already been rejected.
+    // The callers of these jobs have already received an error.
     if (this.#givenUp) return;
     const job = member.jobs.shift();
     if (!job || job.id !== message.job) throw new Error('a worker sent an unexpected response');

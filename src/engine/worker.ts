@@ -1,5 +1,5 @@
-// The worker's side of the protocol, in a thread or a process: loads one model version and scores jobs one at a time. Between micro-batches
-// it checks for cancellation and reports progress.
+// The worker's side of the protocol, in a thread or a process. A worker loads one model version and scores jobs one at
+// a time. Between micro-batches, it checks for cancellation and reports progress.
 import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
@@ -40,11 +40,11 @@ function threadPort(): Port {
   };
 }
 
-/** Port of a process. The buffer of a result can be reused for the next one, because the channel has copied it. */
+/** Port of a process. The channel copies a result, so its buffer can be reused for the next result. */
 function processPort(): Port {
   let recycled: ArrayBuffer | null = null;
   endWithParent();
-  // A process cannot share the tables of effects of its parent.
+  // A process cannot share the tables of effects that its parent holds.
   limitMemoPool(Math.min(BYTES_PER_CORE, memoPoolUse().limit));
   return {
     post: (message) => {
@@ -67,7 +67,7 @@ function processPort(): Port {
   };
 }
 
-/** Serves jobs until it is terminated. `intercept` is called with every job before it is scored. */
+/** Serves jobs until the worker is terminated. `intercept` is called with every job before the job is scored. */
 export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
   const port = parentPort ? threadPort() : processPort();
   let cancelled = new CancelledJobs();
@@ -79,7 +79,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       scorer = await Scorer.open(await fromMessage(message.model), batchRows, policy, known);
       await scorer.tryOut();
       port.post({ type: 'ready', evaluator: scorer.evaluator.name });
-      // A process is killed when it is no longer needed, so its compile cache must be flushed now.
+      // The process is killed when it is no longer needed, so its compile cache must be flushed now.
       if (!parentPort) flushCompileCache();
     } catch (error) {
       const e = asSluiceError(error, 'model_invalid');
@@ -87,7 +87,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       if (parentPort) port.close();
     }
   };
-  /** The work between two micro-batches. @throws SluiceError cancelled */
+  /** Returns the function that runs between two micro-batches. The function @throws SluiceError cancelled */
   const stepsOf = (job: number) => {
     let told = monotonicMs();
     return (explained: Explained) => {
@@ -102,7 +102,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
     await intercept?.(job);
     try {
       const step = stepsOf(job.job);
-      // A process receives messages only between two turns of its event loop.
+      // A process receives messages only between two turns of its event loop, so each step waits for a turn.
       const part = await to.score(job, parentPort ? step : (explained) => turn().then(() => step(explained)));
       port.post({ type: 'scored', job: job.job, part });
     } catch (error) {

@@ -1,4 +1,5 @@
-// Drift metrics: figures of the last hour by model, and counts by column and bin, from which PSI over replicas is computed.
+// Drift metrics: figures of the last hour by model, and counts by column and bin. From the counts, PSI over several
+// replicas can be computed.
 import type { Counter, Gauge } from 'prom-client';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { MeasuredColumn } from '../drift/drift-plan.ts';
@@ -7,7 +8,7 @@ import { METRICS_PROCESSES, type MetricFamilies } from './metric-registration.ts
 
 type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax';
 
-/** Labels contain column names and bin numbers, never values. */
+/** The drift metrics of a process. Labels contain column names and bin numbers, never values. */
 export class DriftMetrics {
   readonly #figures: Readonly<Record<Figure, Gauge<'model'>>>;
   readonly #rows: Gauge<'model'>;
@@ -94,7 +95,7 @@ export class DriftMetrics {
     }
   }
 
-  /** Sets the figures of a whole run of any duration; figures of the last hour would not describe it. */
+  /** Sets the figures of a whole run, however long it took; figures of the last hour would not describe the run. */
   fillRun(monitor: DriftMonitor, pipeline: string): void {
     for (const gauge of [this.#runScorePsi, this.#runPsiMax, this.#runDrifted]) gauge.reset();
     for (const { model } of monitor.models()) {
@@ -129,7 +130,7 @@ export class DriftMetrics {
   }
 }
 
-/** Bins in cell order. */
+/** The bins of a column in the order of their counts. */
 function binsOf(measured: MeasuredColumn): { bin: string; share: number }[] {
   const { bins, missing, unseen }: Shares = trainedShares(measured);
   return [

@@ -1,4 +1,4 @@
-// Measures the expiry of certificates and the free space of disks that are written to.
+// Measures when certificates expire, and the free space of disks to which this process writes.
 import { X509Certificate } from 'node:crypto';
 import { readFile, stat, statfs } from 'node:fs/promises';
 import { inBackground } from '../core/async.ts';
@@ -7,7 +7,10 @@ import type { Metrics } from './metrics.ts';
 
 const BEGIN = '-----BEGIN CERTIFICATE-----';
 
-/** Expiry of the first certificate in a PEM chain to expire, ms since 1970. @throws Error: not a certificate */
+/**
+ * The earliest expiry of a certificate in a PEM chain, ms since 1970.
+ * @throws Error if the text contains no certificate
+ */
 export function expiryOf(chain: string): number {
   const all = chain.split(BEGIN).slice(1);
   if (all.length === 0) throw new Error('no certificate is configured');
@@ -15,8 +18,8 @@ export function expiryOf(chain: string): number {
 }
 
 /**
- * Reports the earliest expiry of certificate files, which are reloaded when they change. An unreadable file leaves the
- * last value unchanged.
+ * Reports the earliest expiry among certificate files. A file is read again when it changes; while it is unreadable,
+ * the last value is kept.
  */
 export function measureCertificates(metrics: Metrics, use: string, files: readonly string[]): void {
   const known = new Map<string, { mtimeMs: number; expiry: number }>();
@@ -35,10 +38,13 @@ export function measureCertificates(metrics: Metrics, use: string, files: readon
   });
 }
 
-/** Interval of the checks. They do not run during a scrape, because a hanging network file system would block it. */
+/**
+ * Interval of the checks in ms. The checks do not run during a scrape, because a network file system that hangs would
+ * block the scrape.
+ */
 const EVERY_MS = 15_000;
 
-/** Checks periodically until the returned function is called. `folders`: folders by their purpose. */
+/** Checks free space periodically, until the returned function is called. `folders`: folders by their purpose. */
 export function watchDisks(
   metrics: Metrics,
   folders: Readonly<Record<string, string>>,
@@ -52,7 +58,7 @@ export function watchDisks(
       const { bavail, bsize } = await statfs(folder);
       metrics.diskFree.set({ use }, bavail * bsize);
     } catch {
-      // Removes the last value, because a missing folder has no free space.
+      // If the folder is missing, its last value is removed.
       metrics.diskFree.remove({ use });
     } finally {
       asking.delete(use);

@@ -1,4 +1,4 @@
-// Metrics of a finished process: as text for a file collector, or for a push gateway.
+// Metrics of a finished process as text, for a file collector or a push gateway.
 import { Gauge, Registry } from 'prom-client';
 import { epochMs } from '../core/clock.ts';
 import type { Metrics } from './metrics.ts';
@@ -6,18 +6,19 @@ import type { Metrics } from './metrics.ts';
 export interface RunEnd {
   pipeline: string;
   exitCode: number;
-  /** Whether the run produced its output. */
+  /** Whether the run published its output. */
   success: boolean;
   seconds: number;
   rows: { scored: number; rejected: number };
-  /** Seconds between the end and the deadline; null: no deadline. */
+  /** Seconds between the end of the run and its deadline; null without a deadline. */
   slackSeconds: number | null;
 }
 
 const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
 /**
- * The metrics text. Every series has the label `pipeline`, because files of several pipelines are collected together.
- * `lastSuccess`: time of an earlier run in seconds since 1970, used if this run failed.
+ * The metrics as text. Every series has the label `pipeline`, because collectors combine the files of several
+ * pipelines. `lastSuccess`: time of an earlier successful run in seconds since 1970, which is exported if this run
+ * failed.
  */
 export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: number | null): Promise<string> {
   const { pipeline, rows } = end;
@@ -34,14 +35,17 @@ export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: numbe
   file.setDefaultLabels({ pipeline });
   const texts: string[] = [];
   for (const { name, type, values } of await file.getMetricsAsJSON()) {
-    // A counter that was never incremented does not describe this run.
+    // A counter that this run never incremented is omitted.
     const measured = String(type) === 'gauge' ? values.length > 0 : values.some(({ value }) => value !== 0);
     if (measured) texts.push(await file.getSingleMetricAsString(name));
   }
   return `${texts.join('\n')}\n`;
 }
 
-/** Time of the last success of a pipeline in an existing metrics text, in seconds since 1970; null: none. */
+/**
+ * Time of a pipeline's last success according to an existing text of metrics, in seconds since 1970; null if the text
+ * contains none.
+ */
 export function lastSuccessIn(text: string, pipeline: string): number | null {
   const label = `pipeline="${escaped(pipeline)}"`;
   const line = text.split('\n').find((l) => l.startsWith(`${LAST_SUCCESS}{`) && l.includes(label));
@@ -49,7 +53,7 @@ export function lastSuccessIn(text: string, pipeline: string): number | null {
   return line === undefined || Number.isNaN(value) ? null : value;
 }
 
-/** Whether a text was written by a run, so that it is not someone's input. */
+/** Whether a run wrote this text. If not, the file may be a user's input and must not be replaced. */
 export const isLeftText = (text: string): boolean =>
   text.includes('# TYPE sluice_run_last_end_timestamp_seconds gauge');
 
@@ -58,13 +62,13 @@ const escaped = (label: string): string =>
 
 // Metrics of `sluice outcomes`.
 
-/** Measurements of a model and month. */
+/** Measurements for a model and a month. */
 interface MeasuredMonth {
   model: string;
-  /** `2026-03`; null: no month is known. */
+  /** For example `2026-03`; null if no month is known. */
   month: string | null;
   rows: number;
-  /** null: no value, so no series is exported. */
+  /** Null without a value; the series is then not exported. */
   auc: number | null;
   ks: number | null;
   brier: number | null;
@@ -97,7 +101,7 @@ export class OutcomeMetrics {
     }
   }
 
-  /** The text exposition format. */
+  /** The metrics in the Prometheus text format. */
   text(): Promise<string> {
     return this.registry.metrics();
   }

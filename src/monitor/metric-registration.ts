@@ -1,14 +1,17 @@
-// Creates metric families and registers each only where it is exported.
+// Creates metric families. A family is registered only where it is exported.
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 
 /** Processes that export metrics: `sluice serve`, a run over files or a table, and a run that reads a topic. */
 export type MetricsProcess = 'serve' | 'batch_run' | 'topic_run';
 export const METRICS_PROCESSES = ['serve', 'batch_run', 'topic_run'] as const satisfies readonly MetricsProcess[];
 
-/** A process; or `metrics_file`, the text that a run writes with `--metrics-file` or pushes to a gateway. */
+/**
+ * Where a family is exported: by a process, or as `metrics_file`, the text that a run writes with `--metrics-file` or
+ * pushes to a gateway.
+ */
 export type Exporter = MetricsProcess | 'metrics_file';
 
-/** Whether a series is included in a scrape, by its family and labels. */
+/** Decides by family and labels whether a scrape includes a series. */
 export type SeriesFilter = (family: string, labels: Readonly<Record<string, string | number | undefined>>) => boolean;
 
 /** Buckets for durations in seconds. */
@@ -17,9 +20,9 @@ export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 export class MetricFamilies {
   readonly registry = new Registry();
   readonly columns = new Registry();
-  /** Families in the text that a run writes at its end. */
+  /** Families that are part of the text that a run writes at its end. */
   readonly file = new Registry();
-  /** Exporters of all families, including families that this process does not export. */
+  /** Where each family is exported. Includes families that this process does not export. */
   readonly exporters = new Map<string, readonly Exporter[]>();
   readonly #process: MetricsProcess;
 
@@ -27,7 +30,10 @@ export class MetricFamilies {
     this.#process = process;
   }
 
-  /** `byColumn`: exported at `/metrics/columns`, because it has a series for each column or bin of a model. */
+  /**
+   * `byColumn`: the family is exported at `/metrics/columns`, because it has a series for each column or bin of a
+   * model.
+   */
   counter<L extends string>(
     exporters: readonly Exporter[],
     name: string,
@@ -38,7 +44,10 @@ export class MetricFamilies {
     return new Counter({ name, help, labelNames, registers: this.#registers(exporters, name, byColumn) });
   }
 
-  /** Has no value until it is set: for a gauge without labels prom-client would export 0, which looks like a measurement. */
+  /**
+   * Creates a gauge that has no value until it is set. Without this, prom-client would export 0 for a gauge without
+   * labels, which looks like a measurement.
+   */
   gauge<L extends string>(
     exporters: readonly Exporter[],
     name: string,
@@ -70,7 +79,10 @@ export class MetricFamilies {
   }
 }
 
-/** The text exposition format of a registry. With a filter, includes only its series and nonempty families. */
+/**
+ * A registry in the Prometheus text format. With a filter, contains only the series that pass it, and no empty
+ * families.
+ */
 export async function expositionOf(registry: Registry, filter: SeriesFilter | null): Promise<string> {
   if (!filter) return registry.metrics();
   const filtered = new Registry();

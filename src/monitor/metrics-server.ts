@@ -1,4 +1,4 @@
-// Serves metrics and health checks of a process without a web server, over plain HTTP for the internal network.
+// Serves the metrics and health checks of a process that has no web server, over plain HTTP for the internal network.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Metrics } from './metrics.ts';

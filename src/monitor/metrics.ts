@@ -1,4 +1,5 @@
-// Defines the metrics of runs and of all processes: name, help text, labels, buckets, and which processes export them.
+// Defines the metrics of runs and of all processes: name, help text, labels and buckets of each metric, and the
+// processes that export it.
 import { collectDefaultMetrics } from 'prom-client';
 import { VERSION } from '../core/version.ts';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
@@ -12,18 +13,21 @@ import {
 } from './metric-registration.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 
-/** Few buckets for histograms by model, because each bucket is a series per model. */
+/** Histograms by model have few buckets, because each bucket is a series per model. */
 const FEW_SECONDS = [0.001, 0.01, 0.1, 1];
-/** Loading tries a model in a separate process; a fast load takes a second. */
+/** Loading a model includes a trial in a separate process, so even a fast load takes a second. */
 const LOAD_SECONDS = [0.5, 1, 2, 5, 15, 60];
 
-// The text of a run contains totals and results, but no gauges that are valid only while the process runs.
+// The text that a run writes contains totals and results, but no gauges that are valid only while the process runs.
 const ANY: readonly Exporter[] = METRICS_PROCESSES;
 const ANY_AND_FILE: readonly Exporter[] = [...ANY, 'metrics_file'];
 const BATCH: readonly Exporter[] = ['batch_run'];
 const TOPIC: readonly Exporter[] = ['topic_run'];
 const TOPIC_AND_FILE: readonly Exporter[] = ['topic_run', 'metrics_file'];
-/** Processes that follow aliases and reload models. A batch run uses the version that it resolved at its start. */
+/**
+ * Processes that follow aliases and reload models. A batch run, in contrast, uses the version that it resolved at its
+ * start.
+ */
 const HOST: readonly Exporter[] = ['serve', 'topic_run'];
 const HOST_AND_FILE: readonly Exporter[] = [...HOST, 'metrics_file'];
 const RUN_AND_FILE: readonly Exporter[] = ['batch_run', 'topic_run', 'metrics_file'];
@@ -33,10 +37,10 @@ const FILE: readonly Exporter[] = ['metrics_file'];
 type Filler = () => void | Promise<void>;
 
 /**
- * Metrics of a process. It exports only the families that apply to it: a zero from a process without a job table would
- * look like an unreachable job table. Labels are bounded: models by the registry, codes by the catalogue, routes by
- * their patterns, columns by the models. Metrics by column have a separate registry (`columns`), because they are a
- * hundred times larger.
+ * Metrics of a process. Only the families that apply to the process are exported. Otherwise, a zero from a process
+ * without a job table would look like an unreachable job table. The values of labels are bounded: models by the
+ * registry, codes by the catalogue, routes by their patterns, columns by the models. Metrics by column have a registry
+ * of their own (`columns`), because they have a hundred times more series.
  */
 export class Metrics extends ServiceMetrics {
   readonly #fillers = new Set<Filler>();
@@ -318,47 +322,50 @@ export class Metrics extends ServiceMetrics {
     super(role);
     // Event-loop delay, heap, garbage collection, CPU, descriptors.
     collectDefaultMetrics({ register: this.registry });
-    // Rules need the start time of the process to count events before its first scrape. Metrics by column are scraped separately, so they
-    // need it too.
+    // Alert rules need the start time of the process to count events before the first scrape. Metrics by column need it
+    // as well, because they are scraped separately.
     this.columns.registerMetric(this.registry.getSingleMetric('process_start_time_seconds')!);
     const build = this.gauge(ANY_AND_FILE, 'sluice_build_info', '1 for the running version', ['version', 'node']);
     build.set({ version: VERSION, node: process.version }, 1);
   }
 
-  /** Calls `fill` before every scrape until the returned function is called. If `fill` fails, its values stay unchanged. */
+  /**
+   * Calls `fill` before every scrape, until the returned function is called. If `fill` fails, its values stay
+   * unchanged.
+   */
   onScrape(fill: Filler): () => void {
     this.#fillers.add(fill);
     return () => this.#fillers.delete(fill);
   }
 
-  /** Exports the drift of the rows that an account counts. */
+  /** Exports the drift of the rows that an account has counted. */
   measureDrift(monitor: DriftMonitor): void {
     this.#drifting = monitor;
   }
 
-  /** The text exposition format of all metrics except those by column. */
+  /** All metrics except those by column, in the Prometheus text format. */
   async text(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fill(this.#drifting);
     return expositionOf(this.registry, filter);
   }
 
-  /** The text exposition format of the metrics by column. */
+  /** The metrics by column, in the Prometheus text format. */
   async columnsText(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fillColumns(this.#drifting);
     return expositionOf(this.columns, filter);
   }
 
-  /** Sets the results of a finished run: its drift over all rows. */
+  /** Sets the results of a finished run: the drift over all its rows. */
   async fillRun(pipeline: string): Promise<void> {
     await this.fill();
     if (this.#drifting) this.#drift.fillRun(this.#drifting, pipeline);
   }
 
-  /** Updates all values; `text` calls it. */
+  /** Updates all values. `text` and `columnsText` call this method. */
   async fill(): Promise<void> {
-    // Not `Promise.all`, because the failure of one measurement must not affect the others.
+    // `Promise.all` is not used, because one failing measurement must not prevent the others.
     const filled = await Promise.allSettled([...this.#fillers].map(async (fill) => fill()));
     for (const { status } of filled) if (status === 'rejected') this.background.inc({ task: 'measuring' });
   }

@@ -4,27 +4,27 @@ import { VERSION } from '../core/version.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface LogSettings {
-  /** auto: text if standard error is a terminal, else json. */
+  /** `auto`: text if standard error is a terminal, otherwise JSON. */
   format: 'auto' | 'json' | 'text';
-  /** Lines below this level are omitted. */
+  /** Minimum level of the lines that are written. */
   level: LogLevel;
 }
 
 export interface OpenedLog {
   log: Log;
-  /** Whether the log is JSON; messages that only concern people are then omitted. */
+  /** Whether the log is JSON. If so, messages that only concern people are omitted. */
   json: boolean;
 }
 
 const RANKS: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };
 
-/** Opens a log on standard error. Lines that can no longer be written are dropped (`standard-streams.ts`). */
+/** Opens a log on standard error. Lines that can no longer be written are dropped (see `standard-streams.ts`). */
 export async function openLog({ format, level }: LogSettings): Promise<OpenedLog> {
   const json = format === 'json' || (format === 'auto' && process.stderr.isTTY !== true);
   return { json, log: json ? await jsonLog(level) : textLog(level) };
 }
 
-/** Lines for people: `sluice: ` and the message, followed by code, id and source location of an error. */
+/** A log for people. A line consists of `sluice: `, the message, and the code, id and source location of an error. */
 export function textLog(level: LogLevel = 'info'): Log {
   return (at, _event, says, fields) => {
     if (RANKS[at] >= RANKS[level]) process.stderr.write(`sluice: ${says}${tailOf(fields)}\n`);
@@ -39,7 +39,7 @@ function tailOf(fields: LogFields | undefined): string {
 }
 
 async function jsonLog(level: LogLevel): Promise<Log> {
-  // Loaded on demand, because most commands write no JSON log, and loading takes a third of their start time.
+  // Imported on demand: most commands write no JSON log, and the import takes a third of their start-up time.
   const { pino, stdTimeFunctions } = await import('pino');
   const logger = pino(
     {
@@ -53,7 +53,7 @@ async function jsonLog(level: LogLevel): Promise<Log> {
   return (at, event, says, fields) => logger[at]({ event, ...fields }, says);
 }
 
-// Counts log lines by level, including lines below the configured level.
+// Counts log lines by level. Lines below the configured level count, too.
 
 export const counted =
   (log: Log, metrics: Metrics): Log =>

@@ -1,4 +1,4 @@
-// Sends spans in batches by OTLP over HTTP to the endpoint in OpenTelemetry's variables.
+// Sends spans in batches by OTLP over HTTP, to the endpoint that the environment variables of OpenTelemetry configure.
 import type { Attributes, AttributeValue, SpanContext } from '@opentelemetry/api';
 import type * as Sdk from '@opentelemetry/sdk-trace';
 import { monotonicMs, startTimer, stopTimer } from '../core/clock.ts';
@@ -7,14 +7,14 @@ import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.
 import { Sampler, type Span, type SpanStart, type TraceParent, type Tracer } from '../core/tracing.ts';
 import { VERSION } from '../core/version.ts';
 
-/** Maximum time for sending the remaining spans at the end, ms. */
+/** Maximum time in ms for sending the remaining spans at the end. */
 const CLOSING_MS = 2_000;
-/** Maximum number of traces started per second; a span costs an eighth of a small request. */
+/** Maximum number of traces that are started per second. A span costs an eighth of a small request. */
 const TRACES_PER_SECOND = 10;
-/** Minimum interval between warnings that spans cannot be sent, ms. */
+/** Minimum interval in ms between warnings that spans cannot be sent. */
 const SILENCE_MS = 60_000;
 
-/** Names of log fields according to OpenTelemetry's conventions. */
+/** Names of log fields in OpenTelemetry's semantic conventions. */
 const NAMES: Readonly<Record<string, string>> = {
   method: 'http.request.method',
   route: 'http.route',
@@ -26,7 +26,10 @@ const NAMES: Readonly<Record<string, string>> = {
 /** Fields that a span already contains. */
 const LEFT_OUT = new Set(['trace_id', 'span_id', 'ms', 'sampled']);
 
-/** The URL for spans; null without an endpoint: OpenTelemetry is then not loaded. @throws SluiceError usage */
+/**
+ * The URL to which spans are sent; null if no endpoint is configured. Without a URL, OpenTelemetry is not loaded.
+ * @throws SluiceError usage
+ */
 function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | null {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
   const base = said || env.OTEL_EXPORTER_OTLP_ENDPOINT;
@@ -38,14 +41,17 @@ function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | n
 
 interface TracerOptions {
   env: NodeJS.ProcessEnv;
-  /** Overrides the endpoint of the environment; a base URL without `/v1/traces`. */
+  /** Base URL (without `/v1/traces`) that overrides the endpoint in the environment. */
   endpoint?: string | undefined;
-  /** Maximum number of recorded traces started per second; the environment may configure a share instead. */
+  /**
+   * Maximum number of recorded traces that are started per second. If the environment configures a share of traces
+   * instead, the share applies.
+   */
   perSecond?: number;
   log: Log;
 }
 
-/** null: no endpoint is configured. @throws SluiceError usage: the endpoint is not an address */
+/** Returns null if no endpoint is configured. @throws SluiceError usage: the endpoint is not an address */
 export async function openTracer({
   env,
   endpoint,
@@ -63,7 +69,7 @@ export async function openTracer({
     ],
   );
   let told = Number.NEGATIVE_INFINITY;
-  // Omits the error text, because it may include a response of the collector.
+  // The error text is omitted, because it may contain a response of the collector.
   const tell = (): void => {
     if (monotonicMs() - told < SILENCE_MS) return;
     told = monotonicMs();
@@ -123,13 +129,16 @@ export async function openTracer({
 /** The sampled flag: https://www.w3.org/TR/trace-context/#sampled-flag */
 const isSampled = ({ traceFlags }: Pick<SpanContext, 'traceFlags'>): boolean => (traceFlags & 1) !== 0;
 
-/** An invalid share counts as 1. */
+/** The share of traces to record. An invalid text counts as 1. */
 function ratioOf(text: string): number {
   const ratio = Number(text);
   return ratio >= 0 && ratio <= 1 ? ratio : 1;
 }
 
-/** Limits the cost of traces for any number of requests. The decision is made where a trace starts, and also applies to linked work. */
+/**
+ * Limits the cost of traces, whatever the number of requests. The decision is made where a trace starts, and applies to
+ * all linked work.
+ */
 function firstOfEachSecond({ SamplingDecision }: typeof Sdk, perSecond: number): Sdk.Sampler {
   const sampler = new Sampler(perSecond, Number.POSITIVE_INFINITY);
   const recorded = { decision: SamplingDecision.RECORD_AND_SAMPLED };

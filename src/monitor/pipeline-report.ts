@@ -1,28 +1,29 @@
-// The state of the pipelines of a process, as its metrics port serves it at /pipelines and `sluice serve` reads it.
+// The state of a process's pipelines. The metrics port of the process serves this state at /pipelines, where `sluice
+// serve` reads it.
 import { VERSION } from '../core/version.ts';
 import type { Metrics } from './metrics.ts';
 
-/** `not_ready`: the run starts, reconnects or makes no progress. */
+/** `not_ready`: the run is starting, reconnecting, or making no progress. */
 type PipelineState = 'running' | 'paused' | 'model_unavailable' | 'not_ready';
 
-/** One pipeline of one process. Counts cover the time since the process started. */
+/** One pipeline in one process. Counts begin with the start of the process. */
 export interface PipelineReport {
   name: string;
-  /** Reference of its model. */
+  /** Reference of the pipeline's model. */
   model: string;
   state: PipelineState;
   source: string;
   sink: string;
   started: string;
-  /** Records that are not committed yet; null: the source has an end. */
+  /** Number of records that are not committed yet; null for a source that has an end. */
   lag: number | null;
-  /** Age of the oldest uncommitted record, seconds; null: the source has an end. */
+  /** Age of the oldest uncommitted record in seconds; null for a source that has an end. */
   oldestSeconds: number | null;
   rows: number;
   scored: number;
   rejected: number;
   rejectedByCode: Record<string, number>;
-  /** Records written to the dead-letter topic by error code. */
+  /** Number of records written to the dead-letter topic, by error code. */
   deadLetters: Record<string, number>;
 }
 
@@ -33,7 +34,7 @@ export interface PipelineReports {
 
 type Known = Omit<PipelineReport, 'state' | 'oldestSeconds' | 'deadLetters'>;
 
-/** The report of a process with one pipeline. `ready`: whether it makes progress. */
+/** The report of a process that has one pipeline. `ready`: whether the pipeline makes progress. */
 export async function reportPipeline(metrics: Metrics, known: Known, ready: boolean): Promise<PipelineReports> {
   await metrics.fill();
   const [paused, waits, ages, letters] = await Promise.all([

@@ -1,4 +1,4 @@
-// Handles uncaught errors: logs and counts them, and keeps the process running if its state is known.
+// Handles uncaught errors: logs and counts them, and keeps the process running if the state of the process is known.
 import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core/log.ts';
 
 export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
@@ -6,14 +6,18 @@ export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
 interface FaultEvents {
   log: Log;
   count: (kind: FaultKind) => void;
-  /** Called once when an exception interrupted running code. The process should finish its work if it can, then exit. */
+  /**
+   * Called once, when an exception has interrupted running code. The process should finish its work if it can, and then
+   * exit.
+   */
   onLost: (error: unknown) => void;
 }
 
 /**
- * Listens until the returned function is called. An unhandled rejection does not end the process, because other work is
- * not affected. An exception thrown in a callback has interrupted that callback. The process survives it only if it
- * comes from the operating system (a socket, a file), because then no other work was running.
+ * Listens for uncaught errors until the returned function is called. An unhandled rejection does not end the process,
+ * because it does not affect other work. An exception thrown in a callback has interrupted that callback. The process
+ * survives such an exception only if the operating system caused it (a socket, a file), because no other work was
+ * running then.
  */
 export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
   let lost = false;
@@ -34,7 +38,7 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
     log('warn', 'process_warning', words`Node.js warning: ${named(name)}`, { kind: named(code ?? name) });
   process.on('unhandledRejection', onRejection);
   process.on('uncaughtException', onException);
-  // Node would print warnings as separate lines that log readers cannot parse.
+  // Otherwise, Node would print warnings as lines of their own, which programs that read the log cannot parse.
   const printing = process.rawListeners('warning') as (() => void)[];
   process.removeAllListeners('warning');
   process.on('warning', onWarning);

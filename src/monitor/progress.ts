@@ -1,4 +1,5 @@
-// Progress of a run for people: a live line in a terminal, otherwise a plain line every ten seconds.
+// Progress of a run for people: a line that is updated in place in a terminal, otherwise a plain line every ten
+// seconds.
 import { monotonicMs, startInterval, stopTimer, type Timer } from '../core/clock.ts';
 import type { ExplainedProgress } from '../core/explained-work.ts';
 
@@ -7,7 +8,7 @@ interface ProgressState {
   rejected: number;
   bytesRead: number;
   totalBytes: number | null;
-  /** Progress of the effects; absent or null: not requested, or none computed yet. */
+  /** Progress of the effects. Absent or null if effects were not requested, or none were computed yet. */
   explained?: ExplainedProgress | null | undefined;
 }
 
@@ -20,7 +21,7 @@ export class Progress {
   readonly #began = monotonicMs();
   readonly #timer: Timer;
 
-  /** Polls `state` until `stop`. Call `stop` before anything else is written to `out`. */
+  /** Polls `state` until `stop` is called. Call `stop` before anything else is written to `out`. */
   constructor(out: NodeJS.WriteStream, state: () => ProgressState) {
     this.#out = out;
     this.#state = state;
@@ -40,7 +41,7 @@ export class Progress {
   }
 }
 
-/** For example: `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
+/** Example: `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
 export function progressLine(s: ProgressState, seconds: number): string {
   if (s.explained) return explainedLine(s.explained, s.rejected, seconds);
   const rate = seconds > 0 ? s.rows / seconds : 0;
@@ -53,7 +54,7 @@ export function progressLine(s: ProgressState, seconds: number): string {
   return parts.join(', ');
 }
 
-/** For example: `1,234 of 5,000 rows explained, 24.5 rows/s, 25,501 evaluations/row, 24 %, 2:33 left` */
+/** Example: `1,234 of 5,000 rows explained, 24.5 rows/s, 25,501 evaluations/row, 24 %, 2:33 left` */
 function explainedLine(e: ExplainedProgress, rejected: number, seconds: number): string {
   const rate = seconds > 0 ? e.rows / seconds : 0;
   const parts = [`${count(Math.floor(e.rows))} of ${count(e.totalRows)} rows explained`];
@@ -65,7 +66,7 @@ function explainedLine(e: ExplainedProgress, rejected: number, seconds: number):
   return parts.join(', ');
 }
 
-/** Formats a whole number with thousands separators. Intl is not used, because its first call takes 25 ms. */
+/** Formats a whole number with thousands separators. Intl is not used, because its first call would take 25 ms. */
 export function count(n: number): string {
   let text = String(Math.abs(n));
   for (let at = text.length - 3; at > 0; at -= 3) text = `${text.slice(0, at)},${text.slice(at)}`;

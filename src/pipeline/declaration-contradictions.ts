@@ -1,13 +1,14 @@
-// Finds contradictions within the declarations of an input, whether from a pipeline, flags or a program.
+// Finds contradictions within the declarations of an input, whether they come from a pipeline, from flags or from a
+// program.
 import { isEndless, isQuery } from '../connectors/connectors.ts';
 import type { FileFormat } from '../core/file-format.ts';
 import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
 import type { Source } from './pipeline-schema.ts';
 
-/** All sources except queries, where SQL can express the same. */
+/** All sources except queries, because SQL can express the same. */
 type Declaring = Extract<Source, { trim?: unknown }>;
 
-/** A key of the source, and the error. */
+/** The key of the source that must be changed, and the error. */
 interface Contradiction {
   key: string;
   message: string;
@@ -15,7 +16,7 @@ interface Contradiction {
 
 type Say = (key: string, message: string) => void;
 
-/** `format`: format of the input; null: not known yet. `passthrough`: the columns to echo. */
+/** `format`: format of the input; null if not known yet. `passthrough`: the columns to pass through. */
 export function declaredContradictions(
   source: Source,
   format: FileFormat | null,
@@ -34,7 +35,7 @@ export function declaredContradictions(
   return found;
 }
 
-/** Declarations that only a byte stream supports. */
+/** Declarations that only a byte stream can have. */
 type DeclaringBytes = Extract<Declaring, { header?: unknown }>;
 
 function judgeBytes(

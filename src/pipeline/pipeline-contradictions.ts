@@ -1,5 +1,5 @@
-// Finds contradictions that the schema of a pipeline cannot express: keys that exclude or require each other. Rules of a single connector
-// are in its folder.
+// Finds contradictions that the schema of a pipeline cannot express: keys that exclude or require each other. Rules
+// that concern a single connector are in its folder.
 
 import type { YamlDocument } from '../config/yaml.ts';
 import type { YamlProblem } from '../config/yaml-problem.ts';
@@ -53,7 +53,7 @@ function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: S
   }
 }
 
-/** Checks declarations of an input, and its trailer. */
+/** Checks the declarations of an input, including its trailer. */
 function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
   const format = ends.source.formatOf?.(source) ?? null;
   for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {

@@ -1,4 +1,5 @@
-// Reads a pipeline by its schema and reports all errors together. Loads the schema library, so it is used only for invalid files.
+// Checks a pipeline against its schema and reports all errors together. This file loads the schema library, so it is
+// imported only for invalid files.
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { withoutDefaults } from '../config/schema.ts';
@@ -9,8 +10,8 @@ import { endSchemas } from '../connectors/connectors.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 
 /**
- * Parses a pipeline with the schema selected by its types. For a source or sink of unknown type, only the valid types
- * are reported. `features`: options of run features.
+ * Parses a pipeline with the schema that its types select. If the type of a source or sink is unknown, only the valid
+ * types are reported. `features`: options of run features.
  */
 export function parseBySchema(
   file: string,
@@ -24,11 +25,11 @@ export function parseBySchema(
   const schema = pipelineSchema(
     byType(sources, source),
     byType(sinks, sink),
-    // Whether dead letters are allowed depends only on their own type.
+    // The dead letters are checked by their own type alone.
     byType(deadLetters, dead_letter),
     features,
   );
-  // The file is checked without defaults, because optional keys may be absent.
+  // The file is checked against a schema without defaults, because keys that have a default may be absent.
   const judged = checkYaml(read, withoutDefaults(schema));
   if (!judged.ok) return judged;
   return { ok: true, value: Value.Default(schema, structuredClone(judged.value)) as PipelineFile };

@@ -1,4 +1,4 @@
-// The schema of pipelines/*.yaml; its keys depend on the types of source, sink and dead letters.
+// The schema of pipeline files (pipelines/*.yaml). The keys depend on the types of source, sink and dead letters.
 import type { Static, TSchema } from 'typebox';
 import { choice, closed, section, whole } from '../config/options/describe-option.ts';
 import { GateSchema } from '../config/options/gate-limits.ts';
@@ -26,7 +26,10 @@ export const ScoreSchema = section(
   'how applications are scored',
 );
 
-/** The keys of every pipeline, including the schemas of source, sink and dead letters. `features`: options of run features. */
+/**
+ * The keys that every pipeline has. `source`, `sink`, `deadLetter`: schemas of these keys. `features`: options of run
+ * features.
+ */
 export function pipelineSchema<A extends TSchema, B extends TSchema, C extends TSchema>(
   source: A,
   sink: B,
@@ -90,13 +93,13 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
   );
 }
 
-/** A schema that checks only the type, before the schemas of source and sink are selected. */
+/** A schema that checks only the key `type`. The type then selects the complete schema of a source or sink. */
 export const typeOnly = (types: Readonly<Record<string, TSchema>>) =>
   Type.Object({ type: Type.Enum(Object.keys(types)) }, { additionalProperties: true });
 
 type Ends<T extends Readonly<Record<string, TSchema>>> = Static<T[keyof T]>;
 export type Source = Ends<AllSchemas['sources']>;
-/** A source with an end, which a run reads completely. */
+/** A source that has an end, so that a run can read it completely. */
 export type FiniteSource = Exclude<Source, KafkaSource | UploadSource>;
 type Sink = Ends<AllSchemas['sinks']>;
 export type DeadLetter = Ends<AllSchemas['deadLetters']>;
@@ -107,7 +110,7 @@ type Common = Static<
   >
 >;
 
-/** A pipeline as written in its file, with the defaults that do not depend on other keys. */
+/** A pipeline as written in its file, with those defaults that do not depend on other keys. */
 export interface PipelineFile extends Omit<Common, 'source' | 'sink' | 'dead_letter'> {
   source: Source;
   sink: Sink;

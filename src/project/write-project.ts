@@ -1,4 +1,5 @@
-// Writes the files of `sluice init`: the templates next to this file with values filled in, the bundled model and the alert rules.
+// Writes the files of `sluice init`: the templates next to this file with their placeholders filled in, the bundled
+// model, and the alert rules.
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,23 +7,26 @@ import { fileURLToPath } from 'node:url';
 import { SluiceError } from '../core/errors.ts';
 
 const TEMPLATES = fileURLToPath(new URL('templates/', import.meta.url));
-/** Location in a package, where the build puts them next to the templates; and in a checkout, where `npm run docs` writes them. */
+/**
+ * Locations of the alert rules. In an installed package, the build has put them next to the templates. In a checkout,
+ * `npm run docs` has written them.
+ */
 const RULES = ['templates/monitoring/rules.yaml', '../../k8s/monitoring/rules.yaml'];
-/** Folders that are created empty. */
+/** Folders to create without files. */
 const EMPTY = ['incoming', 'scored', 'metrics'];
-/** Templates with another name than the file, because npm would interpret `.gitignore` itself. */
+/** Templates whose name differs from that of the file. npm would interpret a file `.gitignore` itself. */
 const RENAMED: Readonly<Record<string, string>> = { gitignore: '.gitignore' };
 
 interface ProjectOptions {
-  /** Absolute path. */
+  /** Absolute path of the project folder. */
   folder: string;
-  /** A folder registry from which models are copied. */
+  /** Folder registry from which the models are copied. */
   models: string;
   modelIds: readonly string[];
   certificate: { cert: string; key: string };
-  /** Command line that starts this program, for systemd units. */
+  /** Command line, as a list of words, that starts this program. Used in the systemd units. */
   program: readonly string[];
-  /** User of the systemd units. */
+  /** User under which the systemd units run. */
   user: string;
 }
 
@@ -33,8 +37,8 @@ interface ProjectFile {
 }
 
 /**
- * Writes a project into a folder, which may contain other files. Existing files are never overwritten; if one file
- * cannot be written, all are removed.
+ * Writes a project into a folder, which may contain other files. Existing files are never overwritten. If one file
+ * cannot be written, all files written so far are removed.
  * @returns the names of the files
  * @throws SluiceError usage: one of the files exists | output_unwritable
  */
@@ -73,7 +77,8 @@ async function filesOf({ certificate, models, modelIds, ...options }: ProjectOpt
     return { name: RENAMED[name] ?? name, bytes: name.startsWith('systemd/') ? filledUnit(text, options) : text };
   });
   const packages = modelIds.map(async (id) => {
-    // Locks and in-use markers of local processes are not part of the model; aliases are moved with an entry in the history.
+    // Locks and in-use markers belong to local processes, not to the model. Aliases are not copied but moved, so that
+    // the history has an entry.
     const names = (await filesBelow(path.join(models, id))).filter((name) => !/(^|\/)\.|^aliases\./.test(name));
     return Promise.all(
       names.map(async (name) => ({ name: `models/${id}/${name}`, bytes: await readFile(path.join(models, id, name)) })),
@@ -98,8 +103,8 @@ async function filesBelow(folder: string): Promise<string[]> {
 }
 
 /**
- * Fills in a systemd unit. Words are quoted; `%` and `$` are escaped, because they have a meaning in units
- * (systemd.syntax(7), systemd.service(5)).
+ * Fills in the placeholders of a systemd unit. Words are quoted, and `%` and `$` are escaped, because systemd
+ * interprets them (systemd.syntax(7), systemd.service(5)).
  */
 function filledUnit(
   text: string,

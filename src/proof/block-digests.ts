@@ -1,12 +1,12 @@
-// Computes the SHA-256 of a file and the digests of its blocks, and finds changed blocks.
+// Computes the SHA-256 of a file and the digests of its blocks, and finds the blocks that changed.
 import { createHash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** End of a block in a file, and the digest of its bytes. */
+/** The end of a block in a file, and the digest of the block. */
 export interface Mark {
-  /** Offset of the end in the uncompressed file. */
+  /** Offset at which the block ends in the uncompressed file. */
   end: number;
-  /** CRC-32 (8 hexadecimal digits) or SHA-256 (64 digits). */
+  /** CRC-32 (8 hexadecimal digits) or SHA-256 (64 hexadecimal digits). */
   digest: string;
 }
 
@@ -14,12 +14,12 @@ export interface Mark {
 export const isSameMark = (a: Mark | null, b: Mark | null): boolean => a?.end === b?.end && a?.digest === b?.digest;
 
 /**
- * The digest of blocks. CRC-32 only finds the place of a change that the SHA-256 of the file has proved, so it is used
- * where that SHA-256 covers the same bytes.
+ * Kind of the digests of blocks. A CRC-32 only locates a change that the SHA-256 of the file has already proved. CRC-32
+ * is therefore used where that SHA-256 covers the same bytes.
  */
 export type BlockDigestKind = 'crc32' | 'sha256';
 
-/** CRC-32 with the interface of a hash. */
+/** CRC-32 with the interface of a `Hash`. */
 class Crc32 {
   #value = 0;
 
@@ -39,16 +39,16 @@ interface BlockHash {
 
 const newHash = (kind: BlockDigestKind): BlockHash => (kind === 'crc32' ? new Crc32() : createHash('sha256'));
 
-/** The kind of a digest in a manifest. */
+/** The kind of a digest that a manifest contains. */
 const kindOf = (digest: string): BlockDigestKind => (digest.length === 8 ? 'crc32' : 'sha256');
 
-/** Length in bytes and SHA-256 of a file. */
+/** Length of a file in bytes, and its SHA-256. */
 export interface Digest {
   bytes: number;
   sha256: string;
 }
 
-/** Digest of a whole file. */
+/** Computes the digest of a whole file. */
 export class FileDigest {
   #hash: Hash = createHash('sha256');
   #bytes = 0;
@@ -63,7 +63,7 @@ export class FileDigest {
     return { bytes: this.#bytes, sha256: this.#hash.copy().digest('hex') };
   }
 
-  /** Returns a function that restores the current state; it can be called repeatedly. */
+  /** Returns a function that restores the current state. The function can be called repeatedly. */
   save(): () => void {
     const [saved, bytes] = [this.#hash.copy(), this.#bytes];
     return () => {
@@ -73,10 +73,10 @@ export class FileDigest {
   }
 }
 
-/** Digests of the blocks of a file. */
+/** Computes the digests of a file's blocks. */
 export class BlockDigests {
   readonly #kind: BlockDigestKind;
-  /** Hash of the current block; null: it has no bytes. */
+  /** Hash of the current block; null while the block has no bytes. */
   #hash: BlockHash | null = null;
   #bytes = 0;
 
@@ -84,7 +84,7 @@ export class BlockDigests {
     this.#kind = kind;
   }
 
-  /** Number of bytes so far. */
+  /** Number of bytes added so far. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -96,7 +96,7 @@ export class BlockDigests {
     this.#bytes += bytes.length;
   }
 
-  /** Ends the block; returns null if it has no bytes. */
+  /** Ends the current block. Returns null if the block has no bytes. */
   mark(): Mark | null {
     if (this.#hash === null) return null;
     const digest = this.#hash.digest('hex');
@@ -104,13 +104,15 @@ export class BlockDigests {
     return { end: this.#bytes, digest };
   }
 
-  /** Ends the block after adding these bytes. */
+  /** Adds these bytes and ends the block. */
   markWith(bytes: Uint8Array): Mark | null {
     this.add(bytes);
     return this.mark();
   }
 
-  /** Reads the blocks of an interrupted run from the beginning of a file. Returns false if they changed. */
+  /**
+   * Reads the blocks that an interrupted run wrote, from the beginning of a file. Returns false if the blocks changed.
+   */
   async readAgain(chunks: AsyncIterable<Uint8Array>, marks: readonly Mark[]): Promise<boolean> {
     let block = 0;
     for await (const chunk of chunks) {
@@ -128,7 +130,10 @@ export class BlockDigests {
     return block === marks.length;
   }
 
-  /** Returns a function that discards everything added since. Call it only at the end of a block. */
+  /**
+   * Returns a function that discards everything that was added after this call. Call this method only at the end of a
+   * block.
+   */
   save(): () => void {
     const bytes = this.#bytes;
     return () => {
@@ -138,7 +143,7 @@ export class BlockDigests {
   }
 }
 
-/** Digests of a file whose content is stored uncompressed: of the whole file and of its blocks. */
+/** Computes the digests of a file that is stored uncompressed: of the whole file, and of its blocks. */
 export class ContentDigests extends BlockDigests {
   readonly #file = new FileDigest();
 
@@ -164,32 +169,32 @@ export class ContentDigests extends BlockDigests {
   }
 }
 
-/** A block in a manifest. The blocks of a file cover all its bytes, in order. */
+/** A block in a manifest. The blocks of a file cover the file completely, in order. */
 export interface BlockRange {
-  /** Offset of the end in the content. */
+  /** Offset in the content at which the block ends. */
   end: number;
-  /** Number of input rows in the block; 0: bytes outside the rows, such as a footer. */
+  /** Number of input rows in the block; 0 for bytes outside the rows, such as a footer. */
   rows: number;
-  /** Digest of the bytes of the block, as in `Mark`; null: they belong to another output of the run. */
+  /** Digest of the block, as in `Mark`; null if the bytes belong to another output of the run. */
   digest: string | null;
 }
 
 /** Consecutive blocks whose bytes changed. */
 export interface ChangedBlocks {
-  /** Byte range in the original content; `to` is exclusive. */
+  /** Byte range of the blocks in the original content; `to` is exclusive. */
   from: number;
   to: number;
-  /** Rows, from 1. `last` < `first`: none. */
+  /** First and last row of the blocks, from 1. If `last` < `first`, the blocks have no rows. */
   first: number;
   last: number;
-  /** Number of bytes by which the content before and after the blocks has moved. */
+  /** Number of bytes by which the content before the blocks, and the content after them, has moved. */
   movedBefore: number;
   movedBehind: number;
 }
 
 export interface Located {
   changed: ChangedBlocks[];
-  /** Error because of which the content could not be read completely; null: it could. */
+  /** Error that prevented reading the whole content; null if there was none. */
   unreadable: unknown;
 }
 
@@ -212,8 +217,8 @@ function placesOf(blocks: readonly BlockRange[]): BlockPlace[] {
 }
 
 /**
- * Compares content with its blocks in constant memory. If its length changed, the content is read a second time to find
- * blocks after the change at their new positions.
+ * Compares content with its blocks in constant memory. If the length of the content changed, reads the content a second
+ * time, to find the blocks after the change at their new positions.
  */
 export async function locateChanges(
   open: () => AsyncIterable<Uint8Array>,
@@ -227,20 +232,21 @@ export async function locateChanges(
   if (moved !== 0) {
     const shifted = await wholeBlocks(open(), places, moved);
     for (const [i, isWhole] of shifted.whole.entries()) if (isWhole) whole[i] ??= moved;
-    // A repeated block can match at both positions; after the first change only the new position is valid.
+    // If blocks are repeated, a block can match at both positions. After the first change, only the new position is
+    // valid.
     const change = whole.findIndex((at) => at !== 0);
     if (change >= 0) for (let i = change; i < whole.length; i++) if (shifted.whole[i]) whole[i] = moved;
   }
   return { changed: changesOf(places, whole, moved), unreadable: inPlace.unreadable };
 }
 
-/** `whole`: for each unchanged block, the number of bytes by which it has moved; null: the block changed. */
+/** `whole`: for each block, the number of bytes by which it has moved; null if the block changed. */
 function changesOf(places: readonly BlockPlace[], whole: readonly (number | null)[], moved: number): ChangedBlocks[] {
   const changed: ChangedBlocks[] = [];
   let before = 0;
   for (let i = 0; i <= places.length; i++) {
     const at = i < places.length ? whole[i]! : moved;
-    // Inserted bytes between two unchanged blocks, or after the last one.
+    // Bytes were inserted between two unchanged blocks, or after the last block.
     if (at !== null && at !== before) {
       const { from, first } = places[i] ?? { from: places.at(-1)?.to ?? 0, first: 1 };
       changed.push({ from, to: from, first, last: first - 1, movedBefore: before, movedBehind: at });
@@ -260,7 +266,7 @@ function changesOf(places: readonly BlockPlace[], whole: readonly (number | null
   return changed;
 }
 
-/** Finds the blocks whose digest matches at an offset of `moved` bytes. */
+/** Finds the blocks whose digest matches if the content has moved by `moved` bytes. */
 async function wholeBlocks(
   chunks: AsyncIterable<Uint8Array>,
   places: readonly BlockPlace[],
@@ -279,7 +285,7 @@ async function wholeBlocks(
           at = Math.min(chunk.length, from - bytes);
           continue;
         }
-        // A block that would start before the content cannot match.
+        // A block that would begin before the start of the content cannot match.
         const n = Math.min(chunk.length - at, Math.max(0, to - here));
         if (digest !== null) {
           hash ??= newHash(kindOf(digest));

@@ -1,4 +1,5 @@
-// Canonical JSON (RFC 8785): equal values have equal bytes, so that hashes and signatures do not depend on the writer.
+// Canonical JSON (RFC 8785): equal values have equal bytes, so hashes and signatures do not depend on the program that
+// wrote them.
 
 export type JsonValue =
   | string
@@ -8,9 +9,14 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue | undefined };
 
-/** Keys are sorted by UTF-16 code units, without whitespace between tokens; undefined members are omitted. @throws RangeError */
+/**
+ * Returns the canonical text. Keys are sorted by UTF-16 code units, tokens are not separated by whitespace, and members
+ * with the value undefined are omitted.
+ * @throws RangeError
+ */
 export function canonicalJson(value: JsonValue): string {
-  // A manifest consists mostly of number arrays. Without keys to sort, the native serializer produces the same text faster.
+  // A manifest consists mostly of arrays of numbers. If no keys must be sorted, JSON.stringify returns the same text
+  // faster.
   if (!holdsKeys(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   const entries = Object.entries(value as Record<string, JsonValue | undefined>).filter(([, v]) => v !== undefined);

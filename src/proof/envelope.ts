@@ -1,4 +1,5 @@
-// The DSSE envelope of a statement: signed with Ed25519 or P-256 if there is a key, and always protected against accidental changes.
+// The DSSE envelope of a statement. The envelope is signed with Ed25519 or P-256 if there is a key, and always
+// protected against accidental changes.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -12,12 +13,15 @@ interface Signature {
 interface Envelope {
   payload: string;
   payloadType: string;
-  /** SHA-256 of the envelope without this member, as canonical JSON; detects accidental changes even without a signature. */
+  /**
+   * SHA-256 over the envelope as canonical JSON, without this member. The hash detects accidental changes even in an
+   * envelope without a signature.
+   */
   sha256: string;
   signatures: Signature[];
 }
 
-/** Reads a key. @throws SluiceError usage: not a key, or neither Ed25519 nor P-256 */
+/** Reads a key. @throws SluiceError usage: the text is not a key, or the key is neither Ed25519 nor P-256 */
 export function readKey(pem: string, kind: 'private' | 'public', file: string): KeyObject {
   let key: KeyObject;
   try {
@@ -32,7 +36,7 @@ export function readKey(pem: string, kind: 'private' | 'public', file: string): 
 
 const algorithmOf = (key: KeyObject): string | null => (key.asymmetricKeyType === 'ed25519' ? null : 'sha256');
 
-/** Creates the text of an envelope; `key` null: no signature. */
+/** Creates the text of an envelope. If `key` is null, the envelope has no signature. */
 export function seal(statement: JsonValue, key: KeyObject | null): string {
   const payload = Buffer.from(canonicalJson(statement));
   const signatures: Signature[] = [];
@@ -51,13 +55,13 @@ const checksum = (body: Omit<Envelope, 'sha256'>): string =>
 
 export interface Opened {
   statement: JsonValue;
-  /** Key ids of the signatures; if a key was supplied, only the verified one. */
+  /** Key ids of the signatures. If a key was given, only the id of the signature that was verified. */
   signedBy: string[];
 }
 
 /**
- * Reads an envelope and checks that it is unchanged; with a key, also verifies its signature.
- * @throws SluiceError manifest_invalid: it is damaged, or not signed with that key
+ * Reads an envelope and checks that it is unchanged. If a key is given, also verifies the signature.
+ * @throws SluiceError manifest_invalid: the envelope is damaged, or not signed with that key
  */
 export function unseal(text: string, key: KeyObject | null): Opened {
   let envelope: Envelope;
@@ -72,7 +76,7 @@ export function unseal(text: string, key: KeyObject | null): Opened {
     throw damaged('it is not a manifest of Sluice', cause);
   }
   const payload = Buffer.from(envelope.payload, 'base64');
-  // A manifest with equivalent content in another form was changed too.
+  // If a manifest has the same content but is not in canonical form, it was changed, too.
   if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
     throw damaged('its payload is not in canonical form');
   }
@@ -93,7 +97,7 @@ export function unseal(text: string, key: KeyObject | null): Opened {
 function notSignedWith(id: string, signatures: Envelope['signatures']): string {
   const refused = 'the manifest is not signed with this key';
   if (signatures.length === 0) return `${refused}: it has no signature`;
-  // Ids of a manifest may come from anyone; those of keys are hexadecimal.
+  // The ids in a manifest can be any text, so all characters other than hexadecimal digits are removed.
   const short = (keyid: string) => keyid.replaceAll(/[^0-9a-f]/g, '').slice(0, 16);
   return `${refused} (${short(id)}), but with ${signatures.map(({ keyid }) => short(keyid)).join(', ')}`;
 }

@@ -1,4 +1,4 @@
-// The statement of a manifest: an in-toto statement about an output and its rejects file.
+// The statement in a manifest: an in-toto statement about an output and its rejects file.
 import { hash } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -11,10 +11,11 @@ const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash('sha256', Buffe
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 
-/** The Merkle root of the leaves, 32 bytes; without leaves, the hash of the empty input. */
+/** The Merkle root of the leaves, 32 bytes. Without leaves, returns the hash of the empty input. */
 export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
   if (leaves.length === 0) return sha256();
-  // Pairs nodes from the left; a node without a partner moves up unchanged. This equals splitting at the largest power of two.
+  // Nodes are paired from the left. A node without a partner moves up unchanged, which is equivalent to splitting at
+  // the largest power of two.
   let level = leaves.map((leaf) => sha256(LEAF, leaf));
   while (level.length > 1) {
     const next: Buffer[] = [];
@@ -27,31 +28,31 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Buffer {
 }
 
 const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
-/** The predicate type; docs/proof.md describes it. */
+/** The predicate type of this release, described in docs/proof.md. */
 const PREDICATE_TYPE = 'urn:sluice:scored-file:v3';
-/** The predicate types of earlier releases whose blocks can be compared. In v2, every block has a SHA-256. */
+/** The predicate types whose blocks can be compared. In v2, every block has a SHA-256. */
 const COMPARABLE_TYPES = [PREDICATE_TYPE, 'urn:sluice:scored-file:v2'];
-/** The first predicate type. Its blocks have digests over lines, which this release does not compute. */
+/** The first predicate type. The block digests of this type cover lines, which this release cannot compute. */
 const FIRST_TYPE = 'urn:sluice:scored-file:v1';
 
-/** A file of a run as stored. */
+/** A file of a run, as it is stored. */
 export interface ProvenFile {
-  /** File name without its folder. */
+  /** Name of the file without its folder. */
   name: string;
   stored: Digest;
 }
 
-/** The marks of a block of a run. */
+/** The marks of one block of a run. */
 export interface ProvenBlock {
   rows: number;
-  /** null: the file has other blocks than the run (row groups, record batches). */
+  /** Null if the file has other blocks than the run: row groups or record batches. */
   input: Mark | null;
   output: Mark | null;
-  /** null: all rows of the block were accepted, or the run has no rejects file. */
+  /** Null if all rows of the block were accepted, or if the run has no rejects file. */
   list: Mark | null;
 }
 
-/** The files with blocks, in manifest order. */
+/** The files that have blocks, in the order of the manifest. */
 const PROVEN_FILES = ['input', 'output', 'list'] as const;
 export type ProvenName = (typeof PROVEN_FILES)[number];
 export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
@@ -59,7 +60,7 @@ export type ProvenBlocks = Readonly<Record<ProvenName, readonly BlockRange[]>>;
 export interface Predicate {
   model: { ref: string; package_sha256: string; files: readonly { name: string; sha256: string }[] };
   made_by: { sluice: string; node: string; onnxruntime: string; evaluator: string };
-  /** Options that affect the output, as keys of a pipeline file. */
+  /** Options that affect the output, named as in a pipeline file. */
   options: { readonly [key: string]: JsonValue | undefined };
   input: ProvenFile;
   output: ProvenFile;
@@ -71,21 +72,24 @@ export interface Predicate {
     skipped: number;
     rejected_by_code: Readonly<Record<string, number>>;
   };
-  /** null: a manifest of an earlier release, whose blocks cannot be compared. */
+  /** Null for a manifest of an earlier release whose blocks cannot be compared. */
   blocks: ProvenBlocks | null;
-  /** SHA-256 of the replaced manifest; null: none. */
+  /** SHA-256 of the manifest that was replaced by this one; null if none was replaced. */
   previous: string | null;
-  /** End of the run, ISO 8601 in UTC. Only in signed manifests, because without a signature everyone could forge it. */
+  /**
+   * End of the run, in ISO 8601 and UTC. Only signed manifests contain the end time, because without a signature
+   * everyone could forge it.
+   */
   finished?: string;
 }
 
-/** A block as written in a manifest. */
+/** A block in the form in which a manifest contains it. */
 type BlockEntry = [file: ProvenName, end: number, rows: number, digest: string | null];
 
 const entriesOf = (blocks: ProvenBlocks): BlockEntry[] =>
   PROVEN_FILES.flatMap((file) => blocks[file].map(({ end, rows, digest }): BlockEntry => [file, end, rows, digest]));
 
-/** CRC-32 or SHA-256. */
+/** Matches a CRC-32 or a SHA-256. */
 const BLOCK_DIGEST = /^(?:[0-9a-f]{8}|[0-9a-f]{64})$/;
 
 /** @throws SluiceError manifest_invalid */
@@ -102,7 +106,10 @@ function blocksOf(entries: readonly BlockEntry[]): ProvenBlocks {
 
 type Files = Pick<Predicate, 'input' | 'output' | 'list'>;
 
-/** The Merkle root over the SHA-256 of input, output and rejects file as stored, and over all blocks, each as canonical JSON. */
+/**
+ * The Merkle root over the SHA-256 of input, output and rejects file as stored, and over all blocks. Each leaf is
+ * canonical JSON.
+ */
 const rootOf = (files: Files, entries: readonly JsonValue[]): string => {
   const stored = PROVEN_FILES.map((file) => files[file]?.stored.sha256 ?? null);
   return merkleRoot([stored, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
@@ -129,7 +136,7 @@ interface Written extends Omit<Predicate, 'blocks'> {
   blocks: { count: number; merkle_root: string; entries: readonly JsonValue[] };
 }
 
-/** Reads a statement and checks its consistency. @throws SluiceError manifest_invalid */
+/** Reads a statement and checks that it is consistent. @throws SluiceError manifest_invalid */
 export function predicateOf(statement: JsonValue): Predicate {
   const { _type, predicateType, predicate } = statement as unknown as {
     _type: string;
@@ -151,7 +158,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   }
   const blocks = COMPARABLE_TYPES.includes(predicateType) ? blocksOf(entries as unknown as BlockEntry[]) : null;
   if (blocks) checkRows(blocks, rows);
-  // The files are looked up next to the output, so names must not contain paths.
+  // Names must not contain paths, because the files are looked up next to the output.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
   if (!names.every(isPlainName)) throw invalid('a name in it is a path');
   if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is invalid');
@@ -167,7 +174,7 @@ function checkRows(blocks: ProvenBlocks, { read, skipped }: Predicate['rows']): 
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** The end time for a manifest, if it is signed. */
+/** The end time for a signed manifest; empty for an unsigned one. */
 export const finishedNow = (key: unknown): Pick<Predicate, 'finished'> =>
   key === null ? {} : { finished: new Date(epochMs()).toISOString() };
 

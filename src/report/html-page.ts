@@ -1,25 +1,26 @@
-// The frame of self-contained HTML pages (one file without scripts, which can be filed, mailed and printed), and charts as inline SVG.
+// The frame of self-contained HTML pages, and charts as inline SVG. A page is one file without scripts, which can be
+// filed, mailed and printed.
 import { styledHead } from '../core/html-policy.ts';
 
-// Each chart is accompanied by a table with the same numbers.
+// Every chart comes with a table of the same numbers.
 
 export const escapeText = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** `warn`: a person should look; `bad`: a person must look before the output is used. */
+/** `warn`: a person should check this. `bad`: a person must check this before the output is used. */
 export type PageLevel = 'good' | 'warn' | 'bad' | 'none';
 
 export interface Series {
   name: string;
-  /** Name of the style: `now`, `training`, `before`, `up`, `down`, or a level. */
+  /** Name of the CSS style: `now`, `training`, `before`, `up`, `down`, or a level. */
   style: string;
   values: readonly number[];
 }
 
-// The style enlarges the text of charts on narrow screens, so charts reserve space for the large text.
+// On narrow screens, the CSS enlarges the text of charts. Charts therefore reserve space for the larger text.
 const WIDTH = 400;
 const HEIGHT = 222;
 const PLOT = { left: 46, right: 388, top: 14, base: 184 } as const;
-/** Widest character of the large text, in units of the chart. */
+/** Width of the widest character in the larger text, in units of the chart. */
 const CHARACTER = 7.6;
 
 const fixed = (x: number): string => x.toFixed(1);
@@ -27,7 +28,7 @@ const fixed = (x: number): string => x.toFixed(1);
 /** Permits line breaks within names and paths, after an underscore or a slash. */
 const breakable = (text: string): string => escapeText(text).replace(/[_/]/g, '$&<wbr>');
 
-/** Cells of at most this many characters are not wrapped. */
+/** Maximum length in characters of a table cell that is not wrapped. */
 const SHORT_CELL = 28;
 
 export const svgFrame = (label: string, height: number, body: string): string =>
@@ -36,13 +37,13 @@ export const svgFrame = (label: string, height: number, body: string): string =>
 export const svgText = (x: number, y: number, text: string, anchor = 'start', style = ''): string =>
   `<text x="${fixed(x)}" y="${fixed(y)}" text-anchor="${anchor}"${style === '' ? '' : ` class="${style}"`}>${escapeText(text)}</text>`;
 
-/** Shortens a text to the width of a chart; its table contains the whole text. */
+/** Shortens a text to the width of a chart. The table next to the chart contains the whole text. */
 export const fitText = (text: string, width: number): string => {
   const most = Math.max(4, Math.floor(width / CHARACTER));
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 };
 
-/** Round numbers from 0 to at least `most`. */
+/** Round numbers for an axis, from 0 to at least `most`. */
 function ticksTo(most: number): number[] {
   const rough = Math.max(most, 1e-9) / 4;
   const unit = 10 ** Math.floor(Math.log10(rough));
@@ -50,7 +51,7 @@ function ticksTo(most: number): number[] {
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
-/** Horizontal lines with their numbers, and the names of both axes. */
+/** Horizontal grid lines with their numbers, and the names of both axes. */
 function axes(ticks: readonly number[], format: (n: number) => string, names: { x: string; y: string }): string {
   const top = ticks.at(-1)!;
   const lines = ticks.map((tick) => {
@@ -62,7 +63,7 @@ function axes(ticks: readonly number[], format: (n: number) => string, names: { 
 
 const heightOf = (value: number, top: number): number => (value / top) * (PLOT.base - PLOT.top - 16);
 
-/** The fewest decimals that distinguish the numbers. */
+/** Formats edges with the smallest number of decimals that makes them different. */
 export function edgeTexts(edges: readonly number[]): string[] {
   const decimals = [2, 3, 4].find((n) => new Set(edges.map((x) => x.toFixed(n))).size === edges.length) ?? 4;
   return edges.map((x) => x.toFixed(decimals));
@@ -70,7 +71,7 @@ export function edgeTexts(edges: readonly number[]): string[] {
 
 export const plainPercent = (share: number): string => `${Number((100 * share).toFixed(1))} %`;
 
-/** A chart with a group of bars per bin and the inner edges of the bins on the axis. Values are shares, which are not negative. */
+/** A chart with a group of bars per bin; the inner edges of the bins are on the axis. The values are shares. */
 export function barChart(label: string, axis: string, edges: readonly number[], series: readonly Series[]): string {
   const bins = Math.max(1, ...series.map(({ values }) => values.length));
   const ticks = ticksTo(Math.max(0.01, ...series.flatMap(({ values }) => values)));
@@ -90,7 +91,7 @@ export function barChart(label: string, axis: string, edges: readonly number[], 
   return svgFrame(label, HEIGHT, axes(ticks, plainPercent, { x: axis, y: 'share of rows' }) + bars.join('') + marks.join('')); // biome-ignore format: one line
 }
 
-/** Names of bins by their inner edges: `below 0.50`, `0.50–0.75`, `from 0.75`. */
+/** Names of bins, derived from their inner edges: `below 0.50`, `0.50–0.75`, `from 0.75`. */
 export function binNames(edges: readonly string[], bins: number): string[] {
   if (edges.length === 0) return Array.from({ length: bins }, () => 'all');
   return Array.from({ length: bins }, (_, k) =>
@@ -101,12 +102,12 @@ export function binNames(edges: readonly string[], bins: number): string[] {
 interface RankedBar {
   name: string;
   value: number;
-  /** The value for people. */
+  /** The value as text for people. */
   text: string;
   style: string;
 }
 
-/** Horizontal bars, each below its name and value; `mark`: a vertical line, such as a threshold. */
+/** Horizontal bars, each below its name and its value. `mark`: a vertical line, such as a threshold. */
 export function rankChart(label: string, bars: readonly RankedBar[], mark?: { at: number; name: string }): string {
   const ROW = 32;
   const head = mark ? 22 : 4;
@@ -125,7 +126,7 @@ export function rankChart(label: string, bars: readonly RankedBar[], mark?: { at
 const compact = (n: number): string =>
   n >= 1e6 ? `${Number((n / 1e6).toFixed(1))}M` : n >= 1e3 ? `${Number((n / 1e3).toFixed(1))}k` : String(Number(n.toPrecision(3))); // biome-ignore format: one line
 
-/** A line through points in ascending order of x; both axes start at 0. */
+/** A line through points, in ascending order of x. Both axes start at 0. */
 export function lineChart(
   label: string,
   names: { x: string; y: string },
@@ -141,7 +142,7 @@ export function lineChart(
   return svgFrame(label, HEIGHT, `${axes(ticks, compact, names)}${marks.join('')}<polyline class="line" points="${places.join(' ')}"/>`); // biome-ignore format: one line
 }
 
-/** Points of one or several series between 0 and 1 on both axes, with the diagonal on which both are equal. */
+/** Points of one or several series; both axes go from 0 to 1. The diagonal marks points with x = y. */
 export function shareChart(
   label: string,
   names: { x: string; y: string },
@@ -160,7 +161,7 @@ export function shareChart(
   return svgFrame(label, HEIGHT, `${axes(ticks, plainPercent, names)}${marks.join('')}${ideal}${line}${dots.join('')}`);
 }
 
-/** Lines over months, from 0 to 1; months without a value are left out by the caller. */
+/** Lines over months with values from 0 to 1. The caller must leave out months without a value. */
 export function monthChart(label: string, months: readonly string[], series: readonly Series[]): string {
   const ticks = [0, 0.25, 0.5, 0.75, 1];
   const step = (PLOT.right - PLOT.left - 50) / Math.max(1, months.length - 1);
@@ -178,32 +179,33 @@ export function monthChart(label: string, months: readonly string[], series: rea
 export const chartLegend = (series: readonly Pick<Series, 'name' | 'style'>[]): string =>
   `<p class="legend">${series.map(({ name, style }) => `<span class="entry"><span class="key ${style}"></span>${escapeText(name)}</span>`).join(' ')}</p>`;
 
-/** Characters of a first cell that is not wrapped, such as a month. */
+/** Maximum length in characters of a first cell that is not wrapped, such as a month. */
 const WHOLE_CELL = 10;
 
-/** The first row is the header; all cells except the first contain numbers. */
+/** A table. The first row is the header; all cells except the first of each row contain numbers. */
 export function htmlTable(caption: string, [head = [], ...rows]: readonly (readonly string[])[]): string {
   const cells = (row: readonly string[]) => row.map((cell, c) => (c === 0 ? `<th scope="row"${cell.length <= WHOLE_CELL ? ' class="whole"' : ''}>${breakable(cell)}</th>` : `<td${cell.length > SHORT_CELL ? ' class="long"' : ''}>${escapeText(cell)}</td>`)).join(''); // biome-ignore format: one line
   const columns = head.map((cell) => `<th scope="col">${escapeText(cell)}</th>`).join('');
   const named = caption === '' ? '' : `<caption>${escapeText(caption)}</caption>`;
-  // Focusable, so that a table that is wider than a phone can be scrolled with the keyboard.
+  // The table can get the focus, so that it can be scrolled with the keyboard on screens that are narrower than the
+  // table.
   const label = escapeText(caption === '' ? 'table' : caption);
   return `<div class="wide" tabindex="0" role="group" aria-label="${label}"><table>${named}<thead><tr>${columns}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join('')}</tbody></table></div>`;
 }
 
-/** Names with texts, such as a hash; long texts are wrapped. */
+/** A list of names, each with a text such as a hash. Long texts are wrapped. */
 export const factTable = (facts: readonly (readonly [name: string, text: string])[]): string =>
   `<dl class="facts">${facts.map(([name, text]) => `<dt>${escapeText(name)}</dt><dd>${escapeText(text)}</dd>`).join('')}</dl>`;
 
 interface FactCard {
   name: string;
   value: string;
-  /** A few words about the value. */
+  /** A short remark about the value. */
   note: string;
   level: PageLevel;
 }
 
-/** The answer of a page in one line, with the reasons for it. */
+/** The conclusion of a page in one line, with the reasons for it. */
 export const verdictBox = (level: PageLevel, headline: string, points: readonly string[]): string =>
   `<div class="verdict ${level}"><p>${escapeText(headline)}</p>${points.length === 0 ? '' : `<ul>${points.map((point) => `<li>${escapeText(point)}</li>`).join('')}</ul>`}</div>`;
 
@@ -214,7 +216,7 @@ export const factCards = (cards: readonly FactCard[]): string =>
 const wholeDates = (html: string): string =>
   html.replace(/\d{4}-\d\d-\d\d/g, (date) => `<span class="whole">${date}</span>`);
 
-/** `parts`: HTML of the sections; `after`: HTML after the sections, such as embedded data. */
+/** `parts`: HTML of the sections. `after`: HTML that follows the sections, such as embedded data. */
 export function htmlPage(title: string, parts: readonly string[], after = ''): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -1,4 +1,5 @@
-// The data of a run's report, which is embedded in the page to compare the next run with this run.
+// The data of a run's report. The data is embedded in the page, so that the report of the next run can compare both
+// runs.
 import { VERSION } from '../core/version.ts';
 import type { ColumnDigest, DecisionShare, Shares } from '../drift/drift-report.ts';
 import { driftDigest } from '../drift/drift-report.ts';
@@ -9,7 +10,7 @@ import type { RunSpec } from '../runs/spec.ts';
 
 export const REPORT_ID = 'sluice-run-report';
 
-/** Data for comparison with a run whose outputs were published. */
+/** The data of a run with published outputs, for comparison with a later run. */
 interface ComparedRun {
   began: string;
   model: string;
@@ -24,10 +25,10 @@ interface ReportedInput {
   scored: number;
   rejected: number;
   rejectedByCode: Record<string, number>;
-  /** The first rejected rows. A column is named only if the model has it. */
+  /** The first rejected rows. A column is named only if it is a column of the model. */
   rejects: { row: number; code: string; column: string | null }[];
   verdict: 'passed' | 'stopped' | null;
-  /** Header and rows of a table. */
+  /** The limits that were exceeded, as a table with a header row. */
   exceeded: string[][];
 }
 
@@ -40,7 +41,7 @@ export interface ReportData extends ComparedRun {
   workers: number | null;
   seconds: number;
   exitCode: number;
-  /** The error that ended the run; null: success. */
+  /** The error that ended the run; null if the run succeeded. */
   error: string | null;
   options: [name: string, value: string][];
   inputs: ReportedInput[];
@@ -52,7 +53,7 @@ export interface ReportData extends ComparedRun {
   training: Shares | null;
   scorePsi: number | null;
   columns: ColumnDigest[];
-  /** Seconds since the start, and rows read by then. */
+  /** Points of the throughput chart: seconds since the start, and rows read by then. */
   progress: [seconds: number, rows: number][];
   published: boolean;
   previous: ComparedRun | null;
@@ -62,7 +63,7 @@ export interface ReportedRun {
   name: string;
   spec: RunSpec;
   findings: RunFindings;
-  /** null: the run failed. */
+  /** Null if the run failed. */
   result: RunResult | null;
   began: Date;
   seconds: number;
@@ -73,7 +74,7 @@ export interface ReportedRun {
   previous: ComparedRun | null;
 }
 
-/** null: the run ended before its model was resolved. */
+/** Returns null if the run ended before its model was resolved. */
 export function reportData(run: ReportedRun): ReportData | null {
   const { spec, findings, result } = run;
   const { model } = findings;
@@ -130,13 +131,13 @@ function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec):
   );
 }
 
-/** The data as an element of the page. */
+/** The data as an element of the HTML page. */
 export const embedded = (data: ReportData): string =>
   `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
 /**
- * The data to compare the next run with: the run of this page, or its own comparison data if it published no output.
- * undefined: the text is not a report.
+ * The data with which the next run is compared: the data of the page's run if that run published an output, otherwise
+ * the data with which the page compares its run. Undefined if the text is not a report.
  */
 export function comparedIn(page: string): ComparedRun | null | undefined {
   const mark = `<script type="application/json" id="${REPORT_ID}">`;

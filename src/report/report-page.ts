@@ -1,4 +1,5 @@
-// The report of a run as a self-contained HTML page that can be filed, mailed and printed. It contains no application values.
+// The report of a run as a self-contained HTML page, which can be filed, mailed and printed. The page contains no
+// values of applications.
 import { percent, type Shares } from '../drift/drift-report.ts';
 import {
   barChart,
@@ -18,11 +19,14 @@ import {
 } from './html-page.ts';
 import { embedded, type ReportData } from './report-data.ts';
 
-/** Maximum numbers of inputs, rejected rows and bars shown. */
+/** Maximum number of inputs, of rejected rows and of bars to show. */
 const SHOWN = { inputs: 200, rejects: 50, bars: 8 } as const;
-/** The usual thresholds of credit scoring: below 0.1 a distribution is stable, from 0.25 it is another population. */
+/**
+ * The usual thresholds in credit scoring: below 0.1, a distribution counts as stable; from 0.25 on, as that of another
+ * population.
+ */
 const PSI = { moved: 0.1, drifted: 0.25 } as const;
-/** Share of rejected rows from which a person must look before the output is used. */
+/** From this share of rejected rows on, a person must check the run before the output is used. */
 const MANY_REJECTS = 0.05;
 
 const count = (n: number): string => n.toLocaleString('en-US');
@@ -45,11 +49,14 @@ export function reportPage(data: ReportData): string {
 interface RunVerdict {
   level: PageLevel;
   headline: string;
-  /** The reasons, most important first. */
+  /** The reasons for the verdict, the most important first. */
   points: string[];
 }
 
-/** The answer to "is it right?". Green requires a complete output and drift that was measured and is small. */
+/**
+ * Answers the question "is it right?". The answer is green only if the output is complete, and drift was measured and
+ * is small.
+ */
 export function runVerdict(data: ReportData): RunVerdict {
   const { exitCode, error } = data;
   const { read, rejected } = totalsOf(data);

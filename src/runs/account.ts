@@ -1,4 +1,5 @@
-// Run account: the only place that counts the rows read, scored, rejected and interpreted. Summaries, metrics and progress read it.
+// The account of a run counts the rows read, scored, rejected and interpreted. Summaries, metrics and progress use the
+// counts of the account.
 import { epochMs } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
@@ -22,9 +23,9 @@ export class RunAccount {
   readonly #open = new Set<UnitAccount>();
   readonly #pipeline: string;
   readonly #flows = new Map<string, PipelineFlow>();
-  /** Distribution of the reported rows over the bins of the baselines. */
+  /** Distribution of the measured rows over the bins of each model's baseline. */
   readonly drift = new DriftMonitor();
-  /** Shared by all units, because a service creates one unit per request. */
+  /** All units share one object, so that a service need not create callbacks for every request. */
   readonly #events: UnitEvents = {
     measure: (tally, model) => this.#measure(tally, model),
     answered: ({ pipeline }) => {
@@ -36,7 +37,7 @@ export class RunAccount {
     },
   };
 
-  /** `metrics`: null if metrics are disabled. `pipeline`: the pipeline of units that do not name one. */
+  /** `metrics`: null if metrics are disabled. `pipeline`: name of the pipeline for units that do not name one. */
   constructor(metrics: Metrics | null = null, pipeline = '') {
     this.#metrics = metrics;
     this.#pipeline = pipeline;
@@ -46,7 +47,10 @@ export class RunAccount {
     metrics?.measureDrift(this.drift);
   }
 
-  /** Flow of a pipeline: time spent in source, workers and sink. Default: the pipeline of this account. */
+  /**
+   * The flow of a pipeline: its waits for source, workers and sink, and its bytes in flight. Default: the pipeline of
+   * this account.
+   */
   flow(pipeline = this.#pipeline): Flow {
     return this.#flowOf(pipeline).flow;
   }
@@ -103,10 +107,10 @@ export class RunAccount {
   }
 }
 
-/** The flow of one pipeline, with the part that was already added to the metrics. */
+/** The flow of one pipeline, and how much of it was already added to the metrics. */
 class PipelineFlow {
   readonly flow = new Flow();
-  /** When the last row was answered, ms since 1970. 0: no row was answered. */
+  /** When the last row was answered, ms since 1970; 0 if no row was answered. */
   answered = 0;
   readonly #told = { source: 0, workers: 0, sink: 0 };
 
@@ -125,7 +129,7 @@ class PipelineFlow {
 
 interface UnitEvents {
   measure(tally: Tally, model: string): void;
-  /** The rows of the unit were delivered. */
+  /** Called when rows of the unit were delivered. */
   answered(unit: UnitAccount): void;
   close(unit: UnitAccount, settled: boolean): void;
 }
@@ -139,7 +143,7 @@ interface UnitOptions {
   hear?: (tally: Tally) => void;
 }
 
-/** One unit of a run. The first call of `settle` or `drop` ends it; later calls have no effect. */
+/** One unit of a run. The first call of `settle` or `drop` ends the unit; later calls have no effect. */
 export class UnitAccount implements Account {
   readonly counts = newCounts();
   readonly pipeline: string;
@@ -149,7 +153,7 @@ export class UnitAccount implements Account {
   readonly #hear: UnitOptions['hear'];
   #live: boolean;
   #ended = false;
-  /** Block results not yet reported to the metrics. */
+  /** Block results whose counts the metrics do not contain yet. */
   #held: [Tally, string][] = [];
 
   constructor({ live, sent, pipeline, flow, hear }: UnitOptions, events: UnitEvents) {
@@ -172,7 +176,10 @@ export class UnitAccount implements Account {
     if (this.#sent) this.#events.answered(this);
   }
 
-  /** Turns `n` scored rows into rejected ones because their answers are too large for the sink. Call it before the unit is live. */
+  /**
+   * Counts `n` scored rows as rejected, because their answers are too large for the sink. Call this method before the
+   * unit is live.
+   */
   reject(n: number, code: ErrorCode): void {
     for (const [tally] of this.#held) {
       const moved = Math.min(n, tally.scored);
@@ -187,8 +194,8 @@ export class UnitAccount implements Account {
   }
 
   /**
-   * Removes `n` rows that were rejected because of `column`. They will be retried and counted by a later unit. Call it
-   * before the unit is live.
+   * Removes `n` rows that were rejected because of `column`. These rows are retried later, and the unit of the retry
+   * counts them. Call this method before the unit is live.
    */
   postpone(n: number, code: ErrorCode, column: string | null = null): void {
     if (column !== null) this.#postponeOf(column, n, code);
@@ -217,7 +224,7 @@ export class UnitAccount implements Account {
     }
   }
 
-  /** Reports block results to the metrics immediately from now on. */
+  /** From now on, reports block results to the metrics immediately. */
   live(): void {
     if (this.#live || this.#ended) return;
     this.#live = true;
@@ -240,7 +247,7 @@ export class UnitAccount implements Account {
   }
 }
 
-/** A copy of the counts without the bytes of the block result, so that the bytes can be freed. */
+/** A copy of the counts of a block result. Without a reference to the block result, its bytes can be freed. */
 function tallyOnly(tally: Tally): Tally {
   const { workMs, drift, rejectedByColumn } = tally;
   const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };

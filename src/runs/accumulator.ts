@@ -1,4 +1,5 @@
-// Accumulator of a run: counts, rejections by column, drift. Checkpoints save it, shards merge it, the gate and the report read it.
+// Accumulator of a run: counts, rejections by column, drift. Checkpoints save the accumulator, shards merge it, and the
+// gate and the report read it.
 import type { ErrorCode } from '../core/errors.ts';
 import { type DriftCounts, DriftSum } from '../drift/drift-counts.ts';
 import type { DriftPlan } from '../drift/drift-plan.ts';
@@ -6,7 +7,10 @@ import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
 import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
-/** Adds up the block results of a run. Its saved state is plain data that another process can add to its own. */
+/**
+ * Adds up the block results of a run. The saved state is plain data, which another process can add to its own
+ * accumulator.
+ */
 export interface Accumulator<Saved> {
   add(part: Tally): void;
   save(): Saved;
@@ -38,10 +42,13 @@ export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
   if (room > 0) counts.details.push(...more.details.slice(0, room));
 }
 
-/** Saved state of a TallyAccumulator, used in checkpoint journals and descriptions of shard results. */
+/** Saved state of a TallyAccumulator, written to checkpoint journals and to the descriptions of shard results. */
 export interface SavedTally extends RunCounts {
   rejectedByColumn: readonly ColumnRejects[];
-  /** null: the model has no baseline. `numbers`: pairs of an index in the sketches and its count, sorted by index. */
+  /**
+   * Null if the model has no baseline. `numbers`: pairs of an index in the sketches and the count at that index, sorted
+   * by index.
+   */
   drift: { cells: readonly number[]; numbers: readonly number[] } | null;
 }
 
@@ -52,7 +59,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
   #counts = newCounts();
   readonly #byColumn = new Map<string, Partial<Record<ErrorCode, number>>>();
   #cells: Float64Array | null = null;
-  /** Counts by index in the sketches; grows to the largest index seen. */
+  /** Counts by index in the sketches; the array grows to the largest index seen. */
   #numbers = new Float64Array(0);
 
   add(part: Readonly<RunCounts> & Pick<Tally, 'rejectedByColumn'> & { drift: DriftCounts | null }): void {
@@ -114,7 +121,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
   #addDrift({ cells, numbers }: DriftCounts): void {
     this.#cells ??= new Float64Array(cells.length);
     const sums = this.#cells;
-    // Measured by another package with the same name.
+    // The saved state belongs to another package with the same name.
     if (sums.length !== cells.length) return;
     for (let i = 0; i < cells.length; i++) sums[i]! += cells[i]!;
     let largest = -1;
@@ -131,7 +138,7 @@ export class TallyAccumulator implements Accumulator<SavedTally> {
 
 /**
  * Converts a saved state to a block result of this process. Scoring time is dropped, because the other process has
- * counted it. `manifest`: of the model that scored the rows; null drops the drift.
+ * counted it. `manifest`: manifest of the model that scored the rows; if null, the drift is dropped.
  */
 export function tallyOfSaved(
   saved: Omit<SavedTally, 'details'> & Partial<Pick<SavedTally, 'details'>>,

@@ -1,4 +1,4 @@
-// Open inputs and outputs, and the stages of their chains that every format shares: taps and compression.
+// Open inputs and outputs of bytes, and the stages that all formats share: taps and compression.
 
 import type { Compression } from '../core/file-format.ts';
 import type { InputFormat, RunOutput } from '../engine/stream-spec.ts';
@@ -16,13 +16,13 @@ export interface OpenSource {
   /** Size of the raw input in bytes; null if unknown. */
   totalBytes: number | null;
   bytesRead(): number;
-  /** Position of this piece in a longer input; absent for the first piece. */
+  /** Position of this piece in the whole input; absent for the first piece. */
   place?: PiecePlace;
-  /** For Parquet: the ends of its row groups within `chunks`, which are raw bytes. */
+  /** Parquet only: `ends` are the ends of the row groups within `chunks`, the raw bytes of the file. */
   groups?: { ends: readonly GroupEnd[]; chunks: Chunks };
   /** Whether the input can be opened and read again. */
   repeatable: boolean;
-  /** Like `ByteSource.again`, for raw bytes. */
+  /** The function `again` of `ByteSource`, for raw bytes. */
   again?: ByteSource['again'];
   /**
    * Compares the input with the control totals after the last row. `rows`: number of applications. @throws SluiceError
@@ -40,14 +40,14 @@ export interface OpenSink extends ByteSink {
   readonly plainBytes?: number;
 }
 
-/** Decompresses chunks. Loads zlib only if needed. */
+/** Decompresses chunks. zlib is loaded only if it is needed. */
 export async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
   if (compression === 'none') return chunks;
   const { decompressed } = await import('../io/source/decompressed.ts');
   return decompressed(chunks, compression);
 }
 
-/** Adds the output format to a sink. `before`: bytes that were written to it earlier. */
+/** Adds the output format to a sink. `before`: number of bytes that an interrupted run had written to the output. */
 export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 0): OpenSink {
   let plain = before;
   return {
@@ -70,7 +70,7 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
   };
 }
 
-/** Adds a tap to a sink; `stored` receives the bytes written to the sink. */
+/** Adds a tap to a sink: `stored` receives the bytes that are written to the sink. */
 export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
   return {
     ...sink,

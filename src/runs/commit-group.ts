@@ -1,4 +1,5 @@
-// Outputs published atomically: one input's, or all inputs' when they share a rejects file.
+// Outputs that are published atomically: the outputs of one input, or of all inputs when the inputs share a rejects
+// file.
 import type { Log } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
@@ -6,12 +7,12 @@ import type { UnitAccount } from './account.ts';
 import type { RunResult } from './context.ts';
 import type { StepObservers } from './plugin.ts';
 
-/** An input whose rows were all scored. Its files are written but not yet visible. */
+/** An input whose rows were all scored. The files of its output are written but not yet visible. */
 interface ScoredStep {
   observers: StepObservers;
   counts: Readonly<RunCounts>;
   unit: UnitAccount;
-  /** Paths; null: the step has no such file. */
+  /** Path of the output; null if the step has no such file. */
   output: string | null;
   rejects: string | null;
   bytesRead: number;
@@ -34,7 +35,7 @@ export class CommitGroup {
     this.#steps.push(step);
   }
 
-  /** Publishes all files at once; their rows are counted from then on. @throws SluiceError output_* | model_invalid */
+  /** Publishes all files at once; from then on, their rows are counted. @throws SluiceError output_* | model_invalid */
   async publish(result: RunResult): Promise<void> {
     try {
       for (const { observers, counts } of this.#steps) await observers.sidecars(counts);

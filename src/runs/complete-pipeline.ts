@@ -1,4 +1,4 @@
-// Completes a pipeline described by flags. Does not load YAML, so that commands start faster.
+// Completes a pipeline that comes from flags. Does not load the YAML library, so that commands start faster.
 import type { TSchema } from 'typebox';
 import { fillDefaults, Type } from '../config/schema.ts';
 import { connectorOf, endSchemas } from '../connectors/connectors.ts';
@@ -20,7 +20,7 @@ type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   gate?: NonNullable<PipelineFile['gate']>;
 };
 
-/** Completes a pipeline that was not read from a file with the defaults of the schema. */
+/** Completes a pipeline that does not come from a file, with the defaults of the schema. */
 export function pipelineOf(said: PipelineSaid): Pipeline {
   const value = structuredClone(said) as unknown as Mapping;
   fillPipeline(value);

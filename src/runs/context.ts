@@ -12,21 +12,21 @@ import type { RunFindings } from './gate.ts';
 import type { RunFile } from './same-files.ts';
 
 export interface RunContext {
-  /** Pipeline name: its file name without the extension; used as a label of metrics. */
+  /** Name of the pipeline: the file name without its extension. Used as a label of metrics. */
   name: string;
   registry: Registry;
-  /** Models of a long-running run. The host follows moved aliases. Created on first use. */
+  /** Models of a long-running run, created on first use. The host follows aliases that move to another version. */
   host: () => Promise<ModelHost>;
   account: RunAccount;
-  /** null: metrics are disabled. */
+  /** Null if metrics are disabled. */
   metrics: Metrics | null;
-  /** Files that the entry point writes at the end; no file of the run may have the same path. */
+  /** Files that the entry point writes when the run ends. No file of the run may have the same path. */
   beside: readonly RunFile[];
-  /** Findings about finite inputs. Absent: only a gate needs findings. */
+  /** Findings about finite inputs. If absent, findings are collected only for a gate. */
   findings?: RunFindings;
   /** Log for operators. */
   log: Log;
-  /** null: traces are off. */
+  /** Null if traces are off. */
   tracer: Tracer | null;
 }
 
@@ -41,26 +41,26 @@ interface ScoredBy {
 export interface RunProgress {
   counts: Readonly<RunCounts>;
   bytesRead: number;
-  /** null: unknown. */
+  /** Total size of the input in bytes; null if unknown. */
   totalBytes: number | null;
   /** Number of records not yet committed; null for finite inputs. */
   lag: number | null;
-  /** Progress of the effects. Absent or null: effects were not requested, or their progress is not known yet. */
+  /** Progress of the effects. Absent or null if effects were not requested, or if their progress is not known yet. */
   explained?: ExplainedProgress | null;
 }
 
 export interface RunningPipeline {
   progress(): RunProgress;
-  /** Whether the run makes progress. Absent: the run is ready from start to end. */
+  /** Whether the run makes progress. A run without this function counts as ready from start to end. */
   ready?(): boolean;
-  /** Resolves when the run is complete, rejects with the error that ended it. */
+  /** Resolves when the run is complete; rejects with the error that ended the run. */
   readonly done: Promise<RunResult>;
-  /** Finishes or abandons work in progress within the deadline, ms. Idempotent. */
+  /** Finishes work in progress within `deadlineMs`, or abandons it. Idempotent. */
   stop(deadlineMs: number): Promise<void>;
 }
 
 export interface RunResult {
-  /** null: the model can change during the run. */
+  /** Null if the model can change during the run. */
   by: ScoredBy | null;
   bytesRead: number;
   bytesWritten: number;

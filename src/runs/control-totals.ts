@@ -10,12 +10,12 @@ import { seenChunks, WithoutLastLine } from '../io/source/byte-taps.ts';
 /** The keys of a source that configure control totals. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;
 
-/** Maximum size; a control file has one or two lines. */
+/** Maximum size of a control file in bytes; such a file has one or two lines. */
 const MOST_BYTES = 64 * 1024;
 const WHOLE = /^\d{1,15}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
-/** null: no control totals are configured. */
+/** Returns null if no control totals are configured. */
 export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): TotalsSpec | null {
   if (!expect && !control && done_file === undefined && !trailer) return null;
   return {
@@ -27,10 +27,10 @@ export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): T
 }
 
 const mismatch = (message: string, cause?: unknown): SluiceError =>
-  // Counts and digests of files are no values of an application.
+  // The log may contain the message: counts and digests of files are not values of an application.
   new SluiceError('control_total_mismatch', message, { cause, logMessage: message });
 
-/** A control total and where it came from. */
+/** A control total, and the file or option that states it. */
 interface Said<T> {
   value: T;
   by: string;
@@ -95,13 +95,13 @@ export class ControlTotals {
     return seenChunks(chunks, (bytes) => this.#hash.update(bytes));
   }
 
-  /** Hashes a file that is not read sequentially. */
+  /** Hashes a file that the run does not read from start to end. */
   async digestFile(file: string): Promise<void> {
     if (this.#sha256.length === 0) return;
     for await (const chunk of storedBytes(file)) this.#hash.update(chunk);
   }
 
-  /** The text without its trailer line, if the input has one. */
+  /** Removes the trailer line from the text, if the input has a trailer. */
   text(chunks: Chunks): Chunks {
     return this.#trailer ? this.#lastLine.rest(chunks) : chunks;
   }
@@ -124,7 +124,7 @@ export class ControlTotals {
       throw mismatch(`the input does not match the control totals of its sender: ${faults.join('; ')}`);
   }
 
-  /** null: the trailer is not declared to have a number of rows. */
+  /** The row count in the trailer; null if the configuration names no field for it. */
   #trailerRows({ marker, rows_field, extra_rows = 0 }: NonNullable<TotalsSpec['trailer']>): Said<number> | null {
     const last = this.#lastLine.last;
     const fields = last === null ? [] : splitHeader(Buffer.from(last), this.#delimiter).map((field) => field.trim());

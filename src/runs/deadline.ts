@@ -8,7 +8,7 @@ import { clock } from '../monitor/progress.ts';
 import type { RunContext, RunProgress } from './context.ts';
 import type { RunSpec } from './spec.ts';
 
-/** No estimate before this time, because the first seconds are spent starting workers. */
+/** No estimate is made before this time, because the first seconds are spent starting workers. */
 const EARLIEST_MS = 10_000;
 
 /** @throws SluiceError usage */
@@ -34,7 +34,7 @@ export class DeadlineWatch {
     this.#options = options;
   }
 
-  /** Seconds between the estimated end and the deadline; negative if the run will be late. */
+  /** Returns the seconds between the estimated end and the deadline; negative if the run will be late. */
   look({ bytesRead, totalBytes }: Pick<RunProgress, 'bytesRead' | 'totalBytes'>, now = epochMs()): number {
     const { deadline, began, log } = this.#options;
     const spent = now - began;
@@ -63,7 +63,7 @@ export class DeadlineWatch {
     return slack;
   }
 
-  /** Seconds between the actual end and the deadline; logs a warning if the run was late. */
+  /** Returns the seconds between the actual end and the deadline. Logs a warning if the run was late. */
   end(now = epochMs()): number {
     const { deadline, log } = this.#options;
     const slack = (deadline - now) / 1000;
@@ -93,7 +93,7 @@ export function followDeadline(
   const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });
   const look = (): void => {
     const { bytesRead, totalBytes, explained } = progress() ?? { bytesRead: 0, totalBytes: null, explained: null };
-    // Computing effects can take most of the time; then bytes read are a poor measure of progress.
+    // Computing effects can take most of the time. In that case, the bytes read are a poor measure of progress.
     const done = explained ? { bytesRead: explained.share, totalBytes: 1 } : { bytesRead, totalBytes };
     metrics?.runSlack.set({ pipeline: name }, watch.look(done));
   };

@@ -23,7 +23,7 @@ export interface Endpoint {
   compression: Compression;
   /** Delimiter of csv and tsv. */
   delimiter: string;
-  /** Query whose rows are read instead of bytes; `name` is used in messages. */
+  /** A query to read rows from, instead of reading bytes. `name` then appears only in messages. */
   query?: End;
   /** Declaration of the input's format. Default: none. */
   declared?: InputDeclaration;
@@ -33,15 +33,18 @@ export interface Endpoint {
   planned?: PlannedInput;
   /** Control totals to check the input against. Default: none. */
   totals?: TotalsSpec;
-  /** For Parquet and Arrow: maximum length of a row as text, in bytes. Default: 64 MiB, which suits files that Sluice wrote. */
+  /**
+   * Parquet and Arrow only: maximum length of a row as text, in bytes. The default of 64 MiB fits files written by
+   * Sluice.
+   */
   recordBytes?: number | undefined;
-  /** For Parquet and Arrow: read only this row (from 1). Default: all rows. */
+  /** Parquet and Arrow only: read just this row, counted from 1. Default: all rows. */
   onlyRow?: number;
 }
 
 /**
- * The inputs of a source: a single input, or all that match a pattern, sorted by name. `choose` selects among the
- * matching names; by default it excludes sidecar files.
+ * The inputs of a source: a single input, or all that match a pattern, sorted by name. `choose` selects from the
+ * matching names; the default excludes sidecar files.
  * @throws SluiceError input_not_found | usage: an unknown file extension
  */
 export async function inputsOf(
@@ -58,14 +61,14 @@ export async function inputsOf(
   return names.map((name) => endpoint(name, source as FormatSpec, 'csv'));
 }
 
-/** Whether the source is a pattern, whose matches are the inputs. */
+/** Whether the source is a pattern whose matches are the inputs. */
 export const isSeveral = (source: End, inputs: readonly Endpoint[]): boolean => {
   const connector = connectorOf(source);
   return connector.isPattern?.(source) === true && inputs[0]!.name !== connector.nameOf(source);
 };
 
 /**
- * The output for an input. null: the sink writes all inputs to one output.
+ * The output for an input; null if the sink writes the predictions of all inputs to one output.
  * @throws SluiceError usage: an unknown file extension
  */
 export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'>): Endpoint | null {
@@ -73,7 +76,7 @@ export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'
   return output ? endpoint(outputName(output.path, input), sink as FormatSpec, output.otherwise) : null;
 }
 
-/** Replaces `{name}` in a path by the name of the input without its folder and extensions. */
+/** Replaces `{name}` in a path with the name of the input, without its folder and extensions. */
 export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
   pattern.replaceAll(
     '{name}',

@@ -28,16 +28,17 @@ import {
 import { ControlTotals } from './control-totals.ts';
 import { type Endpoint, inputFormatOf } from './endpoint-specs.ts';
 
-/** Observers of an input. */
+/** Observers of an input's bytes. */
 interface SourceTaps {
   stored?: StoredBytes | undefined;
-  /** Called with the rows of each table; Arrow only. */
+  /** Arrow only: called with the rows of each table. */
   rows?: TableRowsBytes | undefined;
 }
 
 /**
- * Opens an input. @throws SluiceError input_not_found | input_changed: it differs from the plan; while reading:
- * input_unreadable | input_changed | truncated_input
+ * Opens an input.
+ * @throws SluiceError input_not_found | input_changed: the input differs from the plan
+ * @throws SluiceError while reading: input_unreadable | input_changed | truncated_input
  */
 export async function openSource(from: Endpoint, readBytes?: number, taps: SourceTaps = {}): Promise<OpenSource> {
   const { format, compression, planned, declared, skipLines } = from;
@@ -84,7 +85,7 @@ export async function openQuerySource(
   query: End,
   run: { manifest: Manifest; passthrough: readonly string[] | '*' },
 ): Promise<OpenSource> {
-  // Executing the query again reads another snapshot, which is as complete as the first.
+  // A repeated query reads another snapshot of the table, which is as complete as the first.
   return { ...(await connectorOf(query).openRows!(query, run)), totalBytes: null, repeatable: true };
 }
 
@@ -101,14 +102,14 @@ async function openTotals({ totals: spec, name, format, delimiter, planned }: En
   if (spec.trailer && !isDelimited(format))
     throw new SluiceError('usage', 'trailer: is supported for csv and tsv only');
   const totals = await ControlTotals.open(spec, name, delimiter);
-  // Parquet is not read sequentially, so its checksum needs a separate pass.
+  // Parquet is not read from start to end, so its checksum needs a separate pass.
   if (format === 'parquet') await totals.digestFile(name);
   return totals;
 }
 
 const MOST_WRITTEN_ROW_BYTES = 64 * 1024 * 1024;
 
-/** null: a text format. */
+/** Opens an input in a columnar format; null for text formats. */
 async function openTable(
   { name, format, compression, declared, planned, onlyRow, recordBytes = MOST_WRITTEN_ROW_BYTES }: Endpoint,
   stored: ByteSource,
@@ -141,15 +142,15 @@ interface SinkOptions {
   from?: { output: number; written: number } | null;
   /** Receives the raw bytes of the predictions. */
   stored?: StoredBytes | undefined;
-  /** For Parquet and Arrow. */
+  /** Parquet and Arrow only. */
   onRows?: TableRowsBytes | undefined;
   /** For a resumed run: receives the raw bytes of the earlier output. */
   goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }
 
 /**
- * Opens an output. `commit` completes the file; its commit set publishes it. @throws SluiceError output_unwritable |
- * output_exists_as_folder | usage
+ * Opens an output. `commit` completes the file; the commit set publishes the file.
+ * @throws SluiceError output_unwritable | output_exists_as_folder | usage
  */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
@@ -158,7 +159,8 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   if (table && passthrough === '*') {
     throw new SluiceError('usage', `passthrough * is not supported for ${title}: list the columns to pass through`);
   }
-  // The reference path converts rows to text lines, because its reader does not use columns made by workers.
+  // The reference decoder does not use the columns that workers compute, so rows are converted to text lines for the
+  // writer.
   const lines = decoderOverride() === 'reference';
   const compressed = (bytes: ByteSink) => packedSink(bytes, compression);
   const writer = await table?.();

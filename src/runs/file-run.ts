@@ -1,4 +1,4 @@
-// Scores files or standard input: reads each input in turn and writes its output, with one account for all.
+// Scores files or standard input: reads each input in turn and writes its output. All inputs share one account.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { OpenSource } from './byte-ends.ts';
@@ -12,8 +12,8 @@ import { type RunStep, sizeOfInputs } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
 /**
- * @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with the
- * error that ends the run
+ * `done` rejects with the error that ends the run.
+ * @throws SluiceError usage | input_not_found | model_* before anything is read or written
  */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
   const run = new FileRun(await planFileRun(spec, context));
@@ -29,7 +29,7 @@ class FileRun {
   readonly #ends: RunEnds;
   readonly #stop = new AbortController();
   #source: OpenSource | null = null;
-  /** Bytes read from finished inputs. */
+  /** Bytes read from the inputs that are finished. */
   #readBefore = 0;
 
   constructor({ run, openers, scorer, totalBytes }: FileRunPlan) {

@@ -1,4 +1,5 @@
-// The gate: compares an input's drift and rejects with configured limits, after all rows were scored and before the output is visible.
+// The gate compares an input's drift and rejected rows with configured limits, after scoring and before the output is
+// published.
 
 import type { GateLimits } from '../config/options/gate-limits.ts';
 import { STDIO } from '../connectors/stdio/stdio-connector.ts';
@@ -23,7 +24,7 @@ import type { RunSpec } from './spec.ts';
 /** Limits that can be set for single columns. */
 const OF_COLUMNS = ['max_missing', 'max_unseen', 'max_out_of_range', 'max_psi'] as const;
 type ColumnLimit = (typeof OF_COLUMNS)[number];
-/** The error code of rows that count towards a limit. */
+/** Error code of the rows that count towards a limit. */
 const REJECTED_WITH: Partial<Record<ColumnLimit, ErrorCode>> = {
   max_missing: 'missing_value',
   max_unseen: 'unseen_category',
@@ -40,31 +41,31 @@ const WHAT: Record<keyof GateLimits, string> = {
 };
 /** Maximum number of limits that a message lists. */
 const TOLD = 20;
-/** Maximum number of limits in a line of the log, whose messages are cut at 500 characters. */
+/** Maximum number of limits in a log line; the log cuts messages at 500 characters. */
 const LOGGED = 5;
 
 /** A limit that an input exceeds. */
 interface ExceededLimit {
   limit: keyof GateLimits;
-  /** null: the limit concerns the whole input or the score. */
+  /** Null if the limit applies to the whole input or to the score. */
   column: string | null;
-  /** Share, PSI, or number of rows. */
+  /** The measured share, PSI, or number of rows. */
   found: number;
   allowed: number;
-  /** The same measure of the training data; null: unavailable. */
+  /** The same measure in the training data; null if unavailable. */
   training: number | null;
 }
 
 export interface GateVerdict {
   verdict: 'passed' | 'stopped';
   limits: GateLimits;
-  /** Sorted by excess, largest first. */
+  /** Sorted by excess (measured value / limit), largest first. */
   exceeded: ExceededLimit[];
   /** A PSI limit was configured, but the input has too few rows to compute PSI. */
   tooFewRows: boolean;
 }
 
-/** Messages about data that the gate needs but the package lacks. */
+/** Messages about data that the limits need but the package does not contain. */
 export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
   const plan = DriftPlan.of(manifest);
   const said = (Object.keys(limits) as (keyof GateLimits)[]).filter(
@@ -94,13 +95,16 @@ function measurable(key: ColumnLimit, manifest: Manifest): (column: DriftPlan['c
     column >= 0 && binning.by === 'edges' && ((range !== null && sketch >= 0) || ranged.has(column));
 }
 
-/** @throws SluiceError usage: the package lacks what the limits need */
+/** @throws SluiceError usage: the package does not contain the data that the limits need */
 function refuseGate(limits: GateLimits, manifest: Manifest): void {
   const faults = gateFaults(limits, manifest);
   if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
 }
 
-/** Rejects outputs whose rows are visible before the gate has judged them. null: a topic. @throws SluiceError usage */
+/**
+ * Rejects outputs that cannot be withheld until the gate has judged them. A null is a topic.
+ * @throws SluiceError usage
+ */
 export async function refuseVisible(outputs: readonly (string | null)[]): Promise<void> {
   for (const name of outputs) {
     if (name !== null && name !== STDIO && (name === '/dev/null' || (await isRevocable(name)))) continue;
@@ -162,7 +166,10 @@ function limitOf(limit: GateLimits[ColumnLimit], column: string): number | null 
   return limit['*'] ?? null;
 }
 
-/** Share among the scored rows and the rows rejected for this limit's reason. null: not measured. */
+/**
+ * The share of affected rows among the scored rows and the rows rejected with the limit's error code. Null if the share
+ * was not measured.
+ */
 function foundIn(
   { psi, now, outOfRange }: ColumnDrift,
   key: ColumnLimit,
@@ -190,11 +197,11 @@ function gateNumber(n: number | null, limit: keyof GateLimits): string {
   return percent(n);
 }
 
-/** The column that exceeds a limit; a limit of the whole input or the score has none. */
+/** The column that exceeds a limit; a placeholder if the limit applies to the whole input or to the score. */
 const subjectOf = ({ column, limit }: ExceededLimit): string =>
   column ?? (limit === 'max_score_psi' ? '(score)' : '(input)');
 
-/** The largest excesses on one line: `income PSI 0.71 (limit 0.25)`. */
+/** The largest excesses on one line, such as `income PSI 0.71 (limit 0.25)`. */
 function exceededLine(exceeded: readonly ExceededLimit[]): string {
   const listed = exceeded.slice(0, LOGGED).map((one) => {
     const { limit, found, allowed } = one;
@@ -244,18 +251,18 @@ export function gateWords({ limits, tooFewRows }: GateVerdict): string {
   return `gate passed: ${Object.keys(limits).join(', ')}${few}`;
 }
 
-/** An input whose rows were all scored, whether it was then published or stopped by the gate. */
+/** An input whose rows were all scored. The gate may still have stopped its publication. */
 export interface InputFinding {
   input: string;
   counts: Readonly<RunCounts>;
-  /** null: the run has no gate. */
+  /** Null if the run has no gate. */
   gate: GateVerdict | null;
 }
 
-/** Maximum number of inputs whose rejected rows are kept for a report. */
+/** Maximum number of inputs whose rejected rows are retained for a report. */
 const KEPT_DETAILS = 20;
 
-/** Findings of a run about its inputs: `open` once, then `begin` and `judge` for each input. */
+/** Findings of a run about its inputs. Call `open` once, then `begin` and `judge` for each input. */
 export class RunFindings {
   readonly inputs: InputFinding[] = [];
   readonly #reported: boolean;
@@ -267,12 +274,12 @@ export class RunFindings {
   /** The current input. */
   #current = new TallyAccumulator();
 
-  /** `reported`: inputs are recorded even without a gate. */
+  /** `reported`: record inputs even without a gate. */
   constructor(reported = false) {
     this.#reported = reported;
   }
 
-  /** Whether anything uses the findings. */
+  /** Whether a report or a gate uses the findings. */
   get wanted(): boolean {
     return this.#reported || this.#limits !== undefined;
   }
@@ -282,7 +289,7 @@ export class RunFindings {
     return this.#current;
   }
 
-  /** @throws SluiceError usage: the package lacks what the gate needs */
+  /** @throws SluiceError usage: the package does not contain the data that the gate needs */
   open({ gate }: Pick<RunSpec, 'gate'>, model: ModelPackage): void {
     if (gate) refuseGate(gate, model.manifest);
     this.#limits = gate;
@@ -300,7 +307,7 @@ export class RunFindings {
     return this.inputs.reduce((sum, { gate, counts }) => sum + (gate?.verdict === 'stopped' ? counts.rows : 0), 0);
   }
 
-  /** Starts an input, or starts it again when it is scored again. */
+  /** Begins an input; called again when the input is scored again. */
   begin(): void {
     this.#current = new TallyAccumulator();
   }
@@ -316,7 +323,7 @@ export class RunFindings {
     if (gate) refuseStopped(input, gate, counts);
   }
 
-  /** Drift of all inputs together; null: no drift is measured. */
+  /** Drift of all inputs together; null if no drift is measured. */
   report(): DriftReport | null {
     return this.#plan && driftReport(this.#plan, this.#all.driftOf(this.#plan));
   }

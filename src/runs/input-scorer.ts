@@ -1,4 +1,5 @@
-// Scores inputs one after the other through one worker pool. Scoring starts before the evaluators were compared, if that is safe.
+// Scores inputs one after the other through one worker pool. If it is safe, scoring starts before the comparison of the
+// evaluators ends.
 import { availableParallelism } from 'node:os';
 import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -15,7 +16,10 @@ import type { RejectsPart } from './rejects-file.ts';
 import { type OneRun, runOnce } from './run-once.ts';
 import type { Scoring } from './spec.ts';
 
-/** Micro-batch size with effects, in rows. Effects are computed once for rows with values in common, so larger batches pay off. */
+/**
+ * Micro-batch size with effects, in rows. Rows with equal values share the computation of effects, so larger batches
+ * are faster.
+ */
 const EXPLAINED_BATCH_ROWS = 4096;
 
 /** Default number of workers: one per core. */
@@ -25,7 +29,9 @@ export interface InputScorerOptions {
   model: ModelPackage;
   engine?: EnginePolicy | undefined;
   workers?: number | undefined;
-  /** Rows per micro-batch (default: more with effects) and bytes per block. Neither changes the output. */
+  /**
+   * Rows per micro-batch (default: EXPLAINED_BATCH_ROWS with effects) and bytes per block. Neither changes the output.
+   */
   batchRows?: number | undefined;
   blockBytes?: number | undefined;
   pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
@@ -34,24 +40,24 @@ export interface InputScorerOptions {
   onWork?: (ms: number) => void;
 }
 
-/** Source and sink of one attempt. */
+/** Source and sink of one attempt to score an input. */
 interface OpenEnds {
   source: OpenSource;
   sink: OpenSink;
-  /** As in `OneRun`; also called for blocks written before the verdict. */
+  /** As in `OneRun`. Also called for blocks written before the verdict on the evaluators. */
   onBlock?: OneRun['onBlock'];
   onPart?: OneRun['onPart'];
   goesOn?: OneRun['goesOn'];
   /**
-   * Called when the evaluator is confirmed, so the output is valid. A resumed run calls it before resuming. An error
-   * from it ends the run.
+   * Called when the evaluator is confirmed, so that the output is valid. For a resumed run, called before scoring. An
+   * error thrown by this function ends the run.
    */
   onVerdict?: (evaluator: string) => void;
   onConsumed?: OneRun['onConsumed'];
 }
 
 interface InputRun {
-  /** Opens source and sink; called again if the input has to be scored again. */
+  /** Opens source and sink. Called again if the input must be scored again. */
   open(): Promise<OpenEnds>;
   rejects?: RejectsPart;
   scoring: Scoring;
@@ -66,18 +72,18 @@ interface InputRun {
 }
 
 interface AskedPool {
-  /** Scores before the verdict. */
+  /** Start scoring before the verdict. */
   ahead: boolean;
   few: boolean;
-  /** With effects or reason codes. */
+  /** Whether effects or reason codes are requested. */
   explains: boolean;
 }
 
 /**
- * States of the pool: not started → ahead (workers use our evaluator while it is compared with ONNX Runtime) →
- * confirmed or rejected. On rejection, output scored ahead is discarded and a new pool scores the input again. An input
- * runs ahead only if it can be read again and its output stays invisible until it is published. Other inputs wait for
- * the verdict.
+ * Owner of the worker pool. A pool that starts ahead uses Sluice's own evaluator while that evaluator is compared with
+ * ONNX Runtime. The verdict then confirms or rejects the evaluator. After a rejection, the output scored so far is
+ * discarded, and a new pool scores the input again. An input is scored ahead only if it can be read again and its
+ * output stays invisible until it is published. Other inputs wait for the verdict.
  */
 export class InputScorer {
   readonly #options: InputScorerOptions;
@@ -111,14 +117,14 @@ export class InputScorer {
     return (await this.#attempt(run, ends, mayRepeat)) ?? (await this.#attempt(run, await run.open(), false))!;
   }
 
-  /** Ends the workers. Idempotent. */
+  /** Stops the workers. Idempotent. */
   async close(): Promise<void> {
     const pool = this.#pool;
     this.#pool = null;
     await pool?.close();
   }
 
-  /** null: the input was scored ahead, the verdict rejected the evaluator, and the output was discarded. */
+  /** Returns null if the verdict rejected the evaluator and the output was discarded. */
   async #attempt(
     run: InputRun,
     { source, sink, onBlock, onPart, goesOn, onVerdict, onConsumed }: OpenEnds,
@@ -176,7 +182,7 @@ export class InputScorer {
     } catch (error) {
       await sink.abort();
       account.drop();
-      // After a rejected verdict the error of the attempt is irrelevant, unless the user cancelled the run.
+      // After a rejected verdict, the attempt's own error is irrelevant unless the user cancelled the run.
       if (!ahead || run.signal?.aborted || (await this.#pool?.confirmed) !== false) throw error;
       await this.close();
       return null;
@@ -185,7 +191,7 @@ export class InputScorer {
     }
   }
 
-  /** Estimated ms for the rest of the input at its average speed so far. */
+  /** Estimated ms for the rest of the input, at the average speed so far. */
   #leftMs(): number {
     const { source, began } = this.#current ?? {};
     if (!source?.totalBytes) return Infinity;
@@ -193,7 +199,7 @@ export class InputScorer {
     return part === 0 ? Infinity : ((monotonicMs() - began!) * (1 - part)) / part;
   }
 
-  /** The pool, started before the verdict if `ahead`, else confirmed. */
+  /** The worker pool. With `ahead`, the pool may still wait for the verdict; otherwise, its evaluator is confirmed. */
   async #started(asked: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !asked.ahead && !(await this.#pool.confirmed)) await this.close();
     this.#pool ??= await this.#start(asked, signal);

@@ -1,4 +1,4 @@
-// Metrics of source and sink: certificate expiry, free disk space for the output.
+// Metrics of source and sink: certificate expiry, and free disk space for the output.
 import path from 'node:path';
 import { measureCertificates, watchDisks } from '../monitor/host-limits.ts';
 import type { Metrics } from '../monitor/metrics.ts';
@@ -7,7 +7,7 @@ import { isObject } from '../storage/providers.ts';
 
 type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;
 
-/** For all pipelines of a process. */
+/** Measures the certificates of all pipelines in this process. */
 export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metrics): void {
   const filesOf = (tls: Ends['kafka']['tls']): string[] =>
     typeof tls === 'object' && tls.certificate_file !== undefined ? [tls.certificate_file] : [];
@@ -24,8 +24,8 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
 }
 
 /**
- * Measures the free space of the output's folder; with `{partition}` in the path, of the parent folder. Returns a
- * function that stops measuring.
+ * Measures the free space in the output's folder. If the path contains `{partition}`, measures the deepest folder
+ * before that placeholder. Returns a function that stops measuring.
  */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
   if (sink.type !== 'file' || isObject(sink.path)) return () => {};

@@ -1,4 +1,4 @@
-// Opens source and sink of a step. A sink of records is opened once for all steps.
+// Opens source and sink of a step. A sink of records is opened once and shared by all steps.
 import { createHash } from 'node:crypto';
 import { connectorOf } from '../connectors/connectors.ts';
 import type { PredictionSink } from '../connectors/contract/connector.ts';
@@ -16,7 +16,7 @@ import { type FileRunSpec, fileScoringOf } from './spec.ts';
 /** Where an output is written, and the observers of its bytes. */
 interface OutputTarget {
   set: CommitSet;
-  /** The checkpoint from which the output is appended; null: the output is new. */
+  /** The checkpoint after which the output is appended; null if the output is new. */
   from: Checkpoint | null;
   taps: Taps;
 }
@@ -25,7 +25,7 @@ export class RunEnds {
   readonly #spec: FileRunSpec;
   readonly #context: RunContext;
   readonly #model: ModelPackage;
-  /** The sink of records that all steps share. */
+  /** The sink of records, shared by all steps. */
   #shared: PredictionSink | null = null;
 
   constructor(spec: FileRunSpec, context: RunContext, model: ModelPackage) {
@@ -60,7 +60,7 @@ export class RunEnds {
     }
   }
 
-  /** Opens a sink of records instead of a byte stream. */
+  /** Uses the sink of records instead of a byte stream. */
   async #openWhole(opened: OpenSource): Promise<{ source: OpenSource; sink: OpenSink }> {
     if (this.#shared) return { source: opened, sink: this.#shared };
     const spec = this.#spec;

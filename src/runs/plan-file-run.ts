@@ -15,7 +15,7 @@ import { type FileRunSpec, interpretationOf } from './spec.ts';
 
 export interface FileRunPlan {
   run: PlannedRun;
-  /** The plugins of this run, in the order of their hooks. */
+  /** The plugins of this run, in hook order. */
   openers: readonly OpenStep[];
   scorer: InputScorer;
   /** Total raw size of several inputs in bytes; null if unknown. */
@@ -69,7 +69,7 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
   return { run, openers, scorer, totalBytes };
 }
 
-/** The configured values of the selected feature options. */
+/** The configured values of the options that `some` selects. */
 function optionsIn(spec: FileRunSpec, some: (option: RunOption) => boolean): Record<string, unknown> {
   const values = spec as unknown as Readonly<Record<string, unknown>>;
   const names = Object.entries<RunOption>(RUN_OPTIONS).flatMap(([name, option]) => (some(option) ? [name] : []));

@@ -1,4 +1,5 @@
-// The lifecycle of a run as its features observe it. Each feature is a plugin; runs/plugins/plugin-list.ts lists them in hook order.
+// The interface between runs and their features. Each feature is a plugin; runs/plugins/plugin-list.ts lists the
+// plugins in hook order.
 import type { KeyObject } from 'node:crypto';
 import type { Static, TSchema } from 'typebox';
 import type { RunCounts, Tally, WrittenBlock } from '../engine/counts.ts';
@@ -15,7 +16,9 @@ import type { RejectsList, RejectsPart } from './rejects-file.ts';
 import type { RunStep } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
-/** An option of a run feature: a flag of `sluice score` and a key of pipelines, both named after its snake_case name. */
+/**
+ * An option of a run feature: a flag of `sluice score` and a key of pipelines. Flag and key are named after the option.
+ */
 export interface RunOption {
   schema: TSchema;
   /** Placeholder of the value in the help. */
@@ -23,25 +26,25 @@ export interface RunOption {
   complete?: 'file' | 'folder';
   /** Why `score --plan` rejects the flag. */
   notForShards?: string;
-  /** Runs with different values of this option count as different: they neither resume nor skip each other's outputs. */
+  /** Runs that differ in this option are different runs: neither resumes or skips the outputs of the other. */
   distinguishes?: true;
 }
 
 type Options = Readonly<Record<string, RunOption>>;
-/** Values of options; an option with a default is always present. */
+/** Values of options. An option with a default is always present. */
 export type ValuesOf<O extends Options> = {
   readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? K : never]: Static<O[K]['schema']>;
 } & {
   readonly [K in keyof O as O[K]['schema'] extends { default: unknown } ? never : K]?: Static<O[K]['schema']>;
 };
 
-/** A run feature: its options, and its plugin, which is loaded when a run of files starts. */
+/** A run feature: its options, and a function that loads its plugin when a run of files starts. */
 export interface RunFeature {
   readonly options: Options;
   readonly load: () => Promise<RunPlugin>;
 }
 
-/** Lets the compiler check the options against the option types of the plugin. */
+/** Makes the compiler check the options against the option types of the plugin. */
 export const feature = <const O extends Options>(options: O, load: () => Promise<RunPlugin<ValuesOf<O>>>) => ({
   options,
   load: load as () => Promise<RunPlugin>,
@@ -51,7 +54,7 @@ type Intersection<U> = (U extends unknown ? (of: U) => void : never) extends (of
 /** All options of a list of features. */
 export type OptionsOf<F extends readonly RunFeature[]> = Intersection<F[number]['options']>;
 
-/** A run about to start: its model is resolved, but nothing has been read or written. */
+/** A run that is about to start: its model is resolved, but nothing has been read or written. */
 export interface PlannedRun<V = unknown> {
   readonly spec: FileRunSpec;
   /** Values of the options of all features. */
@@ -61,10 +64,12 @@ export interface PlannedRun<V = unknown> {
   readonly context: RunContext;
   readonly model: ModelPackage;
   readonly steps: readonly RunStep[];
-  /** Whether the source is a pattern, or a shard has several pieces. */
+  /** Whether the source is a pattern, or a shard with several pieces. */
   readonly several: boolean;
   readonly rejects: RejectsList;
-  /** Key that signs manifests; null: no signing. Read only once, because the file may be a pipe. */
+  /**
+   * Key that signs manifests; null if manifests are not signed. The key file is read once, because it may be a pipe.
+   */
   readonly signKey: KeyObject | null;
   /** Result reported at the end of the run; plugins add their fields. */
   readonly result: RunResult;
@@ -73,20 +78,23 @@ export interface PlannedRun<V = unknown> {
 }
 
 /**
- * A plugin of runs. `plan` may reject the run before any byte is read; null: the run does not use the feature. The
- * closure of the returned function holds the state of the run.
+ * A plugin of runs. `plan` may reject the run before any byte is read. `plan` returns a function that opens an observer
+ * for each step, or null if the run does not use the feature. The function's closure holds the state of the run.
  */
 export interface RunPlugin<V = unknown> {
   plan(run: PlannedRun<V>): OpenStep | null | Promise<OpenStep | null>;
 }
 
-/** Called before an input is scored. 'skip': the existing output stays unchanged, and later plugins do not see the step. */
+/**
+ * Called before an input is scored. 'skip' leaves the existing output unchanged and skips the later plugins. Null means
+ * that the plugin does not observe this step.
+ */
 export type OpenStep = (start: StepStart) => StepObserver | 'skip' | null | Promise<StepObserver | 'skip' | null>;
 
 interface StepStart extends RunStep {
   /** Files that are published together with the output. */
   readonly set: CommitSet;
-  /** The interrupted run that this step resumes; null until an earlier plugin has found one. */
+  /** The interrupted run that this step resumes; null unless an earlier plugin found one. */
   readonly resume: Interrupted | null;
 }
 
@@ -95,36 +103,44 @@ export interface Attempt {
   readonly source: OpenSource;
   readonly sink: OpenSink;
   readonly rejects: RejectsPart;
-  /** The block proof of the step; null: no observer provides one. */
+  /** The block proof of the step; null if no observer provides one. */
   readonly proof: BlockProof | null;
 }
 
-/** Digests of every block read and written. Checkpoints store them, and a resumed run compares them with the blocks that it reads again. */
+/**
+ * Digests of every block read and written. Checkpoints store the digests, and a resumed run compares them with the
+ * blocks that it reads again.
+ */
 export interface BlockProof {
   /** Blocks written since the last call. */
   takeNew(): readonly ProvenBlock[];
-  /** Whether blocks are digested while the input is read, so that their digests identify the input. */
+  /** Whether blocks are digested while the input is read. The digests then identify the input. */
   readonly isText: boolean;
-  /** Whether all input that the interrupted run had read was read again and is unchanged. */
+  /** Whether this run has read again, unchanged, all input that the interrupted run had read. */
   readonly reached: boolean;
 }
 
 /**
- * A plugin's observer of one step. Hooks run in plugin order; an error ends the step. `begin` starts an attempt. A step
- * is attempted again when the verdict rejects the evaluator; everything observed before is then discarded.
+ * A plugin's observer of one step. Hooks run in plugin order; an error ends the step. `begin` starts an attempt. When
+ * the verdict rejects the evaluator, the step is attempted again, and observers discard their earlier observations.
  */
 export interface StepObserver {
-  /** Implemented only by checkpoints. */
+  /** Implemented only by the plugin for checkpoints. */
   readonly resume?: Interrupted | null;
   /** Implemented by at most one observer of a step. */
   readonly proof?: BlockProof;
-  /** Receives every block result, and the saved results of the interrupted run. The property is read again after `begin`. */
+  /**
+   * Receives every block result, and the saved block results of the interrupted run. The property is read again after
+   * `begin`.
+   */
   readonly state?: Accumulator<SavedTally>;
   begin?(): void;
   /** Receives the raw bytes of the input and of the output. */
   onSourceBytes?: StoredBytes | undefined;
   onStored?: StoredBytes | undefined;
-  /** Receives the bytes of an Arrow input, and of a Parquet or Arrow output, with the number of their rows. */
+  /**
+   * For Arrow input, and for Parquet or Arrow output: receives bytes, with the number of rows that the bytes contain.
+   */
   onInputRows?: TableRowsBytes | undefined;
   onOutputRows?: TableRowsBytes | undefined;
   /** Reads the output of the interrupted run before the sink appends to it. */
@@ -135,24 +151,24 @@ export interface StepObserver {
   /** Receives the text of the input in block order. Not called for tables. */
   onConsumed?: CutOptions['onConsumed'] | undefined;
   onPart?(part: Tally): void;
-  /** A block was written; called before the sink ends the block. */
+  /** Called when a block was written, before the sink ends the block. */
   onBlock?(block: WrittenBlock): void;
   /**
-   * Called after the sink has ended the block. `stored`: length of the output from which a resumed run can append;
-   * null: it cannot resume here.
+   * Called after the sink has ended the block. `stored`: length of the output from which a resumed run can append; null
+   * if a run cannot resume after this block.
    */
   onBlockEnd?(block: WrittenBlock, stored: number | null, attempt: Attempt): void;
-  /** The evaluator is confirmed, so the output written so far is valid. */
+  /** Called when the evaluator is confirmed, so that the output written so far is valid. */
   onVerdict?(evaluator: string): void;
-  /** All rows were scored. Throwing an error prevents publication. */
+  /** Called when all rows were scored. An error prevents publication. */
   beforeCommit?(counts: Readonly<RunCounts>, attempt: Attempt): void | Promise<void>;
-  /** The output is complete; observers may add sidecar files to the set. */
+  /** Called when the output is complete. Observers may add sidecar files to the set. */
   scored?(counts: Readonly<RunCounts>, attempt: Attempt): Promise<void>;
-  /** Called before the set is published together with all other steps of its group. */
+  /** Called before the set is published with all steps of its commit group. */
   sidecars?(counts: Readonly<RunCounts>): Promise<void>;
-  /** The files were published. Never throws. */
+  /** Called after the files were published. Never throws. */
   published?(): Promise<void>;
-  /** Never throws. */
+  /** Called when the step failed. Never throws. */
   failed?(error: unknown): Promise<void>;
 }
 
@@ -167,7 +183,7 @@ function hooks<K extends keyof StepObserver>(observers: readonly StepObserver[],
   });
 }
 
-/** One function that calls all functions. undefined if there are none, so that the engine skips the call. */
+/** One function that calls all the functions; undefined if there are none, so that the engine skips the call. */
 function fanOut<A extends unknown[]>(all: readonly ((...args: A) => void)[]): ((...args: A) => void) | undefined {
   if (all.length < 2) return all[0];
   return (...args) => {
@@ -175,7 +191,7 @@ function fanOut<A extends unknown[]>(all: readonly ((...args: A) => void)[]): ((
   };
 }
 
-/** All observers of a step, combined for the code that runs it. */
+/** All observers of a step, combined into one. */
 export class StepObservers {
   readonly list: readonly StepObserver[];
 
@@ -191,7 +207,7 @@ export class StepObservers {
     for (const observer of this.list) observer.begin?.();
   }
 
-  /** Taps for opening source and sink. Call it after `begin`. */
+  /** Taps for opening source and sink. Read this property after `begin`. */
   get taps(): Taps {
     return {
       onSourceBytes: fanOut(hooks(this.list, 'onSourceBytes')),
@@ -226,7 +242,10 @@ export class StepObservers {
     };
   }
 
-  /** Ends a block of the sink even without observers, so that observers do not change where members of a compressed file end. */
+  /**
+   * Ends each block of the sink even without observers. Otherwise, observers would change where the members of a
+   * compressed file end.
+   */
   #blocks(attempt: Attempt): Pick<ObservedAttempt, 'onBlock'> {
     const { sink } = attempt;
     const [written, ended] = [hooks(this.list, 'onBlock'), hooks(this.list, 'onBlockEnd')];

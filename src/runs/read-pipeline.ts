@@ -1,4 +1,4 @@
-// Reads pipelines/*.yaml. The schema library is loaded only to explain an invalid file.
+// Reads pipeline files (pipelines/*.yaml). The schema library is loaded only to explain an invalid file.
 import { readFile } from 'node:fs/promises';
 import { fits, withoutDefaults } from '../config/schema.ts';
 import { readYaml, type YamlDocument } from '../config/yaml.ts';
@@ -41,14 +41,14 @@ export async function readPipeline(file: string): Promise<Pipeline> {
 
 type Mapping = Record<string, unknown>;
 
-/** The document as a pipeline with defaults; null if it violates the schema. */
+/** Returns the document as a pipeline with defaults; null if the document violates the schema. */
 export function parseByChecks({ value }: YamlDocument): PipelineFile | null {
   if (!fits(withoutDefaults(KEYS_OF_ALL_PIPELINES), value)) return null;
   const pipeline = structuredClone(value) as Mapping;
   for (const [end, schemas] of Object.entries(END_SCHEMAS)) {
     const part = pipeline[end] as Mapping | undefined;
     if (part === undefined) continue;
-    // KEYS_OF_ALL_PIPELINES has checked that the type is known.
+    // The type is known: the check against KEYS_OF_ALL_PIPELINES has passed.
     if (!fits(withoutDefaults(schemas[part.type as string]!), part)) return null;
   }
   fillPipeline(pipeline);
@@ -62,7 +62,10 @@ async function complete(file: string, value: PipelineFile, document: YamlDocumen
   return problems.length > 0 ? { ok: false, problems } : { ok: true, value: pipeline };
 }
 
-/** Rejects options of features that need a run of files. Options with a default are present in every pipeline and are not checked. */
+/**
+ * Rejects options of features that only runs of files support. Options with a default are not checked, because every
+ * pipeline has them.
+ */
 function misplacedFeatures(pipeline: Pipeline, { atPath }: YamlDocument): YamlProblem[] {
   const { reads } = connectorOf(pipeline.source).capabilities;
   if (reads === 'bytes' || reads === 'rows') return [];

@@ -1,4 +1,4 @@
-// The rejects file of a run: one for all inputs, or one for each input if its path has `{name}`.
+// The rejects file of a run: one file for all inputs, or one for each input if the path contains `{name}`.
 
 import { STDIO } from '../connectors/stdio/stdio-connector.ts';
 import { neutralField } from '../formats/delimited/delimited-formatter.ts';
@@ -15,16 +15,16 @@ import type { RunSpec } from './spec.ts';
 /** Digests of a rejects file, including its header. */
 export type ListDigests = Pick<ContentDigests, 'bytes' | 'mark' | 'digest'>;
 
-/** The rows of one input in the rejects file. */
+/** The rows of one input in a rejects file. */
 export interface RejectsPart {
-  /** Writes lines without the header and without the input's name. */
+  /** Writes lines without a header and without a column for the input's name. */
   write(lines: string): Promise<void>;
   /** Whether written rows can be discarded. */
   revocable(): Promise<boolean>;
-  /** Keeps the rows; they are published with their commit set. */
+  /** Keeps the rows, so that the commit set publishes them. */
   keep(): Promise<void>;
   drop(): Promise<void>;
-  /** Length of the rejects file so far, in bytes; null: no file yet. */
+  /** Current length of the rejects file in bytes; null if it does not exist yet. */
   bytes(): number | null;
   /** Flushes the rows written so far, so that they survive a power failure. @throws SluiceError output_* */
   sync(): Promise<void>;
@@ -40,11 +40,14 @@ const NOTHING: RejectsPart = {
 };
 
 interface RejectsSpec {
-  /** null: no rejects file. */
+  /** Null if the run has no rejects file. */
   path: string | null;
-  /** The source is a pattern. */
+  /** Whether the source is a pattern. */
   several: boolean;
-  /** If no row is rejected, writes no file and removes the file of an earlier run; otherwise an empty file would be written. */
+  /**
+   * If no row is rejected, removes the file of an earlier run and writes none. Otherwise, a file with only a header is
+   * written.
+   */
   onlyIfAny: boolean;
   /** Passthrough columns, which identify the applicant of a rejected row. */
   columns: readonly string[];
@@ -67,18 +70,22 @@ export class RejectsList {
     return this.#spec.path?.includes('{name}') ?? false;
   }
 
-  /** Whether several inputs share one rejects file. Their outputs are then published together with it. */
+  /**
+   * Whether several inputs share one rejects file. The outputs of these inputs are then published together with the
+   * rejects file.
+   */
   get ofAll(): boolean {
     return this.#spec.path !== null && this.#spec.several && !this.each;
   }
 
-  /** The path of the rejects file of an input; null: none. */
+  /** The path of an input's rejects file; null if the run has none. */
   pathFor(input: Pick<Endpoint, 'name'>): string | null {
     return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }
 
   /**
-   * `set`: publishes the rows. `earlier`: length and blocks of the rejects file of the run to resume.
+   * Opens the rows of an input in a rejects file, which `set` publishes. `from`, `blocks`: length and blocks of the
+   * rejects file that an interrupted run wrote.
    * @throws SluiceError output_* | checkpoint_mismatch: the file changed since the interrupted run
    */
   async part(
@@ -98,7 +105,10 @@ export class RejectsList {
     return this.#own(file, input, { set, before: this.#seen(file, before) });
   }
 
-  /** Starts to digest the rejects file of an input, which inputs may share. null: no rejects file. */
+  /**
+   * Starts to digest the rejects file of an input; inputs that share the file share the digests. Null if there is no
+   * rejects file.
+   */
   digestsOf(input: Pick<Endpoint, 'name'>): ListDigests | null {
     const file = this.pathFor(input);
     if (file === null) return null;
@@ -109,7 +119,7 @@ export class RejectsList {
     return made;
   }
 
-  /** Completes a rejects file shared by all inputs. @throws SluiceError output_* */
+  /** Completes a rejects file that all inputs share. @throws SluiceError output_* */
   async end(set: CommitSet): Promise<void> {
     if (!this.ofAll) return;
     if (this.#shared === null && this.#spec.onlyIfAny) return set.remove(this.#spec.path!);
@@ -188,7 +198,7 @@ export class RejectsList {
   }
 }
 
-/** Prefixes each record with the name of the input. A quoted field may contain line ends. */
+/** Prefixes each record with the name of the input. Line ends inside quotes do not end a record. */
 function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
   const prefix = `${neutralField(name === STDIO ? 'stdin' : name, ',')},`;
   let quotes = 0;
@@ -202,7 +212,7 @@ function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
   return out;
 }
 
-/** Creates the rejects file of a run. */
+/** Creates the rejects list of a run. */
 export function rejectsOf(
   { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
   several: boolean,

@@ -1,4 +1,4 @@
-// Scores one source into one sink with one account; every entry point runs its inputs through it.
+// Scores one source into one sink with one account. Every entry point scores its inputs with this function.
 import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type ScoreChunksOptions, scoreChunks } from '../engine/score-chunks.ts';
@@ -29,15 +29,15 @@ export interface OneRun {
   sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
   rejects?: RejectsPart;
   account: UnitAccount;
-  /** Checks the counts before anything is published. An error from it ends the run. */
+  /** Checks the counts before anything is published. An error thrown by this function ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** Publishes all outputs at once. `later`: the caller publishes them and settles the account. */
+  /** Publishes all outputs at once. `later`: the caller publishes the outputs and settles the account. */
   publish?: (() => Promise<void>) | 'later';
-  /** Called after a block result was written. An error from it ends the run. */
+  /** Called after a block result was written. An error thrown by this function ends the run. */
   onPart?: (part: ScoredPart) => void;
-  /** Called in order after each complete block was written. An error from it ends the run. */
+  /** Called in order, after each complete block was written. An error thrown by this function ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
-  /** State for resuming after the blocks that an earlier process wrote. */
+  /** State from which scoring continues after the blocks that an earlier process wrote. */
   goesOn?: GoesOn;
   /** As in `ScoreChunksOptions`. */
   only?: ScoreChunksOptions['only'];
@@ -51,14 +51,14 @@ export interface OneRun {
 }
 
 /**
- * Scores the source into the sink. On success, output and rejects file are published together and the account is
- * settled; on error, none of them.
- * @throws SluiceError whatever `scoreChunks`, the sink, `beforeCommit` or `publish` throws
+ * Scores the source into the sink. On success, publishes output and rejects file together and settles the account; on
+ * error, does none of this.
+ * @throws SluiceError any error of `scoreChunks`, the sink, `beforeCommit` or `publish`
  */
 export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
   const { model, pool, source, scoring, sink, rejects, account } = run;
   try {
-    // Properties are assigned one by one: spreading objects of varying shapes costs too much for a small request.
+    // Properties are assigned one by one. Spreading objects of varying shapes would cost too much for a small request.
     const options: ScoreChunksOptions = {
       model,
       pool,

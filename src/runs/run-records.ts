@@ -1,4 +1,5 @@
-// Records of runs: one JSON file per run in a folder, which the service lists. A run writes its record when it starts and again when it ends.
+// Records of runs: one JSON file per run, in a folder that the service lists. A run writes its record at its start and
+// again at its end.
 import { hash, randomBytes } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,13 +12,13 @@ import { putFile } from '../io/sink/file-sink.ts';
 import type { RunFindings } from './gate.ts';
 import type { GateSummary } from './summary.ts';
 
-/** Maximum size of a record that is read, bytes. */
+/** Maximum size of a record in bytes; larger files are not read. */
 const MAX_BYTES = 256 * 1024;
 /** Maximum number of records that one request reads. */
 const MOST_READ = 2000;
 /** Maximum number of columns whose drift is recorded. */
 const MOST_COLUMNS = 5;
-/** Start of the run in UTC, and a random part. */
+/** A record's id: the start of the run in UTC, and a random suffix. */
 const RECORD_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
 const ENDING = '.json';
 
@@ -27,7 +28,7 @@ export type RunState = 'running' | 'done' | 'rejected_rows' | 'failed' | 'gate_s
 export interface RecordedOutput {
   /** Absolute path or object name. */
   path: string;
-  /** SHA-256 of the manifest file; null: the output has no manifest. */
+  /** SHA-256 of the manifest file; null if the output has no manifest. */
   manifestSha256: string | null;
 }
 
@@ -38,11 +39,13 @@ export interface RunRecord {
   host: string;
   state: RunState;
   began: string;
-  /** null: not ended. */
+  /** Null until the run ends. */
   ended: string | null;
   exitCode: number | null;
   error: { code: string; message: string } | null;
-  /** The configured reference, and the version that it resolved to; null: not resolved. */
+  /**
+   * The configured reference and the version to which it resolved. `version` is null if the reference was not resolved.
+   */
   model: { reference: string; id: string; version: string | null; packageSha256: string | null };
   input: string;
   output: string;
@@ -51,9 +54,9 @@ export interface RunRecord {
   rejected: number;
   rejectedByCode: Record<string, number>;
   gate: GateSummary | null;
-  /** Differences from the training data; null: nothing was measured. */
+  /** Differences from the training data; null if nothing was measured. */
   drift: { rows: number; scorePsi: number | null; columnsDrifted: number; columns: ColumnDigest[] } | null;
-  /** Path of the HTML report; null: none was written. */
+  /** Path of the HTML report; null if none was written. */
   report: string | null;
   outputs: RecordedOutput[];
   rejectLists: string[];
@@ -63,7 +66,7 @@ export interface RunRecord {
 export const newRecordId = (beganMs: number): string =>
   `${new Date(beganMs).toISOString().replaceAll(/[-:.]/g, '')}-${randomBytes(4).toString('hex')}`;
 
-/** Drift of all inputs of a run; null: nothing was measured. */
+/** Drift of all inputs of a run; null if nothing was measured. */
 export function recordedDrift(findings: RunFindings): RunRecord['drift'] {
   const report = findings.report();
   if (!report || report.rows === 0) return null;
@@ -71,17 +74,20 @@ export function recordedDrift(findings: RunFindings): RunRecord['drift'] {
   return { rows, scorePsi, columnsDrifted, columns: columns.slice(0, MOST_COLUMNS) };
 }
 
-/** SHA-256 of the manifest file of an output, which identifies it after a later run; null: it is missing or unreadable. */
+/**
+ * SHA-256 of an output's manifest file, by which the output can be identified even after a later run replaced it. Null
+ * if the manifest file is missing or unreadable.
+ */
 export async function manifestHash(output: string): Promise<string | null> {
   const text = await storedText(manifestNameOf(output)).catch(() => null);
   return text === null ? null : hash('sha256', text, 'hex');
 }
 
-/** Replaces the record atomically, so that readers never see a part of it. @throws SluiceError output_unwritable */
+/** Replaces the record atomically, so that readers never see a partial record. @throws SluiceError output_unwritable */
 export const writeRunRecord = (folder: string, record: RunRecord): Promise<void> =>
   putFile(path.join(folder, record.id + ENDING), `${JSON.stringify(record)}\n`);
 
-/** Reads the records of a folder. Records of ended runs never change, so they are read once. */
+/** Reads the records of a folder. Records of ended runs never change, so each is read only once. */
 export class RunRecords {
   readonly #folder: string;
   readonly #ended = new Map<string, RunRecord>();
@@ -96,7 +102,7 @@ export class RunRecords {
    */
   async list(limit: number, shows: (record: RunRecord) => boolean): Promise<RunRecord[]> {
     const names = await readdir(this.#folder).catch((cause: NodeJS.ErrnoException) => {
-      // The first run creates the folder.
+      // The folder does not exist until the first run creates it.
       if (cause.code === 'ENOENT') return [];
       const message = `run_records: the folder cannot be read: ${fileFault(cause)}`;
       throw new SluiceError('storage_unavailable', message, { cause });
@@ -115,7 +121,7 @@ export class RunRecords {
     return found;
   }
 
-  /** null: no such record, or it is unreadable. */
+  /** Returns null if the record does not exist or is unreadable. */
   async find(id: string): Promise<RunRecord | null> {
     if (!RECORD_ID.test(id)) return null;
     const known = this.#ended.get(id);
@@ -141,7 +147,7 @@ async function readRecord(file: string): Promise<RunRecord | null> {
   }
 }
 
-/** Whether a value has the parts of a record that readers rely on. */
+/** Whether a value has the fields that readers of records rely on. */
 const isRecord = (value: Partial<RunRecord> | null): boolean =>
   typeof value?.id === 'string' &&
   typeof value.state === 'string' &&

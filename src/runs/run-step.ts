@@ -1,4 +1,5 @@
-// Scores one input of a run: opens the plugins' observers, source and sink, and adds the files to the commit group.
+// Scores one input of a run: opens the plugins' observers, the source and the sink, and adds the files to the commit
+// group.
 import { makeFolderOf } from '../connectors/stored-bytes.ts';
 import type { UnitAccount } from './account.ts';
 import { tallyOfSaved } from './accumulator.ts';
@@ -12,12 +13,12 @@ import { fileScoringOf } from './spec.ts';
 
 interface StepRunner {
   run: PlannedRun;
-  /** The plugins of this run, in order. */
+  /** The plugins of this run, in hook order. */
   openers: readonly OpenStep[];
   ends: RunEnds;
   scorer: InputScorer;
   signal: AbortSignal;
-  /** Called with the source of every attempt, to report progress. */
+  /** Called with the source of every attempt, for progress reports. */
   onSource: (source: OpenSource) => void;
 }
 
@@ -35,14 +36,14 @@ async function openObservers(openers: readonly OpenStep[], step: RunStep, group:
 }
 
 /**
- * Returns whether the step was scored; false: a plugin skipped it.
- * @throws SluiceError any error that ends the input; the owner of the group then discards the group
+ * Returns true if the step was scored, false if a plugin skipped the step.
+ * @throws SluiceError any error that ends the input; the caller must then discard the group
  */
 export async function runStep(runner: StepRunner, step: RunStep, group: CommitGroup): Promise<boolean> {
   const { run, ends, scorer } = runner;
   const { spec, context, model, rejects } = run;
   const { input, output } = step;
-  // Before the first plugin looks there for files of an interrupted run.
+  // The folders must exist before a plugin looks in them for files of an interrupted run.
   for (const file of [output?.name, rejects.pathFor(input)]) if (file) await makeFolderOf(file);
   const observers = await openObservers(runner.openers, step, group);
   if (observers === null) return false;

@@ -23,8 +23,9 @@ export interface RunFile {
 const TOLD = 20;
 
 /**
- * Compares all files before the first byte is written. Existing files are compared by device and inode, other files by
- * real folder and name. Case is ignored if the folder ignores it. Pipes and devices never conflict.
+ * Compares all files before the first byte is written. Existing files are compared by device and inode; other files by
+ * the real path of their folder and their name. Case is ignored in folders that ignore it. Pipes and devices never
+ * conflict.
  * @throws SluiceError usage
  */
 export async function refuseSameFiles(inputs: readonly RunFile[], targets: readonly RunFile[]): Promise<void> {
@@ -49,7 +50,7 @@ export async function refuseSameFiles(inputs: readonly RunFile[], targets: reado
 const overwrites = (file: RunFile, other: RunFile): string =>
   `${file.role} is ${other.role}: ${file.name}${file.name === other.name ? '' : `, the same file as ${other.name}`}`;
 
-/** Identities of a file. Two names that share an identity refer to the same file. */
+/** Identities of a file. Two names refer to the same file if they have an identity in common. */
 async function identities(name: string): Promise<string[]> {
   const target = await behindLinks(name);
   const present = await stat(target).catch(() => null);
@@ -59,7 +60,7 @@ async function identities(name: string): Promise<string[]> {
   return [path.join(folder, (await countsCase(folder)) ? base : base.normalize('NFC').toLowerCase())];
 }
 
-/** Whether the folder is case-sensitive. Tests whether the folder itself can be found with its case swapped. */
+/** Whether the folder is case-sensitive. Looks the folder up under its own name with the case swapped. */
 async function countsCase(folder: string): Promise<boolean> {
   const base = path.basename(folder);
   const swapped = base === base.toLowerCase() ? base.toUpperCase() : base.toLowerCase();
@@ -68,13 +69,13 @@ async function countsCase(folder: string): Promise<boolean> {
   return one == null || other == null || one.ino !== other.ino || one.dev !== other.dev;
 }
 
-/** One input and its output. null: predictions go to the topic or the table of the run. */
+/** One input and its output. The output is null if predictions go to the topic or table of the run. */
 export interface RunStep {
   input: Endpoint;
   output: Endpoint | null;
 }
 
-/** Raw size of all inputs in bytes. A missing input counts as 0 and is reported when it is opened. */
+/** Raw size of all inputs in bytes. A missing input counts as 0; opening it reports the error. */
 export async function sizeOfInputs(inputs: readonly Endpoint[]): Promise<number> {
   const sizes = await Promise.all(inputs.map(({ name, query }) => (query ? null : storedSize(name).catch(() => null))));
   return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
@@ -101,7 +102,7 @@ export function filesWritten(
   const lists = new Map<string, RunFile>();
   for (const { input } of steps) {
     const name = rejects.pathFor(input);
-    // Inputs may share one rejects file. If each input needs its own file, two files with the same name are an error.
+    // Inputs may share one rejects file. If each input has its own file, two files with the same name are an error.
     if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the rejects file${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
   }
   const manifests = outputs

@@ -1,4 +1,5 @@
-// The spec of a run: one source, scoring options, one sink. It comes from a pipeline file, from flags, or from the pipeline of an upload.
+// The spec of a run: one source, scoring options and one sink. The spec comes from a pipeline file, from flags, or from
+// an upload's pipeline.
 
 import { connectorOf, isQuery } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -15,25 +16,28 @@ import { declaredContradictions } from '../pipeline/declaration-contradictions.t
 import type { FiniteSource, Pipeline, Source } from '../pipeline/pipeline-schema.ts';
 import type { ShardSpec } from './shards/shard-plan.ts';
 
-/** How to score applications; commands, pipelines, requests and jobs use the same options. */
+/** How to score applications. Commands, pipelines, requests and jobs use the same options. */
 export interface Scoring {
-  /** Columns to echo although the model does not read them. */
+  /** Columns to copy to the output, even if the model does not read them. */
   passthrough: readonly string[] | '*';
-  /** Effects and reason codes; null: predictions only. */
+  /** Effects and reason codes; null for predictions only. */
   interpretation: InterpretationSpec | null;
   limits: StreamLimits;
   /** Whether the first invalid row ends the run. */
   failOnInvalid: boolean;
 }
 
-/** Whether to resume an interrupted identical run. `asked`: requested by `--resume`; `always`: requested by a pipeline. */
+/**
+ * Whether to resume an interrupted identical run. `asked`: the flag `--resume` was given; `always`: the pipeline
+ * requires it.
+ */
 export type Resume = 'asked' | 'always' | 'restart' | 'no';
 
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
   /** Whether to resume an interrupted identical run. Default: `no`. */
   resume?: Resume;
-  /** Write the rejects file only if a row is rejected; set if no path was configured. */
+  /** Write the rejects file only if a row is rejected. Set when no path is configured. */
   list_only_if_any?: true;
   /** Score only this shard of a plan. */
   shard?: ShardSpec;
@@ -76,7 +80,7 @@ export function interpretationOf({ score }: Pick<Pipeline, 'score'>): Interpreta
   };
 }
 
-/** `echo`: passthrough columns if the spec does not configure them. */
+/** `echo`: columns to pass through if the spec does not configure any. */
 export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: readonly string[] | '*'): Scoring {
   return {
     passthrough: spec.score.passthrough ?? echo,
@@ -86,7 +90,7 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
   };
 }
 
-/** Columns that a sink echoes by default: all columns for records, otherwise none. */
+/** Columns that a sink passes through by default: all columns for a sink of records, otherwise none. */
 export const echoOf = (sink: End): readonly string[] | '*' =>
   connectorOf(sink).capabilities.writes === 'records' ? '*' : [];
 
@@ -98,11 +102,11 @@ export type DeclaringSource = Partial<Pick<UploadSource, 'decimal' | 'thousands'
   encoding?: EncodingName | undefined;
 };
 
-/** The declaration of a source. A query has none, because SQL can express the same. */
+/** The format declaration of a source. A query has none, because SQL can express the same. */
 export const declaredBy = (source: Source): InputDeclaration | null =>
   isQuery(source) ? null : declarationOf(source as DeclaringSource);
 
-/** null: no declaration. */
+/** Returns null if the source declares nothing. */
 export function declarationOf(source: DeclaringSource): InputDeclaration | null {
   const { decimal = 'point', thousands = null, trim = false, null_values: nullValues = [], columns } = source;
   const texts =
@@ -116,7 +120,10 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
   return { columns: columns === undefined ? null : { names, rename, ignore, constants }, texts, encoding };
 }
 
-/** Rejects declarations that do not fit the format. For a pattern, the format depends on each file's name. @throws SluiceError usage */
+/**
+ * Rejects declarations that do not fit the format. With a pattern, the name of each file determines the format.
+ * @throws SluiceError usage
+ */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && isColumnar(format)) {
     throw new SluiceError('usage', `encoding: ${formatEntry(format).title} is not a text format`);

@@ -1,4 +1,5 @@
-// Starts a run of any source and sink. Each kind of run is imported on demand, so that a run of files does not load the Kafka client.
+// Starts a run with any source and sink. Each kind of run is imported on demand, so that a run of files does not load
+// the Kafka client.
 
 import { setFlagsFromString } from 'node:v8';
 import { connectorOf } from '../connectors/connectors.ts';
@@ -13,13 +14,13 @@ import type { TopicSpec } from './topics/answer-records.ts';
 async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
   const { measureCertificatesOf, watchOutput } = await import('./measure-ends.ts');
   measureCertificatesOf([spec], metrics);
-  // Watching ends with the process.
+  // The measurement is never stopped, because it ends with the process.
   watchOutput(spec, metrics);
 }
 
 /**
- * Rejects interactions if the model cannot explain column pairs. A missing model is not an error here, because a topic
- * waits for it.
+ * Rejects interactions if the model cannot explain pairs of columns. A missing model is not an error here, because a
+ * run from a topic waits for its model.
  * @throws SluiceError interpretation_unavailable
  */
 async function refuseInteractions(spec: RunSpec, { registry }: RunContext): Promise<void> {
@@ -47,11 +48,11 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
 }
 
 /**
- * Makes V8 collect garbage earlier. The new space stops growing: it would reach 100 MB and more while records stream
- * through, although few objects survive a collection. The heap grows by at most 80 % between two full collections,
- * instead of to three or four times the live data. Peak memory falls from 330 to 250 MB at 40,000 records per second,
- * and from 250 to 170 MB for 10,000,000 rows of Arrow, without measurable CPU cost. V8 reads these flags whenever it
- * considers growing; on its command line they have no effect.
+ * Makes V8 collect garbage earlier. The young generation no longer grows. Otherwise, it would reach 100 MB or more
+ * while records stream through, although few objects survive a collection. Between two full collections, the heap grows
+ * by at most 80 %, instead of to three or four times the live data. Peak memory falls from 330 to 250 MB at 40,000
+ * records per second, and from 250 to 170 MB for 10,000,000 rows of Arrow. No CPU cost was measurable. V8 reads these
+ * flags whenever it considers growing the heap; on the command line, they have no effect.
  */
 export function tuneGarbageCollector(): void {
   setFlagsFromString('--semi-space-growth-factor=1');

@@ -1,4 +1,5 @@
-// The summary of a finished run: a few lines for people, and one object for programs. Both are derived from its account.
+// The summary of a finished run: a few lines for people, and one object for programs. Lines and object use the counts
+// of the run's account.
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
@@ -14,11 +15,11 @@ import { type GateVerdict, gateWords } from './gate.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {
-  /** File of the pipeline; absent for other runs. */
+  /** File of the pipeline; absent if the run did not come from a pipeline file. */
   pipeline?: string;
   input: string;
   output: string;
-  /** Path of the rejects file; null if there is none or no row was rejected. */
+  /** Path of the rejects file; null if none is configured or no row was rejected. */
   rejects: string | null;
   model: string;
   modelVersion: string | null;
@@ -31,18 +32,18 @@ export interface Summary {
   scored: number;
   rejected: number;
   skipped: number;
-  /** Rows whose predictions an interrupted run had written; included in `rows`. */
+  /** Rows whose predictions an interrupted run had already written; included in `rows`. */
   resumedRows: number;
-  /** Inputs of a pattern that an earlier run scored; their outputs stay unchanged. */
+  /** Inputs of a pattern that an earlier run had scored, and whose outputs stay unchanged. */
   inputsDoneBefore: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
   inexact: number;
   bytesRead: number;
   bytesWritten: number;
-  /** Drift of the scored rows against the training data, by model reference; models without a baseline are omitted. */
+  /** Drift of the scored rows against the training data, by model reference. Models without a baseline are omitted. */
   drift: Record<string, DriftDigest>;
-  /** Verdicts of the gate, by input; null: no gate is configured. */
+  /** Verdicts of the gate, by input; null if no gate is configured. */
   gate: GateSummary | null;
   seconds: number;
   rowsPerSecond: number;
@@ -51,7 +52,7 @@ export interface Summary {
 }
 
 export interface GateSummary {
-  /** `stopped`: at least one input was stopped and is not published. */
+  /** `stopped`: the gate stopped at least one input, which is not published. */
   verdict: GateVerdict['verdict'];
   limits: GateVerdict['limits'];
   inputs: (Pick<GateVerdict, 'verdict' | 'exceeded' | 'tooFewRows'> & {
@@ -71,7 +72,7 @@ export function gateSummary(limits: RunSpec['gate'], found: readonly InputFindin
   return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
 
-/** `result`: null if the run failed; the counts then cover the finished inputs. */
+/** `result`: null if the run failed; the counts then cover only the finished inputs. */
 export function summaryOf(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
@@ -124,7 +125,7 @@ function programUsage(): { cpuSeconds: number; peakBytes: number } {
   };
 }
 
-/** Summary lines for standard error. `width`: columns of the terminal; null: not a terminal. */
+/** Summary lines for standard error. `width`: columns of the terminal; null if the output is not a terminal. */
 export function summaryText(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
@@ -155,7 +156,7 @@ export function summaryText(
   }
   if (width === null) lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
   else lines.push(...drift.models().flatMap(({ model }) => terminalDrift(drift.report(model, 'start')!, width)));
-  // The verdict of a stopped input is reported by the error of the run.
+  // The verdict on a stopped input is not listed here, because the run's error reports it.
   const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
   if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));
   return `${lines.join('\n')}\n`;

@@ -1,4 +1,4 @@
-// Scores an upload to a pipeline endpoint; its predictions go to a topic or a file, exactly once per upload.
+// Scores an upload to a pipeline endpoint. The predictions go to a topic or a file, exactly once per upload.
 
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
@@ -30,13 +30,13 @@ interface UploadRun {
   name: string;
   /** Unique id of the upload. */
   id: string;
-  /** Owner of the upload; uploads of one owner share its turns at the workers. */
+  /** Owner of the upload. Uploads of one owner share the owner's turns at the workers. */
   owner: string;
-  /** Path or object of the spooled upload, which can be read again. */
+  /** Path or object name of the stored upload, which can be read again. */
   file: string;
-  /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not recorded. */
+  /** SHA-256 that the upload had when it was acknowledged, in hexadecimal; null if it was not recorded. */
   sha256: string | null;
-  /** Trace (`traceparent`) that records of its predictions continue; null: none. */
+  /** Trace (`traceparent`) that the prediction records continue; null if there is none. */
   trace: string | null;
   hosted: HostedModel;
   /** Limits of an upload. */
@@ -53,8 +53,8 @@ export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
   outputEndpoint(sink, { name: id })?.name ?? `topic ${connectorOf(sink).nameOf(sink)}`;
 
 /**
- * Scores an upload into the sink of its pipeline. A retry after a failure produces the same file, or resumes in the
- * topic.
+ * Scores an upload into the sink of its pipeline. A retry after a failure produces the same file or, in a topic,
+ * continues after the records already written.
  * @throws SluiceError any error that ends the run
  */
 export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
@@ -110,7 +110,7 @@ async function openUploadSink(
   return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation, set });
 }
 
-/** Checks that the upload did not change before scoring it again. @throws SluiceError digest_mismatch */
+/** Checks that the stored upload is unchanged before it is scored again. @throws SluiceError digest_mismatch */
 export async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
   if (sha256 === null) return;
   const hash = createHash('sha256');

@@ -1,7 +1,7 @@
-// The keys that configure a database, for pipelines and for the jobs of the service.
+// The keys that configure a database. Pipelines and the jobs of the service use the same keys.
 import { maybe, whole } from './describe-option.ts';
 
-/** Options for the address of a database, and its timeouts in ms. */
+/** Options for a database: its address, and its timeouts in ms. */
 export const database = (timeouts = { connect: 10_000, statement: 3_600_000 }) => ({
   url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
     otherwise: '$PGHOST, $PGUSER, $PGDATABASE and the other PG variables',

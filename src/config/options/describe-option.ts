@@ -1,19 +1,19 @@
-// Building blocks for describing options. Each entry point adds its own default to a shared option.
+// Building blocks that describe options. Each entry point adds its own default to a shared option.
 import type { TInteger, TNumber, TString, TUnsafe } from 'typebox';
 import { Type } from '../schema.ts';
 
-/** What an entry point adds to a shared option. */
+/** What an entry point adds to an option that several entry points share. */
 export interface Door<T> {
   /** Default value. */
   default?: T;
-  /** Description of a default that is not a fixed value: "one per core", "by the name of the file". */
+  /** Description of a default that is not a fixed value, such as "one per core" or "by the name of the file". */
   otherwise?: string;
 }
 
 export const closed = { additionalProperties: false };
 export const MIB = 1024 * 1024;
 
-/** Description and default of an option at an entry point. */
+/** Description and default of an option for an entry point. */
 export function at<T>(description: string, { default: value, otherwise }: Door<T> = {}) {
   return {
     description: otherwise === undefined ? description : `${description}; default: ${otherwise}`,
@@ -21,7 +21,7 @@ export function at<T>(description: string, { default: value, otherwise }: Door<T
   };
 }
 
-/** The type of an option includes its default, because its flag is then always present. */
+/** If an option has a default, the type of the option includes it, because the flag then always has a value. */
 type Defaulted<D> = D extends { default: infer V } ? { default: V } : unknown;
 
 export const text = <D extends Door<string>>(description: string, door?: D) =>
@@ -46,14 +46,14 @@ export const choice = <V extends string, D extends Door<NoInfer<V>>>(
   door?: D,
 ) => Type.Unsafe<V>(Type.Enum([...values], at(description, door))) as TUnsafe<V> & Defaulted<D>;
 
-/** The only value of a `type` key in this part of a schema. */
+/** The only possible value of the key `type` in this part of a schema. */
 export const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum([value]));
 
-/** A mapping that may be omitted, because all its keys have defaults or are optional. */
+/** A mapping that may be omitted, because each of its keys has a default or is optional. */
 export const section = <T extends Parameters<typeof Type.Object>[0]>(properties: T, description: string) =>
   Type.Object(properties, { ...closed, default: {}, description });
 
-// Options of the log, for every entry point that writes a log.
+// Options of the log, which every entry point with a log has.
 
 const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;

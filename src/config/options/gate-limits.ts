@@ -1,4 +1,4 @@
-// Limits of the gate: how far an input may deviate from the training data before its publication is prevented.
+// Limits of the gate: how far an input may deviate from the training data. Beyond that, its output is not published.
 import type { Static } from 'typebox';
 import { Type } from '../schema.ts';
 import { closed, whole } from './describe-option.ts';
@@ -7,7 +7,7 @@ const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, des
 const amount = (description: string) => Type.Number({ minimum: 0, description });
 const OF_COLUMNS = 'one limit for all columns, or limits by column with * for the others';
 
-/** Limits per column, described for flags and pipelines. */
+/** Limits per column, with the descriptions for flags and pipelines. */
 const COLUMN_LIMITS = {
   max_missing: 'maximum share of missing values per column',
   max_unseen: 'maximum share of values that do not occur in the training data, per column',

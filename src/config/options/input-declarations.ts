@@ -1,10 +1,10 @@
-// Options for declaring the format of an input, and control totals that detect a truncated file. Sluice guesses neither.
+// Options that declare the format of an input, and control totals that detect a truncated file. Sluice guesses neither.
 
 import { DECIMALS, ENCODINGS, THOUSANDS } from '../../core/input-declaration.ts';
 import { Type } from '../schema.ts';
 import { choice, closed, type Door, maybe, text, whole } from './describe-option.ts';
 
-/** A limit against mistakes; a preamble is shorter than the data. */
+/** Maximum number of lines to skip. The limit catches mistakes, because a preamble is shorter than the data. */
 const MOST_SKIPPED = 100_000;
 
 const name = () => Type.String({ minLength: 1 });
@@ -62,10 +62,10 @@ const texts = {
   null_values: Type.Optional(DECLARED.null_values()),
 };
 
-/** Keys for a source of separate UTF-8 records. */
+/** Keys of a source that reads separate records in UTF-8. */
 export const declaredOfRecords = () => ({ columns: columns(named), ...texts });
 
-/** Keys for a source that is a byte stream. */
+/** Keys of a source that reads a byte stream. */
 export const declaredOfBytes = () => ({
   header: Type.Optional(DECLARED.header()),
   skip_lines: Type.Optional(DECLARED.skip_lines()),
@@ -133,7 +133,7 @@ const trailer = () =>
     ),
   );
 
-/** Keys for a source of files. */
+/** Keys of a source that reads files. */
 export const totalsOfFiles = () => ({
   expect: expected(),
   control: control(),
@@ -141,8 +141,8 @@ export const totalsOfFiles = () => ({
   trailer: trailer(),
 });
 
-/** Keys for a source with a single stream. */
+/** Keys of a source that reads a single stream. */
 export const totalsOfStreams = () => ({ expect: expected(), trailer: trailer() });
 
-/** Keys for a source of uploads. */
+/** Keys of a source that receives uploads. */
 export const totalsOfUploads = () => ({ trailer: trailer() });

@@ -1,4 +1,5 @@
-// Options of scoring, described once for pipeline files, command lines, query parameters and the service configuration.
+// Options of scoring. Pipeline files, command lines, query parameters and the service configuration share these
+// descriptions.
 
 import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
 import { Type } from '../schema.ts';

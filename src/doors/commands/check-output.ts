@@ -99,7 +99,7 @@ async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedW
   return { model, replayed };
 }
 
-/** A table has no manifest, so input, model and options come from the pipeline that wrote it. */
+/** A table has no manifest, so its input, model and options are taken from the pipeline that wrote it. */
 async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
   if (flags.key !== undefined) throw new SluiceError('usage', '--key: tables have no signed manifest');
   const [{ readPipeline }, { replayTableRow }] = await Promise.all([
@@ -118,14 +118,14 @@ async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWi
 const registered = async ({ model }: Predicate, registry: string | undefined): Promise<ModelPackage> =>
   (await openRegistry(registry)).resolve(model.ref);
 
-/** The folder of the package to verify; null: none is configured. */
+/** The folder of the package to verify; null if no package is configured. */
 async function packageFolder(output: string, flags: VerifyFlags): Promise<string | null> {
   if (flags.package !== undefined || flags.registry === undefined) return flags.package ?? null;
   try {
     const { predicate } = await readManifest(output, null);
     return (await registered(predicate, flags.registry)).folder;
   } catch (error) {
-    // Errors of the manifest are reported by the verification.
+    // The verification itself reports errors of the manifest.
     if (error instanceof SluiceError && error.code === 'manifest_invalid') return null;
     throw error;
   }

@@ -1,4 +1,4 @@
-// The log of `serve` and `run`: its settings, and logging of the error that ends the command.
+// The log of `serve` and `run`: its settings, and the entry about an error that ends the command.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { faultFields, named, saysOf } from '../../core/log.ts';
 import { type LogSettings, type OpenedLog, openLog } from '../../monitor/open-log.ts';
@@ -12,14 +12,17 @@ interface LogFlags {
 const FORMATS: readonly string[] = ['auto', 'json', 'text'] satisfies LogSettings['format'][];
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies LogSettings['level'][];
 
-/** Log settings from flags, else from the environment. undefined: not configured. @throws SluiceError usage */
+/**
+ * Log settings from flags or, for settings without a flag, from the environment; undefined if not configured.
+ * @throws SluiceError usage
+ */
 export function saidOfLog(flags: LogFlags, env: NodeJS.ProcessEnv): { format?: string; level?: string } {
   const format = flags.logFormat ?? checked('SLUICE_LOG_FORMAT', env, FORMATS);
   const level = flags.logLevel ?? checked('SLUICE_LOG_LEVEL', env, LEVELS);
   return { ...(format === undefined ? {} : { format }), ...(level === undefined ? {} : { level }) };
 }
 
-/** The log of a command without other log settings. @throws SluiceError usage */
+/** The log of a command that has no other log settings. @throws SluiceError usage */
 export const openCommandLog = (flags: LogFlags, env: NodeJS.ProcessEnv): Promise<OpenedLog> =>
   openLog({ format: 'auto', level: 'info', ...saidOfLog(flags, env) } as LogSettings);
 
@@ -30,8 +33,8 @@ function checked(name: string, env: NodeJS.ProcessEnv, choices: readonly string[
 }
 
 /**
- * Runs a command. With a JSON log, logs the error that ends it and prints nothing else to standard error. @throws
- * SluiceError otherwise, the error that ends the command
+ * Runs a command. With a JSON log, logs the error that ends the command and prints nothing else to standard error.
+ * @throws SluiceError with any other log: the error that ends the command
  */
 export async function orLogged(opened: OpenedLog, work: () => Promise<void>): Promise<void> {
   try {
@@ -41,7 +44,7 @@ export async function orLogged(opened: OpenedLog, work: () => Promise<void>): Pr
     process.exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
     const mends = error instanceof SluiceError ? { action: named(error.entry.action) } : {};
     const fields = { ...faultFields(error), ...mends, exit_code: process.exitCode };
-    // Read after the run: it has given its log lines an id meanwhile.
+    // Read after the run, because the run has added its id to the log.
     opened.log('fatal', 'command_failed', saysOf(error), fields);
   }
 }

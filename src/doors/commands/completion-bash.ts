@@ -1,4 +1,4 @@
-// The completion script for bash 3.2 and later; macOS ships 3.2.
+// The completion script for bash 3.2 (the version in macOS) and later.
 import { FIRST_WORDS, GROUPS, quoted, TABLES } from './completion-words.ts';
 import type { CommandArgument, CommandTable, Flag } from './flags/command-spec.ts';
 

@@ -1,4 +1,4 @@
-// Commands as completion scripts need them: first words, second words, and the command tables.
+// Data for completion scripts: first words, second words, and the tables of all commands.
 import { COMMAND_TABLES } from './flags/all-commands.ts';
 import { COMMAND_GROUPS, type CommandTable } from './flags/command-spec.ts';
 
@@ -10,7 +10,7 @@ export const FIRST_WORDS: readonly (readonly [word: string, description: string]
   ...Object.entries(COMMAND_GROUPS),
 ];
 
-/** The groups with their second words. */
+/** The command groups, each with its second words. */
 export const GROUPS: readonly (readonly [group: string, words: readonly (readonly [string, string])[]])[] = Object.keys(
   COMMAND_GROUPS,
 ).map((group) => [

@@ -1,4 +1,4 @@
-// Turns flags that declare the format of an input into keys of a pipeline.
+// Turns flags that declare an input's format into keys of a pipeline.
 
 import type { UploadSource } from '../../connectors/upload/upload-options.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -43,7 +43,7 @@ export function declaredSaid(flags: DeclaredFlags): Said {
   };
 }
 
-/** Parses `a=b,c=d`; a value may contain equals signs. */
+/** Parses `a=b,c=d`. A value may contain equals signs. */
 function pairs(flag: string, text: string): Record<string, string> {
   const found = new Map<string, string>();
   for (const pair of text.split(',')) {

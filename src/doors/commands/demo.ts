@@ -48,7 +48,7 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   say(`\nThe files are in ${path.resolve(folder)}: portfolio.csv, scored.csv, rejected.csv`);
 }
 
-/** Parses the output of the demo. Only the passthrough id precedes the numbers, and no field is quoted. */
+/** Parses the output of the demo, in which no field is quoted and only the passthrough id precedes the numbers. */
 async function readScored(file: string): Promise<{ head: string[]; bins: number[]; decisions: Map<string, number> }> {
   const head: string[] = [];
   const bins = new Array<number>(10).fill(0);

@@ -32,7 +32,7 @@ import {
 } from './letter-words.ts';
 import { signalled } from './signals.ts';
 
-/** Delay before a wait for an open transaction is reported, ms. */
+/** A wait for an open transaction is reported after this time in ms. */
 const TOLD_AFTER_MS = 3_000;
 
 const out = (text: string): void => {
@@ -156,7 +156,7 @@ async function reading(file: string, read: (letters: DeadLetterTopic) => Promise
   try {
     await read(letters);
   } catch (error) {
-    // On interruption, reports the reason for it instead of this error.
+    // After an interruption, throws the reason for the interruption instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {

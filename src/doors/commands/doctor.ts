@@ -1,4 +1,5 @@
-// `sluice doctor`: checks this machine and its configuration. Prints one line per finding; exit code 1 if there is an error.
+// `sluice doctor`: checks this machine and its configuration. Prints one line per finding; the exit code is 1 if any
+// finding is an error.
 
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
@@ -39,7 +40,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   const say = (check: string, state: Finding['state'], message: string) => {
     findings.push({ check, state, message });
   };
-  /** Runs a check; an error becomes the finding. */
+  /** Runs a check. If it throws, the error becomes the finding. */
   const look = async (check: string, work: () => Promise<string>) => {
     try {
       say(check, 'ok', await work());
@@ -93,7 +94,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   return findings;
 }
 
-/** Compares versions with three numbers. */
+/** Whether a version is at least `oldest`. Versions have three numbers. */
 function atLeast(version: string, oldest: string): boolean {
   const [of, than] = [version, oldest].map((v) => v.split('.').map(Number));
   const at = of!.findIndex((n, i) => n !== than![i]);
@@ -126,7 +127,7 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
 
 const countOf = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
-/** The innermost existing folder of a path: the service creates the missing ones. */
+/** The innermost existing folder of a path, because the service creates the missing folders. */
 async function existingAncestor(folder: string): Promise<string> {
   const exists = await stat(folder).then(
     () => true,

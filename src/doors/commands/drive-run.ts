@@ -1,4 +1,4 @@
-// Drives a run from the command line, for any source of its spec: signals, progress, metrics, summary and exit code.
+// Drives a run from the command line, whatever its source: signals, progress, metrics, summary and exit code.
 import { isEndless } from '../../connectors/connectors.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
@@ -20,14 +20,14 @@ import { awaitEnd } from './run-progress.ts';
 import { endWithin, signalled } from './signals.ts';
 
 interface DriveOptions extends MetricsOptions {
-  /** Pipeline name; a label of metrics. */
+  /** Name of the pipeline, used as a label of metrics. */
   name: string;
   registry?: string | undefined;
-  /** Maximum time for work in progress after SIGTERM, ms. */
+  /** Maximum time in ms to finish work in progress after SIGTERM. */
   stopMs?: number | undefined;
   json?: boolean | undefined;
   quiet?: boolean | undefined;
-  /** Absent: messages are printed for a person, and uncaught errors end the process. */
+  /** The log. If absent, messages are printed for a person, and uncaught errors end the process. */
   logged?: OpenedLog | undefined;
 }
 
@@ -38,7 +38,7 @@ export const say = (text: string): void => {
 
 /** Runs until the end and returns the exit code. @throws SluiceError any error that ends the run */
 export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<number> {
-  // Starts the process that compares evaluators while the model is being resolved.
+  // Starts the process that compares evaluators now, while the model is being resolved.
   if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
   const metrics = await metricsFor(spec, options);
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
@@ -96,13 +96,13 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
       rows,
       slackSeconds,
     };
-    // If the command line is invalid, the metrics path may name an unrelated file, so it is not written.
+    // If the command line is invalid, the path for metrics may name an unrelated file, so nothing is written to it.
     if (metrics && exitCode !== EXIT.usage)
       await writeRunMetrics(metrics, end, { ...options, log }, state.running !== null);
   }
 }
 
-/** Also prints the summary of failed runs, whose counts are valid. */
+/** Prints the summary even if the run failed, because its counts are valid. */
 function tellSummary(
   spec: RunSpec,
   options: DriveOptions,

@@ -3,15 +3,21 @@ import type { SluiceError } from '../../core/errors.ts';
 
 export const EXIT = {
   done: 0,
-  /** The command failed, and nothing new is published. With several inputs, this applies to the inputs named in the message. */
+  /**
+   * The command failed and published nothing new. With several inputs, this applies only to the inputs that the message
+   * names.
+   */
   failed: 1,
-  /** The command line, a pipeline or a configuration is invalid; nothing was started. */
+  /** The command line, a pipeline or a configuration is invalid. Nothing was started. */
   usage: 2,
-  /** The run succeeded, but rows were rejected; the message names the rejects file. 0 with SLUICE_EXIT_REJECTED=0, for Kubernetes Jobs. */
+  /**
+   * The run succeeded, but rows were rejected; the message names the rejects file. With SLUICE_EXIT_REJECTED=0, the
+   * code is 0, for Kubernetes Jobs.
+   */
   rejected: process.env.SLUICE_EXIT_REJECTED === '0' ? 0 : 3,
-  /** The command found something that a person must decide, such as an open question of `inspect`. */
+  /** The command found something that a person must decide, such as an open question in `inspect`. */
   undecided: 3,
-  /** Stopped by the gate; nothing is published. */
+  /** The gate stopped an input, which is not published. */
   gate: 4,
 } as const;
 

@@ -1,4 +1,4 @@
-// `sluice explain`: shows one application of a file as a waterfall, in the terminal and as an HTML page.
+// `sluice explain`: explains one application of a file with a waterfall chart, in the terminal and as an HTML page.
 import type { Command } from 'commander';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -1,13 +1,17 @@
-// Suggests how to declare an input whose header does not match the model, in the terms of the command that reads it.
+// Suggests how to declare an input whose header does not match the model. The suggestion uses the flags or keys of the
+// command that reads the input.
 import { type ErrorDetail, type SluiceError, terminalText } from '../../core/errors.ts';
 import { shellWord } from '../../core/shell-word.ts';
 
-/** Maximum number of lines for the errors of a header row. */
+/** Maximum number of lines about the errors in a header row. */
 const MOST_SHOWN = 20;
-/** Commands that declare their input in a pipeline file. */
+/** Commands whose input is declared in a pipeline file. */
 const OF_PIPELINES = /\b(?:run|lint|test)$/;
 
-/** One line per error, and how to accept the input unchanged; '' for other errors. `command`: as in `reportError`. */
+/**
+ * Returns one line per error, followed by advice on how to accept the input unchanged; '' for errors not about a
+ * header. `command`: as in `reportError`.
+ */
 export function headerAdvice({ code, message, details, extra }: SluiceError, command: string): string {
   const delimiter = code === 'wrong_delimiter' ? extra.delimiter : undefined;
   if (typeof delimiter === 'string')
@@ -16,7 +20,7 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
     );
   if (code !== 'header_mismatch') return '';
   if (details.length === 0) return (isUnnamed(message) ? line(unnamed(command)) : '') + preamble(message, command);
-  // Without a terminal, the lines may be stored as a log.
+  // Without a terminal, the lines may end up in a log, so the plain message is used instead of the text for terminals.
   const textOf = process.stderr.isTTY ? terminalText : ({ message }: ErrorDetail) => message;
   const shown = details.slice(0, MOST_SHOWN).map((detail) => line(textOf(detail)));
   if (details.length > MOST_SHOWN) shown.push(line(`and ${details.length - MOST_SHOWN} more`));
@@ -28,14 +32,14 @@ export function headerAdvice({ code, message, details, extra }: SluiceError, com
   return shown.join('');
 }
 
-/** The first line of an error whose details are printed on separate lines. */
+/** The first line of an error. If details are printed on lines of their own, the first line does not repeat them. */
 export const headerHeadline = ({ code, message, details }: SluiceError): string =>
   code === 'header_mismatch' && details.length > 0 ? 'the header does not match the columns of the model' : message;
 
 const line = (text: string): string => `  ${text}\n`;
 const isUnnamed = (message: string): boolean => /without a header row$/.test(message);
 
-/** Advice for a first row that may be one of several lines in front of the header; '' for other rows. */
+/** Advice for the case that other lines precede the header row; '' if the error does not suggest that. */
 function preamble(message: string, command: string): string {
   if (!/(?:not a table|without a header row)$/.test(message)) return '';
   const declaration = OF_PIPELINES.test(command) ? 'add to its source: skip_lines: N' : 'add: --skip-lines N';
@@ -62,8 +66,9 @@ function declarations(details: SluiceError['details'], inPipeline: boolean): str
 }
 
 /**
- * A template that renames the missing columns, where the input has enough unknown columns to be theirs; '' otherwise. The
- * names are left to the user, because a file without a header row has values there.
+ * A template for renaming columns, if the input has enough unknown columns for all missing columns; otherwise ''. The
+ * template does not contain the names of the input's columns: without a header row, these names would be values of the
+ * first row.
  */
 function renameTemplate(details: SluiceError['details'], inPipeline: boolean): string {
   const missing = details.flatMap(({ code, column, suggestion }) =>

@@ -5,7 +5,7 @@ import { SCORE_COMMANDS } from './flags/score-flags.ts';
 
 export const TOPICS = Object.keys(HELP_TOPICS);
 
-/** null: the word is not a topic. */
+/** Returns null if the word is not a topic. */
 export function helpOnTopic(word: string): string | null {
   if (!Object.hasOwn(HELP_TOPICS, word)) return null;
   const flags = commandTable(SCORE_COMMANDS.score).flags.map(

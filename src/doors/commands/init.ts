@@ -1,4 +1,4 @@
-// `sluice init`: creates a project that passes `lint` and `test` and can be served unchanged.
+// `sluice init`: creates a project that passes `lint` and `test`, and that can be served without changes.
 import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
@@ -8,10 +8,10 @@ import { addFlags } from './flags/command-spec.ts';
 import { SERVICE_COMMANDS } from './flags/service-flags.ts';
 import { BUNDLED_MODELS } from './open-registry.ts';
 
-/** The launcher in a checkout; images do not contain it. */
+/** The launcher of a checkout. Images do not contain this file. */
 const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
 
-/** Written by the registry when the alias is moved. */
+/** Files that the registry writes when the alias is moved. */
 const ALIAS_FILES = ['aliases.yaml', 'aliases.history.jsonl'].map((name) => `models/credit-default/${name}`);
 
 export function addInitCommand(program: Command): void {

@@ -1,4 +1,4 @@
-// Points from errors about the form of an input to `sluice inspect`. Only the command line prints this hint.
+// Refers the user from errors about an input's format to `sluice inspect`. Only the command line prints this hint.
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { isPattern } from '../../core/file-names.ts';
 import { shellWord } from '../../core/shell-word.ts';
@@ -20,7 +20,10 @@ interface InspectedRun {
   registry: string | undefined;
 }
 
-/** Runs `work`. If the form of the input ends it, `reportError` also prints the command that inspects the input. */
+/**
+ * Runs `work`. If the format of the input is the reason for an error, `reportError` also prints the command that
+ * inspects the input.
+ */
 export async function hintingAtInspection<T>(run: InspectedRun, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -32,11 +35,11 @@ export async function hintingAtInspection<T>(run: InspectedRun, work: () => Prom
 
 function rememberInspection(error: SluiceError, { spec: { source, model }, registry }: InspectedRun): void {
   if (!FORM_ERRORS.has(error.code) || source.type !== 'file') return;
-  // The error of several inputs names each of them.
+  // The error of a pattern names its inputs, so the hint uses a placeholder.
   const file = isPattern(source.path) ? 'FILE' : shellWord(source.path);
   const from = registry === undefined ? '' : ` --registry ${shellWord(registry)}`;
   hints.set(error, `  run: sluice inspect ${file} --model ${shellWord(model)}${from}\n`);
 }
 
-/** The line about `sluice inspect`, or an empty text. */
+/** The line that suggests `sluice inspect`; an empty text for errors without a hint. */
 export const inspectionHint = (error: SluiceError): string => hints.get(error) ?? '';

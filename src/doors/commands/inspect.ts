@@ -1,4 +1,4 @@
-// `sluice inspect`: reports how an unfamiliar file must be read, and the command that scores it.
+// `sluice inspect`: reports how an unfamiliar file must be read, and prints the command that scores it.
 import type { Command } from 'commander';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -13,7 +13,10 @@ export function addInspectCommand(program: Command): void {
   addFlags(program.command('inspect'), SCORE_COMMANDS.inspect).action(inspect);
 }
 
-/** Unlike after a run, rejected rows must be noticed in Kubernetes, too: nothing was scored yet. */
+/**
+ * SLUICE_EXIT_REJECTED does not apply here: nothing was scored yet, so rejected rows must be noticed in Kubernetes,
+ * too.
+ */
 const EXIT_CODES: Readonly<Record<InspectionVerdict, number>> = {
   ready: EXIT.done,
   rejects: EXIT.undecided,
@@ -21,7 +24,7 @@ const EXIT_CODES: Readonly<Record<InspectionVerdict, number>> = {
   impossible: EXIT.failed,
 };
 
-/** The flags without the pairs of `--rename` that a printed template leaves open as `column=?`. */
+/** The flags without those pairs of `--rename` that are still open (`column=?`), as in a printed template. */
 function withoutOpen(flags: InspectFlags): InspectFlags {
   const { rename, ...others } = flags;
   const pairs = rename?.split(',').filter((pair) => !pair.endsWith('=?')) ?? [];

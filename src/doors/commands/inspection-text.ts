@@ -18,7 +18,7 @@ const count = (n: number, one: string): string => `${n.toLocaleString('en-US')} 
 const indented = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
 const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(1)} %`);
 
-/** Left-aligned columns. The last one has no padding, because it may be long. */
+/** Formats rows as left-aligned columns. The last column is not padded, because it may be long. */
 function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
   return rows.map((row) =>
@@ -29,10 +29,13 @@ function aligned(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** Names and values come from the file: a control character could change what the terminal shows. */
+/**
+ * Replaces control characters. Names and values come from the file, and control characters could change what the
+ * terminal shows.
+ */
 const harmless = (line: string): string => line.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
 
-/** The report; its last line is the command or its template if there is one. */
+/** The report. The last line of the report is the command that scores the file, or a template of the command. */
 export function inspectionText(found: Inspection): string {
   const sections = [
     [`${found.file} for ${found.model}: ${extent(found)}`],
@@ -80,7 +83,7 @@ function facts(found: Inspection): string[][] {
   return rows;
 }
 
-/** The first names, and the number of the others. */
+/** The first names, followed by the number of the remaining names. */
 const someOf = (names: readonly string[], most = 5): string =>
   names.length <= most ? names.join(', ') : `${names.slice(0, most).join(', ')} and ${names.length - most} more`;
 
@@ -114,7 +117,7 @@ function rejectsOf({ rejected, ignored, template }: Inspection): string[] {
   return [...lines, `${count(rejected.rows, 'inspected row')} would be rejected:`, ...indented(first)];
 }
 
-/** One line for each column with its candidates, and a section for every other question. */
+/** One line for each column with its candidates, followed by a section for every other question. */
 function questionsOf({ questions }: Inspection): string[] {
   const columns = questions.flatMap(({ column, answers }) => {
     if (column === null) return [];
@@ -139,7 +142,7 @@ function questionsOf({ questions }: Inspection): string[] {
 }
 
 function problemsOf({ problems, template }: Inspection): string[] {
-  // With a template, the only problem is that columns are open.
+  // If a template is printed, the only problem is that some columns are undecided.
   return problems.length === 0 || template !== null
     ? []
     : ['No command can score this file correctly:', ...indented(problems)];

@@ -14,7 +14,7 @@ import {
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Loaded on demand: reading keys needs the schema library, but the help does not. */
+/** Imported on demand: reading keys needs the schema library, which the help must not load. */
 const openKeys = () => import('../http/access/keys-file.ts');
 
 export function addKeysCommand(program: Command): void {
@@ -58,7 +58,7 @@ export function addKeysCommand(program: Command): void {
   );
 }
 
-/** Adds a key to the file and returns its token, which is not stored. @throws SluiceError usage */
+/** Adds a key to the file and returns the key's token. The token itself is not stored. @throws SluiceError usage */
 export async function createKey(name: string, flags: KeysCreateFlags): Promise<string> {
   const scopes = flags.scopes.split(',');
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
@@ -84,7 +84,10 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   return token;
 }
 
-/** Issues a new token. The old token expires after `grace`; null: immediately. @throws SluiceError usage */
+/**
+ * Issues a new token. The old token expires after `grace`, or immediately if `grace` is null.
+ * @throws SluiceError usage
+ */
 export async function rotateKey(
   name: string,
   flags: KeysRotateFlags,
@@ -112,7 +115,7 @@ export async function rotateKey(
   return { token, until };
 }
 
-/** Lifetime of a key in ms; null: until revoked, NaN: unknown. */
+/** Lifetime of a key in ms; null if the key is valid until revoked, NaN if unknown. */
 const lifetimeMs = ({ created, expires }: { created?: string; expires?: string }): number | null =>
   expires === undefined ? null : Date.parse(expires) - Date.parse(created ?? '');
 

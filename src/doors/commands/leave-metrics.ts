@@ -1,4 +1,4 @@
-// Writes the metrics of a run to a file or a push gateway. A failure to write does not affect the result of the run.
+// Writes the metrics of a run to a file or to a push gateway. If writing fails, the result of the run is unaffected.
 import { open } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
@@ -6,21 +6,24 @@ import { isLeftText, lastSuccessIn, leftText, type RunEnd } from '../../monitor/
 import type { Metrics } from '../../monitor/metrics.ts';
 
 interface LeavingPlaces {
-  /** Path of the file; undefined: no file. */
+  /** Path of the file; undefined if no file is requested. */
   file: string | undefined;
-  /** Address of the push gateway; undefined: no gateway. */
+  /** Address of the push gateway; undefined if none is configured. */
   gateway: string | undefined;
-  /** Whether the run started, which implies that the file is not one of its inputs or outputs. */
+  /** Whether the run was started. If so, the file is not one of its inputs or outputs. */
   begun: boolean;
   log: Log;
 }
 
 /** Maximum size of an existing metrics file in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Timeout of a request in ms. Two requests must fit between the end of a stopped run and the forced end of its process. */
+/**
+ * Timeout of a request in ms. There must be time for two requests between the end of a stopped run and the forced end
+ * of its process.
+ */
 const PUSH_MS = 3_000;
 
-/** Never throws; failures are logged. */
+/** Never throws. Failures are logged. */
 export async function leaveMetrics(metrics: Metrics, end: RunEnd, places: LeavingPlaces): Promise<void> {
   const { file, gateway, log } = places;
   if (file !== undefined) {
@@ -42,13 +45,13 @@ export async function leaveMetrics(metrics: Metrics, end: RunEnd, places: Leavin
 
 async function leaveFile(metrics: Metrics, end: RunEnd, file: string, begun: boolean): Promise<void> {
   const before = await textOf(file);
-  // If the run was rejected, the path may name one of its inputs.
+  // The run was not started, so the path may name one of its inputs.
   if (!begun && before !== null && !isLeftText(before)) return;
   const { putFile } = await import('../../io/sink/file-sink.ts');
   await putFile(file, await leftText(metrics, end, lastSuccessIn(before ?? '', end.pipeline)));
 }
 
-/** null: the file does not exist. A file above the size limit was not written by a run. */
+/** The content of the file; null if the file does not exist. A file above the size limit was not written by a run. */
 async function textOf(file: string): Promise<string | null> {
   const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -63,7 +66,7 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-/** Replaces the whole metric group of the pipeline, so that no metric of an earlier run remains. */
+/** Replaces all metrics of the pipeline in the gateway, so that no metric of an earlier run remains. */
 async function push(metrics: Metrics, end: RunEnd, gateway: string): Promise<void> {
   const { address, headers } = gatewayOf(gateway);
   const before = end.success ? '' : await answerOf(`${address}/metrics`, { headers });

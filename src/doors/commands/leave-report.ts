@@ -1,4 +1,4 @@
-// Writes the report of a run, also after a failure. A failure to write does not affect the result of the run.
+// Writes the report of a run, even if the run failed. If writing the report fails, the result of the run is unaffected.
 import { readFile, stat } from 'node:fs/promises';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -7,7 +7,10 @@ import { comparedIn, type ReportedRun, reportData } from '../../report/report-da
 import { reportPage } from '../../report/report-page.ts';
 import type { RunningPipeline } from '../../runs/context.ts';
 
-/** Maximum number of throughput points. Beyond it, every second point is dropped and the interval doubles. */
+/**
+ * Maximum number of points in the throughput chart. When this number is reached, every second point is dropped and the
+ * interval doubles.
+ */
 const MOST_POINTS = 240;
 const FIRST_EVERY_MS = 250;
 /** Maximum size of an existing report in bytes. */
@@ -47,7 +50,7 @@ export class ThroughputWatch {
   }
 }
 
-/** Never throws; failures are logged. */
+/** Never throws. Failures are logged. */
 export async function leaveReport(
   file: string,
   run: Omit<ReportedRun, 'manifests' | 'previous'>,
@@ -67,7 +70,7 @@ export async function leaveReport(
   }
 }
 
-/** @throws SluiceError output_unwritable: the path names something other than a report, which is not replaced */
+/** @throws SluiceError output_unwritable: the file is not a report and is not replaced */
 async function previousIn(file: string): Promise<ReportedRun['previous']> {
   const there = await stat(file).catch(() => null);
   if (!there?.isFile() || there.size === 0) return null;
@@ -76,7 +79,7 @@ async function previousIn(file: string): Promise<ReportedRun['previous']> {
   return compared;
 }
 
-/** The existing manifests of the outputs. */
+/** The manifests that exist for the outputs. */
 async function manifestsOf(outputs: readonly string[]): Promise<string[]> {
   const names = outputs.map((name) => `${name}.manifest.json`);
   const there = await Promise.all(names.map((name) => stat(name).catch(() => null)));

@@ -1,4 +1,5 @@
-// Writes the record of a run when it starts and when it ends. A failure to write does not affect the result of the run.
+// Writes the record of a run when the run starts and when it ends. If writing fails, the result of the run is
+// unaffected.
 import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
@@ -30,18 +31,21 @@ const MOST_CHARACTERS = 2000;
 export interface EndOfRun {
   counts: Readonly<RunCounts>;
   findings: RunFindings;
-  /** null: the run failed. */
+  /** Null if the run failed. */
   result: RunResult | null;
   exitCode: number;
   error: SluiceError | null;
 }
 
 interface RunRecordWriter {
-  /** Never throws; failures are logged. */
+  /** Never throws. Failures are logged. */
   end(run: EndOfRun): Promise<void>;
 }
 
-/** Writes the record of a started run. Never throws; failures are logged. null: no records are requested. */
+/**
+ * Writes the record of a run that has started. Returns null if no records are requested. Never throws; failures are
+ * logged.
+ */
 export async function startRecord(spec: RunSpec, name: string, log: Log): Promise<RunRecordWriter | null> {
   const folder = spec.run_records;
   if (folder === undefined) return null;
@@ -121,7 +125,7 @@ async function recordOf(started: RunRecord, spec: RunSpec, run: EndOfRun): Promi
   };
 }
 
-/** The rows of a stopped or failed run are those of the inputs that were judged. */
+/** For a run that failed or was stopped, counts the rows of the inputs that the gate has judged. */
 function countsOf({ counts, findings }: EndOfRun): Readonly<RunCounts> {
   if (counts.rows > 0) return counts;
   const judged = newCounts();
@@ -135,11 +139,11 @@ function stateOf(exitCode: number, { rejected }: Readonly<RunCounts>): RunRecord
   return rejected > 0 ? 'rejected_rows' : 'done';
 }
 
-/** The report, if this run wrote it. */
+/** Path of the report, if this run wrote one; otherwise null. */
 async function reportOf({ report }: RunSpec, { began }: RunRecord): Promise<string | null> {
   if (report === undefined) return null;
   const found = await stat(report).catch(() => null);
-  // File systems may round times down to a second.
+  // The tolerance is needed because file systems may round times down to a second.
   return found && found.mtimeMs >= Date.parse(began) - 1000 ? absolute(report) : null;
 }
 

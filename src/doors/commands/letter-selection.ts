@@ -17,10 +17,10 @@ export interface SelectionFlags {
   offsets?: string;
 }
 
-/** A date, or a date and time with time zone; a time without time zone is rejected. */
+/** A date, or a date and time with a time zone. A time without a time zone is rejected. */
 const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-/** `now`: ms since 1970, the reference for the age of a letter. @throws SluiceError usage */
+/** `now`: time in ms since 1970 from which the age of a letter is computed. @throws SluiceError usage */
 export function selectionOf(flags: SelectionFlags, now: number): DeadLetterSelection {
   const { code, column, pipeline, key, minAgeMs, maxAttempt, partition } = flags;
   const since = timeOf('since', flags.since);

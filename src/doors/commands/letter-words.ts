@@ -1,4 +1,5 @@
-// Formats dead letters as lines, blocks and JSON. Headers may come from untrusted producers, so terminal control sequences are escaped.
+// Formats dead letters as lines, blocks and JSON. Control characters are escaped, because headers may come from
+// untrusted producers.
 
 import { type DeadLetterTally, whyUnusable } from '../../connectors/kafka/dlq/dead-letter.ts';
 import type { FoundDeadLetter } from '../../connectors/kafka/dlq/dead-letter-topic.ts';
@@ -59,7 +60,7 @@ function placeOf(from: FoundDeadLetter['letter']['from']): string {
   return from === null ? '-' : `${from.topic} ${from.partition ?? '?'}:${from.offset ?? '?'}`;
 }
 
-/** The output of `dlq show` for one letter. */
+/** The output of `sluice dlq show` for one letter. */
 export function letterBlock(found: FoundDeadLetter): string {
   const { letter, state } = found;
   const why = whyUnusable(letter, undefined);
@@ -87,7 +88,7 @@ export function letterBlock(found: FoundDeadLetter): string {
   return rows.map(([name, text]) => `${name.padEnd(9)} ${harmless(text)}`).join('\n');
 }
 
-/** Bytes as text if they are valid UTF-8, else as Base64. */
+/** The bytes as text if they are valid UTF-8, otherwise as Base64. */
 export function bytesJson(name: string, bytes: Buffer | null): Record<string, string | null> {
   if (bytes === null) return { [name]: null };
   const text = bytes.toString();

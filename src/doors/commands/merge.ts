@@ -33,7 +33,7 @@ export function addMergeCommand(program: Command): void {
   });
 }
 
-/** Runs the command and returns its exit code. @throws SluiceError any error that ends it */
+/** Runs the command and returns its exit code. @throws SluiceError any error that ends the command */
 export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const plan = await readPlan(file);
   return mergeParts(file, { plan, parts: await findParts(flags.parts, plan) }, flags);
@@ -81,5 +81,5 @@ export async function mergeParts(
   return summary.rejected > 0 ? EXIT.rejected : EXIT.done;
 }
 
-/** The parser reports `--no-manifest` as `manifest: false`. */
+/** The parser represents `--no-manifest` as `manifest: false`. */
 const isOff = (flags: object): boolean => (flags as { manifest?: boolean }).manifest === false;

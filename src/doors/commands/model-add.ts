@@ -1,4 +1,4 @@
-// `sluice model add`: proposes a package for a model, reports on it and registers it.
+// `sluice model add`: proposes a package for a model, reports on the package and registers it.
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { parseReference } from '../../model/registry/registry.ts';
@@ -18,7 +18,7 @@ const tell = (text: string): void => {
 };
 
 export async function addModel(modelFile: string, flags: ModelAddFlags): Promise<void> {
-  // Loaded here to keep the start of other commands fast.
+  // Imported on demand, so that other commands start fast.
   const [{ proposePackage }, { addProposal }, { reportMarkdown }, { formatYaml }] = await Promise.all([
     import('../../onboarding/register.ts'),
     import('../../onboarding/package-files.ts'),
@@ -75,7 +75,7 @@ export async function addModel(modelFile: string, flags: ModelAddFlags): Promise
     );
     return;
   }
-  // A registry that assigns version numbers may have chosen another number.
+  // A registry that assigns version numbers may have chosen a number other than the proposed one.
   const number = await addProposal(registry, proposal, { by: { who: whoAmI(), ...signed }, sign: signed?.sign });
   const registered = `${id}:${number}`;
   tell(`registered ${registered}`);
@@ -101,7 +101,7 @@ function delimiterIn(flags: ModelAddFlags): string | undefined {
   return delimiter;
 }
 
-/** Reads the files named by the flags of a registration. @throws SluiceError input_not_found | usage */
+/** Reads the files that the flags of a registration name. @throws SluiceError input_not_found | usage */
 async function givenFiles(flags: ModelAddFlags) {
   const [{ readEncoding }, { readExpected }, { readPolicy }] = await Promise.all([
     import('../../onboarding/encoding-file.ts'),

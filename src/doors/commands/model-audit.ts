@@ -1,4 +1,4 @@
-// `sluice model show --audit`: prints an audit page for a version as text, JSON, or printable HTML.
+// `sluice model show --audit`: prints an audit page for a version, as text, JSON or printable HTML.
 import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
@@ -21,7 +21,7 @@ export async function showAudit(ref: string, flags: ModelShowFlags): Promise<voi
   process.stdout.write(flags.json ? `${JSON.stringify(audit)}\n` : `${auditText(audit)}\n`);
 }
 
-/** Trusted keys and certificates: keys verify journals and packages, certificates verify packages. */
+/** Trusted keys, which verify journals and packages, and trusted certificates, which verify packages. */
 async function trustIn(file: string): Promise<AuditTrust> {
   const [{ publicKeys }, { trustOf }] = await Promise.all([
     import('../../model/registry/trusted.ts'),

@@ -1,4 +1,4 @@
-// `sluice model new-version`: changes decisions, scorecard or reason codes of a model without retraining it.
+// `sluice model new-version`: changes the decisions, scorecard or reason codes of a model without retraining the model.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,13 +11,16 @@ import { signatureFor } from './model-seals.ts';
 import { moverOf } from './model-states.ts';
 import { openRegistry } from './open-registry.ts';
 
-/** The number of the next version; numbers of removed versions are not reused. */
+/** The number of the next version. The numbers of removed versions are not used again. */
 export async function nextNumber(registry: Registry, id: string): Promise<string> {
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
   return String(nextVersion([...versions, ...(await registry.states(id)).map((e) => e.version)]));
 }
 
-/** Parts of the policy that the earlier version has and the policy file lacks, because it replaces the policy as a whole. */
+/**
+ * Sections of the earlier version's policy that are missing in the policy file. The file replaces the whole policy, so
+ * these sections are dropped.
+ */
 const droppedFrom = (before: Policy, policy: Policy): string[] =>
   (['decisions', 'scorecard', 'reasons'] as const).filter(
     (key) => before[key] !== undefined && policy[key] === undefined,

@@ -19,11 +19,14 @@ const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml
 export const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
   isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { inspects: true })).resolve(ref);
 
-/** Loads a package for writing; packages of remote registries are read-only copies. @throws SluiceError usage */
+/**
+ * Loads a package for writing. Packages of remote registries cannot be written, because they are copies.
+ * @throws SluiceError usage
+ */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
   const address = configuredRegistry(registry);
   if (isFolder(ref) || address === undefined || !isRemote(address)) {
-    // With required signatures, the registry would not return an unsigned package.
+    // No trust is required here: if signatures were required, the registry would not return an unsigned package.
     return isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { trust: 'nothing' })).resolve(ref);
   }
   throw new SluiceError('usage', `versions in ${address} cannot be changed: sign with sluice model add --sign-key`);
@@ -44,7 +47,10 @@ async function readSigner(key: string, certificates: string | undefined): Promis
   return signerOf(await pemIn(key), key, chain);
 }
 
-/** Signature of a package to register; undefined without a key. @throws SluiceError usage */
+/**
+ * Returns the key and a function that signs a package to register; undefined without a key.
+ * @throws SluiceError usage
+ */
 export async function signatureFor({ signKey, certificates }: { signKey?: string; certificates?: string }) {
   if (signKey === undefined) return undefined;
   const signer = await readSigner(signKey, certificates);
@@ -61,7 +67,7 @@ export async function signPackage(
     readSigner(flags.key, flags.certificates),
   ]);
   const found = await ownPackage(ref, flags.registry);
-  // A signature covers the lock file, so the lock file is written first.
+  // The lock file is written first, because the signature covers it.
   await sealPackage(found.folder);
   const model = await loadPackage(found.folder);
   await writeBeside(model.folder, SIGNATURE, signModel(model, signer));

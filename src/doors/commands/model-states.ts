@@ -1,4 +1,5 @@
-// `sluice model approve`, `retire`, `remove` and `history`: change lifecycle states of versions, recording author and reason.
+// `sluice model approve`, `retire`, `remove` and `history`: change lifecycle states of versions, and record author and
+// reason of each change.
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { SluiceError } from '../../core/errors.ts';
@@ -79,7 +80,7 @@ export async function showHistory(
 ): Promise<void> {
   const registry = await openRegistry(flags.registry, { inspects: true });
   const states = await registry.states(parseReference(id).id);
-  // After the last version was removed, only the journal of the model remains.
+  // A model whose last version was removed is found only in the journal.
   const history = await registry.history(id).catch((error: SluiceError) => {
     if (error.code === 'model_not_found' && states.length > 0) return [];
     throw error;

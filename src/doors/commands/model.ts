@@ -43,7 +43,7 @@ export function addModelCommand(program: Command): void {
   addFlags(model.command('alias'), MODEL_COMMANDS['model alias']).action(moveAlias);
 }
 
-/** Adds the package hashes of the versions; null if a package cannot be read. */
+/** Adds the package hash of each version; null if the package cannot be read. */
 async function withHashes(registry: Registry, models: readonly ModelEntry[]): Promise<object[]> {
   const hashOfVersion = async (ref: string): Promise<string | null> => {
     try {

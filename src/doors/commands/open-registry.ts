@@ -1,4 +1,4 @@
-// The registry of a command: the configured registry or ./models, with the bundled models as a fallback.
+// The registry of a command: the configured registry or ./models. The bundled models serve as a fallback.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,14 +12,15 @@ import { textLog } from '../../monitor/open-log.ts';
 /** Folder of the bundled models. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.meta.url));
 
-/** The configured address, else $SLUICE_REGISTRY, which counts as unset if it is empty. */
+/** The configured address, or else $SLUICE_REGISTRY. An empty variable counts as unset. */
 export const configuredRegistry = (address?: string): string | undefined =>
   address ?? (process.env.SLUICE_REGISTRY || undefined);
 
 /**
- * Opens the configured registry, else $SLUICE_REGISTRY, else ./models; models not found there are looked up among the
- * bundled models. The address is a folder, `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two
- * default to $SLUICE_REGISTRY_OPTIONS__…. Only trusted packages are returned if `trust` or the environment requires it.
+ * Opens the configured registry; without one, $SLUICE_REGISTRY; without that, ./models. Models that the registry does
+ * not have are looked up among the bundled models. The address is a folder, `s3://bucket/prefix` or
+ * `mlflow+https://host`. For `s3:` and `mlflow+https:`, the defaults of the options come from
+ * $SLUICE_REGISTRY_OPTIONS__…. If `trust` or the environment requires trust, only trusted packages are returned.
  * @throws SluiceError usage
  */
 export async function openRegistry(
@@ -27,9 +28,11 @@ export async function openRegistry(
   options: {
     create?: boolean;
     remote?: RegistryOptions;
-    /** Applied in addition to the environment. `nothing`: ignores the environment and requires no trust. */
+    /**
+     * Trust that is required in addition to the environment. `nothing` requires no trust and ignores the environment.
+     */
     trust?: TrustPolicy | 'nothing';
-    /** Include unapproved versions, for inspection. */
+    /** Whether to include unapproved versions, for inspection. */
     inspects?: boolean;
     log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
@@ -41,7 +44,8 @@ export async function openRegistry(
   const approvals = options.inspects === true ? null : await approvalsOf(trust);
   const log = options.log ?? textLog();
   const onRetired = tellOnce(log);
-  // Loaded on demand: a folder registry must not load the network modules, and `generate` needs neither.
+  // Imported on demand: a folder registry must not load the network modules, and `generate` needs neither kind of
+  // registry.
   const { FolderRegistry } = await import('../../model/registry/folder.ts');
   if (where !== undefined && isRemote(where)) {
     const [{ openRemote }, { registryOptions }] = await Promise.all([
@@ -66,7 +70,7 @@ export async function openRegistry(
   return trusting(new FolderRegistry(folders, { approvals, onRetired }), trust);
 }
 
-/** Logs a warning for a retired version, once per version. */
+/** Logs a warning for retired versions, once per version. */
 function tellOnce(log: Log): (ref: string) => void {
   const told = new Set<string>();
   return (ref) => {

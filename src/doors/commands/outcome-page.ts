@@ -16,13 +16,19 @@ import {
 } from '../../report/html-page.ts';
 import { figure, joinWords, monthOf } from './outcome-words.ts';
 
-/** Mean difference between predicted and observed rate, beyond chance, from which a calibration needs attention. */
+/**
+ * Mean difference between predicted and observed rates that needs attention. The part that chance causes is subtracted
+ * first.
+ */
 const ECE = { off: 0.02, wrong: 0.05 } as const;
-/** AUC below which a model hardly ranks, and the loss of AUC over the months that needs attention, if it exceeds two standard errors. */
+/**
+ * `weak`: below this AUC, the model hardly ranks. `lost`: a loss of AUC over the months that needs attention, if it
+ * exceeds two standard errors.
+ */
 const AUC = { weak: 0.6, lost: 0.03 } as const;
 
 export interface OutcomePageOrigin {
-  /** Inputs as named on the command line. */
+  /** The inputs, named as on the command line. */
   predictions: readonly string[];
   labels: string;
   at: Date;
@@ -44,7 +50,7 @@ export function outcomePage(report: OutcomeReport, origin: OutcomePageOrigin): s
   ]);
 }
 
-/** The answer to "does the model still work?": ranking, calibration, and the change over the months. */
+/** Answers the question "does the model still work?", from ranking, calibration, and their change over the months. */
 export function outcomeVerdict(whole: OutcomeGroup, months: readonly OutcomeGroup[]): ModelVerdict {
   const points: [PageLevel, string][] = [];
   const { auc, calibration } = whole;
@@ -76,7 +82,7 @@ export function outcomeVerdict(whole: OutcomeGroup, months: readonly OutcomeGrou
   return { level, headline, points: words.length > 0 ? words : [`The score ranks applications (AUC ${auc.toFixed(3)}), and probabilities agree with the observed rates.`] }; // biome-ignore format: one line
 }
 
-/** The part of the calibration error that chance alone causes: two standard errors of the observed rate of each bin. */
+/** The calibration error that chance alone causes: two standard errors of the observed rate of each bin. */
 function chanceError(bins: NonNullable<OutcomeGroup['calibration']>['deciles']): number {
   const rows = bins.reduce((n, bin) => n + bin.rows, 0);
   const errors = bins.map(({ rows: n, meanProbability: p }) => (n / rows) * 2 * Math.sqrt((p * (1 - p)) / n));

@@ -1,4 +1,4 @@
-// Sources of predictions and outcomes for `sluice outcomes`: files, or topics of a pipeline.
+// Sources of predictions and outcomes for `sluice outcomes`: either files, or topics of a pipeline.
 
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -13,10 +13,13 @@ import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import type { OutcomesFlags } from './flags/output-flags.ts';
 
-/** Delay before a wait for an open transaction is reported, ms. */
+/** A wait for an open transaction is reported after this time in ms. */
 const REPORTED_AFTER_MS = 3_000;
 
-/** The files for a name or a pattern; a pattern does not match sidecar files. @throws SluiceError input_not_found | usage */
+/**
+ * The files that a name or a pattern refers to. A pattern does not match sidecar files.
+ * @throws SluiceError input_not_found | usage
+ */
 export async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
   if (name === STDIO) return [endpoint(STDIO, { format, delimiter }, 'csv')];
   const said = format ?? (delimiter === undefined ? undefined : 'csv');
@@ -27,7 +30,7 @@ export async function predictionFiles(name: string, { format, delimiter }: Outco
   return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
 }
 
-/** Excludes sidecar files and reports them. @throws SluiceError usage: only sidecar files match */
+/** Removes the sidecar files and reports them. @throws SluiceError usage: all files are sidecar files */
 function predictionsAmong(names: readonly string[], pattern: string): string[] {
   const sidecars = names.filter((name) => sidecarKind(name) !== null);
   const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
@@ -67,7 +70,7 @@ export async function predictionTopics(pipeline: Pipeline): Promise<RowSource[]>
 export const labelTopic = (pipeline: Pipeline, topic: string): Promise<RowSource> =>
   topicSource(pipeline, topic, 'json');
 
-/** Loads the Kafka modules only when a topic is read. */
+/** The Kafka modules are imported only when a topic is read. */
 async function topicSource(
   pipeline: Pipeline,
   topic: string,

@@ -2,7 +2,7 @@
 import { count } from '../../monitor/progress.ts';
 import type { OutcomeGroup, OutcomeReport } from '../../outcomes/outcome-report.ts';
 
-/** The text before the tables. */
+/** The text that precedes the tables. */
 export function joinWords({ labels, predictions: p }: OutcomeReport): string {
   const many = p.sources === 1 ? 'one input' : `${p.sources} inputs`;
   return [
@@ -16,7 +16,7 @@ export function joinWords({ labels, predictions: p }: OutcomeReport): string {
 /** The tables: performance by model and month, outcomes by decision, and calibration by model. */
 export function outcomeTables({ groups, totals }: OutcomeReport): string {
   const all = [...groups, ...totals].sort((a, b) => (a.model < b.model ? -1 : a.model > b.model ? 1 : 0));
-  // Deciles of single months appear only in the JSON, because they would fill the terminal.
+  // Deciles by month appear only in the JSON, because they would fill the terminal.
   const whole = all.filter((g) => g.month === null || !totals.some((t) => t.model === g.model));
   return [
     alignedTable(
@@ -71,7 +71,7 @@ export const monthOf = ({ month }: OutcomeGroup): string => month ?? 'all';
 const percent = (ratio: number): string => `${(ratio * 100).toFixed(2)} %`;
 export const figure = (x: number | null | undefined): string => (x === null || x === undefined ? '-' : x.toFixed(4));
 
-/** Formats a table: columns of words are left-aligned, columns of numbers right-aligned. */
+/** Formats a table. Columns of text are left-aligned, columns of numbers right-aligned. */
 export function alignedTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((name, c) => Math.max(name.length, ...rows.map((row) => row[c]!.length)));
   const left = head.map((_, c) => rows.every((row) => !/^[\d-]/.test(row[c]!)) || head[c] === 'month');

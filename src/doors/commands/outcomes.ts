@@ -1,4 +1,4 @@
-// `sluice outcomes`: compares predictions with the outcomes of their applications.
+// `sluice outcomes`: compares predictions with the actual outcomes of the applications.
 
 import type { Command } from 'commander';
 import { epochMs } from '../../core/clock.ts';
@@ -53,7 +53,7 @@ async function outcomes(patterns: string[], flags: OutcomesFlags): Promise<void>
     });
     await hand(report, flags, { predictions: sources.map(({ name }) => name), labels: labels.name });
   } catch (error) {
-    // On interruption, reports the reason for it instead of this error.
+    // After an interruption, throws the reason for the interruption instead of this error.
     signal.throwIfAborted();
     throw error;
   } finally {

@@ -1,9 +1,10 @@
-// Adds all commands with their descriptions only, for the help of the program and the error about unknown commands.
+// Adds descriptions of all commands without their actions, for the help of the program and for the error about unknown
+// commands.
 import type { Command } from 'commander';
 import { COMMANDS } from './flags/all-commands.ts';
 import { addFlags, COMMAND_GROUPS } from './flags/command-spec.ts';
 
-/** Adds the named commands and their subcommands, in this order. */
+/** Adds the given commands and their subcommands, in the given order. */
 export function addOutlines(program: Command, names: readonly string[]): void {
   for (const name of names) {
     const command = program.command(name);

@@ -1,4 +1,4 @@
-// `sluice plan`: divides files into a plan of shards; with a deadline, chooses the number of shards.
+// `sluice plan`: divides files into a plan of shards. With a deadline, chooses the number of shards.
 
 import type { Command } from 'commander';
 import type { FileSource } from '../../connectors/file/file-options.ts';
@@ -21,7 +21,7 @@ import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
 
-/** Number of shards to sample from if the number is not configured. */
+/** Number of shards in a plan that serves only to take samples, because the number of shards is not configured. */
 const SAMPLED_SHARDS = 16;
 
 export function addPlanCommand(program: Command): void {
@@ -39,7 +39,7 @@ interface Planning {
 
 interface Planned {
   plan: ShardPlan;
-  /** Duration of the pass over the files. */
+  /** Seconds that the pass over the files took. */
   seconds: number;
 }
 
@@ -93,8 +93,8 @@ interface Night extends Measured, Estimate {
 }
 
 /**
- * Estimates the number of machines that meet a deadline. @throws SluiceError usage | deadline_unreachable | model_* |
- * any error that ends a run
+ * Estimates how many machines are needed to meet a deadline.
+ * @throws SluiceError usage | deadline_unreachable | model_* | any error that ends a run
  */
 async function foreseen(
   { file, flags, signal }: Planning,

@@ -1,4 +1,4 @@
-// Prints errors at the command line: the message on one line, the remedy on the next.
+// Prints errors on the command line: the message on the first line, the remedy on the next.
 import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import { headerAdvice, headerHeadline } from './header-advice.ts';
@@ -7,9 +7,9 @@ import { inspectionHint } from './inspect-hint.ts';
 const TOLD_ROWS = 5;
 
 /**
- * Prints an error to standard error and returns its exit code. `command` is the command line without flags (`sluice
- * model add`). A usage error refers to the command's help instead of printing it, because the help would scroll the
- * error off the screen.
+ * Prints an error to standard error and returns its exit code. `command`: the command line without flags, such as
+ * `sluice model add`. A usage error names the command that prints the help. The help itself would scroll the error off
+ * the screen.
  */
 export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
@@ -23,7 +23,10 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first invalid rows of a failed input, one per line, because its rejects file is not published. */
+/**
+ * The first invalid rows of a failed input, one per line. The rows are printed because the rejects file of a failed
+ * input is not published.
+ */
 function rowsOf({ code, details }: SluiceError): string {
   if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';
   const lines = details
@@ -33,11 +36,11 @@ function rowsOf({ code, details }: SluiceError): string {
   return lines.join('');
 }
 
-/** Position of an error in a pipeline file. */
+/** Matches the position of an error in a pipeline file. */
 const IN_PIPELINE = /\.ya?ml:\d{1,9}:\d{1,9}$/;
 const OF_PIPELINES = new Set(['run', 'lint', 'test', 'dlq']);
 
-/** The help of a command lists its flags; the keys of a pipeline are in a page. */
+/** The help of a command lists only flags; the keys of a pipeline are listed on a documentation page. */
 const usageAdvice = (message: string, command: string): string =>
   IN_PIPELINE.test(message.split(' ', 1)[0]!) && command.split(' ').some((word) => OF_PIPELINES.has(word))
     ? 'docs/pipelines.md lists all keys of a pipeline'
@@ -45,7 +48,7 @@ const usageAdvice = (message: string, command: string): string =>
 
 export const helpLine = (command: string): string => `run \`${command} --help\``;
 
-/** Formats a message of the command-line parser like a SluiceError: one line, without "error:". */
+/** Formats a message of the command-line parser like a SluiceError: on one line, and without "error:". */
 export function parserMistake(text: string): string {
   const [first, ...more] = text.trim().split('\n');
   const hint = more.map((line) => line.replace(/^\(D/, '(d')).join(' ');

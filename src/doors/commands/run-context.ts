@@ -1,4 +1,4 @@
-// Creates the shared services of a run from the command line: registry, models, account.
+// Creates the services that the parts of a run share on the command line: registry, models, account.
 import type { Log } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
@@ -14,16 +14,16 @@ interface DrivenContext extends RunContext {
 }
 
 interface ContextOptions {
-  /** Pipeline name; a label of metrics. */
+  /** Name of the pipeline, used as a label of metrics. */
   name: string;
   registry?: string | undefined;
-  /** File for the metrics at the end of the run, in the Prometheus text format. */
+  /** File to which the metrics are written at the end of the run, in the Prometheus text format. */
   metricsFile?: string | undefined;
   log?: Log;
   tracer?: Tracer | null;
 }
 
-/** The shared services for a run. */
+/** Creates the shared services of a run. */
 export async function contextFor(
   spec: Pick<
     RunSpec,

@@ -1,4 +1,4 @@
-// What follows the last row of a run: files that were requested (its report and its record), and a warning about total lines.
+// Work after the last row of a run: writes the requested report and record, and warns about total lines.
 import { epochMs } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { RunningPipeline } from '../../runs/context.ts';
@@ -9,14 +9,14 @@ import { warnOfTotalLines } from './total-line-warning.ts';
 interface DescribedRun {
   name: string;
   log: Log;
-  /** null: the run has not started. */
+  /** Null if the run has not started. */
   running: () => RunningPipeline | null;
-  /** Seconds since the start. */
+  /** Seconds since the start of the run. */
   seconds: () => number;
 }
 
 interface RunFiles {
-  /** Never throws; failures are logged. */
+  /** Never throws. Failures are logged. */
   leave(end: EndOfRun): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export async function openRunFiles(spec: RunSpec, run: DescribedRun): Promise<Ru
   };
 }
 
-/** null: no report is requested. */
+/** Returns null if no report is requested. */
 async function reportFor(spec: RunSpec, { name, log, running, seconds }: DescribedRun): Promise<RunFiles | null> {
   const file = spec.report;
   if (file === undefined) return null;
@@ -45,7 +45,8 @@ async function reportFor(spec: RunSpec, { name, log, running, seconds }: Describ
   return {
     async leave({ findings, result, exitCode, error }) {
       const progress = watch.end();
-      // For a rejected run the report path may name an unrelated file, so it is not written.
+      // The run was rejected before it started, so the path for the report may name an unrelated file, which must not
+      // be overwritten.
       if (running() === null) return;
       const end = { findings, result, exitCode, error: error?.message ?? null };
       await leaveReport(file, { name, spec, began, seconds: seconds(), progress, ...end }, log);

@@ -19,29 +19,32 @@ import { equation, rate } from '../../runs/summary.ts';
 const PROGRESS_MS = 10_000;
 
 interface RunEnd {
-  /** Rows of published outputs. */
+  /** Counts of the rows in published outputs. */
   counts: Readonly<RunCounts>;
-  /** Rows of inputs that the gate stopped. */
+  /** Number of rows in inputs that the gate stopped. */
   stopped: number;
   result: RunResult | null;
   seconds: number;
-  /** The error that ended the run; null: it succeeded. */
+  /** The error that ended the run; null if it succeeded. */
   failure: SluiceError | null;
 }
 
 export interface RunLog {
-  /** Log whose lines include the run id and the pipeline name. */
+  /** Log that adds the run id and the name of the pipeline to each line. */
   readonly log: Log;
   /** Whether the log format is JSON. */
   readonly json: boolean;
-  /** The uncaught exception after which the state of the process is unknown; null: none. */
+  /** The uncaught exception that made the state of the process unknown; null if there was none. */
   readonly lost: Error | null;
   started(): void;
-  /** Logs progress every ten seconds and at `stop`. */
+  /** Logs the progress every ten seconds, and once more at `stop`. */
   progress(running: RunningPipeline, seconds: () => number): { stop(): void };
   /** Logs the end of the run. */
   ended(end: RunEnd): void;
-  /** Keeps the process alive after uncaught errors until the returned function is called. `abort` stops the run gracefully. */
+  /**
+   * Keeps the process alive after uncaught errors, until the returned function is called. `abort` stops the run
+   * gracefully.
+   */
   survive(abort: (reason: Error) => void): () => void;
 }
 
@@ -51,14 +54,14 @@ export function runLog(
   metrics: Metrics | null,
 ): RunLog {
   const json = logged?.json ?? false;
-  // The environment provides the parent trace, as with OpenTelemetry's tools.
+  // The parent trace comes from the environment, as with the tools of OpenTelemetry.
   const parent = parseTraceparent(process.env.TRACEPARENT);
   const span = tracer?.begin(words`run`, { kind: 'internal', parent }) ?? null;
   const trace = traceFields(span?.context ?? parent);
   const fixed = { run_id: named(randomUUID()), pipeline: named(name), ...trace };
   const opened = withFields(logged?.log ?? textLog(), fixed);
   const log = metrics ? counted(opened, metrics) : opened;
-  // The caller logs the error that ends the run, so it needs the log with the run's fields.
+  // The caller logs the error that ends the run, so the caller's log must have the fields of the run.
   if (logged) logged.log = log;
   let lost: Error | null = null;
   return {

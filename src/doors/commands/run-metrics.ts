@@ -1,4 +1,5 @@
-// Metrics of a run from the command line: served at a port, or written to a file or a push gateway. Loaded only on request.
+// Metrics of a run on the command line: served at a port, or written to a file or a push gateway. Imported only if
+// requested.
 import { connectorOf, isEndless } from '../../connectors/connectors.ts';
 import { epochMs } from '../../core/clock.ts';
 import { type Log, named, words } from '../../core/log.ts';
@@ -11,7 +12,7 @@ import type { RunSpec } from '../../runs/spec.ts';
 export interface MetricsOptions {
   metricsPort?: number | undefined;
   metricsHost?: string | undefined;
-  /** File for the metrics at the end of the run, in the Prometheus text format. */
+  /** File to which the metrics are written at the end of the run, in the Prometheus text format. */
   metricsFile?: string | undefined;
   /** Push gateway that receives the metrics at the end of the run. */
   pushGateway?: string | undefined;
@@ -20,17 +21,17 @@ export interface MetricsOptions {
 interface DrivenRun {
   spec: RunSpec;
   context: Pick<RunContext, 'name' | 'account'>;
-  /** null: the run has not started. */
+  /** Null if the run has not started. */
   running: () => RunningPipeline | null;
 }
 
 export async function metricsFor(spec: RunSpec, options: MetricsOptions): Promise<Metrics | null> {
   const { metricsPort, metricsFile, pushGateway } = options;
-  // Reports an invalid address before the run starts.
+  // An invalid address must be reported before the run starts.
   if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
   const wanted = asked || isEndless(spec.source);
-  // Loaded only if metrics are needed, to keep runs of files small.
+  // Imported only if metrics are needed, so that a run of files stays small.
   if (!wanted) return null;
   const { Metrics } = await import('../../monitor/metrics.ts');
   return new Metrics(isEndless(spec.source) ? 'topic_run' : 'batch_run');
@@ -53,7 +54,7 @@ export async function openMetrics(
   return server;
 }
 
-/** State of the pipeline of this process. */
+/** State of the pipeline that this process runs. */
 function stateOf({ spec: { source, sink, model }, context: { name, account }, running }: DrivenRun) {
   const { rows, scored, rejected, rejectedByCode } = account.progress;
   const lag = isEndless(source) ? (running()?.progress().lag ?? 0) : null;

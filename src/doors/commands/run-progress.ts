@@ -1,4 +1,4 @@
-// Follows a run to its end: reports progress and estimated duration, and handles signals.
+// Follows a run to its end: reports progress and the estimated duration, and handles signals.
 import { isEndless } from '../../connectors/connectors.ts';
 import { inBackground } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
@@ -11,12 +11,12 @@ import type { RunSpec } from '../../runs/spec.ts';
 import type { RunLog } from './run-log.ts';
 
 const LOOK_MS = 500;
-/** Shorter runs get no estimate. */
+/** Only runs that take at least this many seconds get an estimate. */
 const LONG_SECONDS = 10;
 
 /**
- * Logs the estimated duration of a run with interpretation after its first rows were measured, so that users can cancel
- * it early. `out`: stream for a person; null: only the log gets the estimate.
+ * Logs the estimated duration of a run with interpretation, once its first rows were measured. Users can thus cancel
+ * the run early. `out`: stream for a person; if null, only the log gets the estimate.
  */
 export function tellEstimate(
   running: RunningPipeline,
@@ -40,14 +40,14 @@ export function tellEstimate(
 const evaluationsPerRow = ({ rows, evaluations }: ExplainedProgress): number =>
   rows > 0 ? Math.round(evaluations / rows) : 0;
 
-/** For example: `interpreting 5,000 rows takes about 3:20 (25,501 evaluations per row, limited by max_evaluations)` */
+/** Example: `interpreting 5,000 rows takes about 3:20 (25,501 evaluations per row, limited by max_evaluations)` */
 export function estimateText(explained: ExplainedProgress): string {
   const asked = evaluationsPerRow(explained);
   const why = asked === 0 ? '' : ` (${count(asked)} evaluations per row, limited by max_evaluations)`;
   return `interpreting ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
 }
 
-/** Waits for the end of a run. On a signal, a topic run stops gracefully; other runs are cancelled. */
+/** Waits for the end of a run. A signal stops a run from a topic gracefully, and cancels any other run. */
 export async function awaitEnd(
   spec: RunSpec,
   running: RunningPipeline,

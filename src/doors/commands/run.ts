@@ -1,4 +1,4 @@
-// `sluice run`, `lint` and `test`: run, check and test pipelines.
+// `sluice run`, `sluice lint` and `sluice test`: run, check and test pipelines.
 
 import path from 'node:path';
 import type { Command } from 'commander';
@@ -15,8 +15,8 @@ import { hintingAtInspection } from './inspect-hint.ts';
 import { openRegistry } from './open-registry.ts';
 import { contextFor } from './run-context.ts';
 
-/** Loads the YAML library only when a file is read, so that help stays fast. */
-/** Whether a YAML file has the test cases of a pipeline instead of a pipeline, by its name. */
+/** Imported on demand: the YAML library is needed only to read a file, and the help must be fast. */
+/** Whether the name of a YAML file is that of a file with test cases, not of a pipeline. */
 const isTestFile = (file: string): boolean => /\.test\.ya?ml$/i.test(file);
 const readPipeline = async (file: string) => (await import('../../runs/read-pipeline.ts')).readPipeline(file);
 type ReadPipeline = Awaited<ReturnType<typeof readPipeline>>;
@@ -63,7 +63,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   const pipelines = files.filter((file) => !isTestFile(file));
   for (const file of files) {
     try {
-      // A pattern of all pipelines matches their test cases, too.
+      // A pattern that matches all pipelines also matches their test cases.
       if (isTestFile(file)) {
         const { readPipelineTests } = await import('../../runs/checks/pipeline-tests.ts');
         await readPipelineTests(file);
@@ -95,7 +95,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   out(`${pipelines.length} ${pipelines.length === 1 ? 'pipeline is' : 'pipelines are'} valid`);
 }
 
-/** Why the configured Kafka client does not support the delivery guarantee of the pipeline; null: it does. */
+/** Why the configured Kafka client does not support the pipeline's delivery guarantee; null if it does. */
 async function deliveryProblem(pipeline: ReadPipeline): Promise<string | null> {
   const { checkDelivery } = await import('../../runs/spec.ts');
   return checkDelivery(pipeline).then(
@@ -104,7 +104,7 @@ async function deliveryProblem(pipeline: ReadPipeline): Promise<string | null> {
   );
 }
 
-/** Why the declarations of the source do not fit the model; null: they fit. */
+/** Why the declarations of the source do not fit the model; null if they do. */
 async function declarationMisfit({ source, sink, score }: ReadPipeline, manifest: Manifest): Promise<string | null> {
   const { declaredBy, echoOf } = await import('../../runs/spec.ts');
   const declared = declaredBy(source);

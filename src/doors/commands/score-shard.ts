@@ -1,4 +1,4 @@
-// `sluice score --plan`: scores one shard. Only the plan determines where records end.
+// `sluice score --plan`: scores one shard. Only the plan, not a flag, determines where records end.
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
@@ -18,7 +18,7 @@ const UNDECLARED = (flag: string) =>
   `${flag} is not supported for shards: score a file that needs declarations as one run`;
 const AGAIN = (flag: string) => `${flag} is not supported for shards: an interrupted shard is scored again completely`;
 
-/** Flags that are rejected for a shard, with the reason; silently ignoring them would mislead. */
+/** Flags that are rejected for a shard, each with the reason. Ignoring them silently would mislead the user. */
 const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) => string])[] = [
   ['inputFormat', SAID],
   ['inputCompression', SAID],
@@ -73,11 +73,11 @@ export async function specOfShard(
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
     throw new SluiceError('usage', `parts in ${spec.sink.format} cannot be merged: write csv, tsv or ndjson`);
   }
-  // A single shard may have no scored row; merging checks all shards together.
+  // A single shard may have no scored row, because only `sluice merge` sees all shards.
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
 }
 
-/** The index of the shard, from the flag or the environment. @throws SluiceError usage: no shard is configured */
+/** The index of the shard, from the flag or from the environment. @throws SluiceError usage: no shard is configured */
 export function shardOf(
   { shard }: Pick<ScoreFlags, 'shard'>,
   env: Readonly<Record<string, string | undefined>>,

@@ -28,7 +28,7 @@ export function addScoreCommand(program: Command): void {
   );
 }
 
-/** Runs the command and returns its exit code. @throws SluiceError any error that ends it */
+/** Runs the command and returns its exit code. @throws SluiceError any error that ends the command */
 export async function score(file: string | undefined, options: ScoreOptions): Promise<number> {
   const { registry, json, quiet, metricsFile, pushGateway } = options;
   const spec = await specOfScore(file, options);
@@ -38,7 +38,7 @@ export async function score(file: string | undefined, options: ScoreOptions): Pr
 
 async function specOfScore(file: string | undefined, options: ScoreOptions): Promise<RunSpec> {
   if (options.plan !== undefined) {
-    // Loaded only for shards.
+    // Imported only for shards.
     const { specOfShard } = await import('./score-shard.ts');
     return specOfShard(file, { ...options, plan: options.plan }, process.env, specOf);
   }
@@ -53,7 +53,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   const from = endpointSaid('--input-format', file, {
     format: options.inputFormat,
     delimiter,
-    // Default: tab, as over HTTP.
+    // Without a format, the default is tab-delimited, as over HTTP.
     otherwise: delimiter === undefined ? 'tsv' : 'csv',
   });
   const to = endpointSaid('--format', options.output, {
@@ -148,7 +148,7 @@ function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile, trail
   };
 }
 
-/** The parser reports `--no-manifest` as `manifest: false`. */
+/** The parser represents `--no-manifest` as `manifest: false`. */
 const isOff = (options: ScoreOptions): boolean => (options as { manifest?: boolean }).manifest === false;
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });
@@ -162,7 +162,7 @@ interface Said {
 /** Format and delimiter of an input or output, as keys of a pipeline. */
 function endpointSaid(flag: string, name: string, { format, delimiter, otherwise }: Said) {
   const named = namedFormat(name);
-  // A delimiter implies delimited text.
+  // A configured delimiter means that the format is delimited text.
   const found = format ?? named.format ?? (named.ending === '' || delimiter !== undefined ? otherwise : null);
   if (found === null) {
     const known = `supported: ${KNOWN_ENDINGS}`;
@@ -171,7 +171,7 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
   return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
 }
 
-/** The default format of standard output and of names without an extension; derived from the input format. */
+/** The default format of standard output and of names without an extension, derived from the input format. */
 function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
   if (format === 'parquet') return 'ndjson';
   if (format === 'arrow') return 'arrow';
@@ -197,6 +197,9 @@ function interpretationFlags(options: ScoreOptions) {
   };
 }
 
-/** The delimiter of a delimited input: the configured one, else by the file extension, else tab, as over HTTP. */
+/**
+ * The delimiter of delimited text. Without a configured delimiter: comma if the file extension is that of csv,
+ * otherwise tab, as over HTTP.
+ */
 export const inputDelimiter = (file: string, name: DelimiterName | undefined): string =>
   DELIMITERS[name ?? (namedFormat(file).format === 'csv' ? 'comma' : 'tab')];

@@ -1,4 +1,4 @@
-// `sluice serve`: the HTTP service.
+// `sluice serve`: starts the HTTP service.
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
@@ -26,7 +26,7 @@ export function addServeCommand(program: Command): void {
 
 /** Settings from flags and the environment, which override the configuration file. @throws SluiceError usage */
 function settingsOf(flags: ServeFlags): string[] {
-  // Flags take precedence over the environment, and specific flags (`--log-level`) over `--set`.
+  // Later settings win: flags over the environment, and specific flags (`--log-level`) over `--set`.
   const [environment, said] = [saidOfLog({}, process.env), saidOfLog(flags, {})].map((log) =>
     Object.entries(log).map(([name, value]) => `log.${name}=${value}`),
   );
@@ -34,7 +34,7 @@ function settingsOf(flags: ServeFlags): string[] {
   return [...environment!, ...flags.set, ...said!, ...port];
 }
 
-/** @throws SluiceError usage: no certificate without --dev, or the file cannot be written */
+/** @throws SluiceError usage: --dev is missing, or the file cannot be written */
 async function writeCertificate(file: string, certificate: string | null): Promise<void> {
   if (certificate === null) throw new SluiceError('usage', '--cert-out needs --dev');
   await writeFile(file, certificate).catch((cause) => {
@@ -49,7 +49,7 @@ async function runService(flags: ServeFlags): Promise<void> {
     settings: settingsOf(flags),
   });
   const { log } = await openLog(config.log);
-  // Loaded here, so that other commands do not load the web server.
+  // Imported on demand, so that other commands do not load the web server.
   const { serve } = await import('../http/service.ts');
   const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
   const faults: NonNullable<ServeOptions['faults']> = { hear: () => {} };
@@ -79,7 +79,7 @@ async function runService(flags: ServeFlags): Promise<void> {
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
-  // Safe to log: the key is valid only for this process, which listens only on loopback.
+  // Logging the key is safe, because the key is valid only for this process, which listens only on loopback.
   if (service.token)
     log('info', 'dev_key', words`API key of this run: ${named(service.token)}`, { key: named(service.token) });
   if (!signal.aborted)

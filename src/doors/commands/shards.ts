@@ -1,4 +1,5 @@
-// `sluice shards`: one process of a sharded run, as started by an Indexed Job. Plans, scores and merges without an external coordinator.
+// `sluice shards`: one process of a sharded run, started by an Indexed Job. Plans, scores and merges without an
+// external coordinator.
 import type { Command } from 'commander';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { putStored } from '../../connectors/stored-bytes.ts';
@@ -66,7 +67,8 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
 }
 
 /**
- * The extension of the shard results, which are joined as uncompressed text; the merged output may be compressed.
+ * The file extension of the shard results. Shard results are uncompressed text, so that they can be joined; the merged
+ * output may be compressed.
  * @throws SluiceError usage
  */
 function endingOf(output: string): string {
@@ -75,7 +77,10 @@ function endingOf(output: string): string {
   throw new SluiceError('usage', `${output}: shards are merged: name an output that ends in csv, tsv or ndjson`);
 }
 
-/** Decisions for all shards: made by shard 0, awaited by the others. @throws SluiceError usage | input_* | model_* | plan_invalid */
+/**
+ * The decisions that apply to all shards. Shard 0 makes these decisions, and the other shards wait for them.
+ * @throws SluiceError usage | input_* | model_* | plan_invalid
+ */
 async function decided(work: SharedWork, file: string, flags: ShardsFlags, index: number): Promise<SharedRun> {
   const { signal, dispose } = signalled();
   try {

@@ -1,15 +1,15 @@
-// How SIGINT and SIGTERM end a run: the first signal stops it gracefully, the second exits immediately.
+// How SIGINT and SIGTERM end a run: the first signal stops the run gracefully, the second exits immediately.
 import { startTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { EXIT } from './exit-codes.ts';
 
-/** Time after the deadline for leaving groups and closing connections, ms. */
+/** Additional time in ms for leaving consumer groups and closing connections. */
 const CLOSING_MS = 8_000;
 
 /**
- * Terminates the process if it is still running `ms` plus CLOSING_MS after this call, and logs its pending work. An
- * orchestrator would kill it later without a message. The timer does not keep the process alive.
+ * If the process is still running `ms` plus CLOSING_MS after this call, logs its pending work and terminates it.
+ * Otherwise, an orchestrator would kill it later without a message. The timer does not keep the process alive.
  */
 export function endWithin(ms: number, doing: () => string, log: Log): void {
   const timer = startTimer(() => {
@@ -23,7 +23,7 @@ export function endWithin(ms: number, doing: () => string, log: Log): void {
   timer.unref();
 }
 
-/** A signal that SIGINT, SIGTERM or `abort` aborts; a second signal exits immediately. */
+/** An AbortSignal that SIGINT, SIGTERM or `abort` aborts. A second SIGINT or SIGTERM exits immediately. */
 export function signalled(): { signal: AbortSignal; abort: (reason: Error) => void; dispose: () => void } {
   const controller = new AbortController();
   const onSignal = (name: NodeJS.Signals) => {

@@ -1,11 +1,11 @@
-// Handles write errors of standard output and standard error: a closed pipe, a full disk.
+// Handles write errors of standard output and standard error, such as a closed pipe or a full disk.
 import { EXIT } from './exit-codes.ts';
 
 /**
  * Output to a closed pipe (`sluice model list | head -1`) is discarded, and the command continues with its usual exit
- * code. Exiting immediately, as SIGPIPE does, could leave a run half finished. Other write errors are reported and set
- * the exit code to 1. If predictions or a portfolio are written to standard output, the sink (`openStreamSink`) reports
- * the error and the run fails with exit code 1.
+ * code. Exiting immediately, like other programs on SIGPIPE, could leave a run half finished. Other write errors are
+ * reported and set the exit code to 1. Predictions or portfolios on standard output are an exception: the sink
+ * (`openStreamSink`) reports the error, and the run fails with exit code 1.
  */
 export function watchStreams(streams: readonly NodeJS.WritableStream[]): void {
   for (const stream of streams) {

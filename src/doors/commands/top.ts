@@ -1,4 +1,4 @@
-// `sluice top URL`: shows what a service or a pipeline does now, from its metrics alone.
+// `sluice top URL`: shows the current activity of a service or a pipeline, from its metrics alone.
 import type { Command } from 'commander';
 import { epochMs, monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -11,9 +11,9 @@ import { alignedTable } from './outcome-words.ts';
 import { signalled } from './signals.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Maximum numbers of models, codes and pipelines shown. */
+/** Maximum number of models, of codes and of pipelines to show. */
 const SHOWN = 5;
-/** Operations that watch the service; their requests are not counted. */
+/** Routes that monitor the service. Requests to these routes are not counted. */
 const WATCHING = new Set(['/metrics', '/metrics/columns', '/livez', '/readyz']);
 
 interface Series {
@@ -22,7 +22,7 @@ interface Series {
 }
 
 export interface Scrape {
-  /** Monotonic time, ms. */
+  /** Monotonic time in ms. */
   at: number;
   series: ReadonlyMap<string, readonly Series[]>;
 }
@@ -51,21 +51,21 @@ async function top(address: string, flags: TopFlags): Promise<void> {
       if (!(now instanceof SluiceError)) before = now;
     }
   } catch (error) {
-    // Ctrl-C is the usual end of this command.
+    // No error after Ctrl-C, which is the usual way to end this command.
     if (!signal.aborted) throw error;
   } finally {
     dispose();
   }
 }
 
-/** Replaces the screen, without flicker: each line is cleared to its end, then the rest of the screen. */
+/** Replaces the screen without flicker: clears each line to its end, then the screen below the last line. */
 function frame(lines: readonly string[]): string {
   const { columns = 80, rows = 24 } = process.stdout;
   const visible = lines.slice(0, rows - 1).map((line) => `${line.slice(0, columns)}\x1b[K\n`);
   return `\x1b[H${visible.join('')}\x1b[J`;
 }
 
-/** @throws SluiceError usage: an invalid address or CA file */
+/** @throws SluiceError usage: the address or the CA file is invalid */
 async function reader(address: string, ca: string | undefined): Promise<() => Promise<Scrape>> {
   const parsed = URL.canParse(address) ? new URL(address) : null;
   if (!parsed || !['http:', 'https:'].includes(parsed.protocol) || parsed.username !== '' || parsed.password !== '') {
@@ -74,7 +74,7 @@ async function reader(address: string, ca: string | undefined): Promise<() => Pr
   const path = parsed.pathname.replace(/\/$/, '');
   const url = `${parsed.origin}${path.endsWith('/metrics') ? path : `${path}/metrics`}`;
   const key = process.env.SLUICE_API_KEY;
-  // A key is never sent unencrypted.
+  // The key must not be sent unencrypted.
   const headers: Record<string, string> =
     key && parsed.protocol === 'https:' ? { authorization: `API-Key ${key}` } : {};
   const tls = ca === undefined ? {} : { ca: await readText(ca) };
@@ -104,7 +104,7 @@ function networkFault(error: unknown): string {
   return UNTRUSTED.has(code) ? `${code}: the certificate is not trusted (use --ca FILE)` : code;
 }
 
-/** null: the response contains metrics of Sluice. */
+/** Why the response has no metrics of Sluice; null if it has. */
 function answerFault(status: number, text: string, keySent: boolean): string | null {
   if (status === 401 || status === 403) {
     return keySent
@@ -115,7 +115,7 @@ function answerFault(status: number, text: string, keySent: boolean): string | n
   return text.includes('\nsluice_') || text.startsWith('sluice_') ? null : 'the response contains no metrics of Sluice';
 }
 
-/** Parses the text format of Prometheus. Lines that are not samples are ignored. */
+/** Parses the Prometheus text format. Lines that are not samples are ignored. */
 export function parseMetrics(text: string): Map<string, Series[]> {
   const found = new Map<string, Series[]>();
   for (const line of text.split('\n')) {
@@ -134,7 +134,7 @@ export function parseMetrics(text: string): Map<string, Series[]> {
   return found;
 }
 
-/** Parses `a="b",c="d"}` from a position; `end`: the position after the brace, -1 if there is none. */
+/** Parses `a="b",c="d"}` from a position on. `end`: position after the brace, or -1 if the brace is missing. */
 function parseLabels(line: string, from: number): { labels: Record<string, string>; end: number } {
   const labels: Record<string, string> = Object.create(null);
   let at = from;
@@ -153,7 +153,7 @@ function parseLabels(line: string, from: number): { labels: Record<string, strin
   return { labels, end: line[at] === '}' ? at + 1 : -1 };
 }
 
-// Figures.
+// Figures computed from two scrapes.
 
 const sum = (all: readonly Series[]): number => all.reduce((total, { value }) => total + value, 0);
 const of = ({ series }: Scrape, name: string): readonly Series[] => series.get(name) ?? [];
@@ -166,7 +166,7 @@ function sumBy(all: readonly Series[], names: readonly string[]): Map<string, nu
   return sums;
 }
 
-/** Increase of counters since the last scrape, by labels. A counter that fell was restarted at 0. */
+/** Increase of counters between two scrapes, by labels. A counter that decreased was reset to 0 in between. */
 function increases(
   before: Scrape,
   now: Scrape,
@@ -185,7 +185,10 @@ function increases(
 
 const total = (increase: ReadonlyMap<string, number>): number => [...increase.values()].reduce((a, b) => a + b, 0);
 
-/** Quantile of a histogram, interpolated within its bucket, in seconds; null: no observation. `buckets`: cumulative counts by upper bound. */
+/**
+ * Quantile of a histogram in seconds, interpolated within its bucket; null without observations. `buckets`: cumulative
+ * counts by upper bound.
+ */
 export function quantileOf(buckets: ReadonlyMap<string, number>, share: number): number | null {
   const bounds = [...buckets].map(([le, n]): [number, number] => [Number(le.replace('Inf', 'Infinity')), n]).sort((a, b) => a[0] - b[0]); // biome-ignore format: one line
   const all = bounds.at(-1)?.[1] ?? 0;
@@ -207,7 +210,7 @@ const millis = (seconds: number | null): string => (seconds === null ? '-' : `${
 const megabytes = (bytes: number): string => `${whole(bytes / 2 ** 20)} MB`;
 const largest = <T>(all: readonly T[], by: (one: T) => number): T[] => all.toSorted((a, b) => by(b) - by(a)).slice(0, SHOWN); // biome-ignore format: one line
 
-/** The figures of the time between two scrapes, as lines. */
+/** The figures for the time between two scrapes, as lines. */
 export function topLines(before: Scrape, now: Scrape): string[] {
   const seconds = Math.max(1e-3, (now.at - before.at) / 1000);
   const rate = (name: string, keep?: (s: Series) => boolean): number => total(increases(before, now, name, [], keep)) / seconds; // biome-ignore format: one line

@@ -1,20 +1,20 @@
-// Warns after a run if the last line of an input looks like a total line, which was read as an application.
+// Warns after a run if the last line of an input, which was scored as an application, looks like a total line.
 import { type Log, named, words } from '../../core/log.ts';
 import { isDelimited } from '../../formats/formats.ts';
 import { type Endpoint, inputsOf } from '../../runs/endpoint-specs.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 
-/** Maximum number of inputs whose ends are read. */
+/** Maximum number of inputs whose last lines are checked. */
 const MOST_FILES = 1000;
 
-/** Reads only local files that are neither compressed nor declared to have a trailer. */
+/** Checks only local files that are uncompressed and have no declared trailer. */
 export async function warnOfTotalLines(spec: RunSpec, log: Log): Promise<void> {
   if (spec.source.type !== 'file' || spec.shard) return;
   const inputs = (await inputsOf(spec.source).catch(() => [])).filter(isExamined).slice(0, MOST_FILES);
   if (inputs.length === 0) return;
   const { scoredTotal } = await import('../../inspect/scored-total-line.ts');
   for (const { name, delimiter, declared, skipLines = 0 } of inputs) {
-    // Never throws: a failure must not change the outcome of a finished run.
+    // Never throws, because a failure must not change the result of a finished run.
     const why = await scoredTotal({
       ...{ name, delimiter, skipLines },
       encoding: declared?.encoding ?? 'utf-8',

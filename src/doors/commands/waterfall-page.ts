@@ -1,4 +1,4 @@
-// The waterfall as a self-contained HTML page that can be filed, mailed and printed.
+// The waterfall chart of an explanation as a self-contained HTML page, which can be filed, mailed and printed.
 import {
   chartLegend,
   escapeText,
@@ -13,7 +13,7 @@ import {
 import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 import { number, stepsOf } from './waterfall.ts';
 
-/** Where an explanation comes from. */
+/** Model, file and time of an explanation. */
 export interface ExplanationOrigin {
   model: string;
   packageSha256: string;
@@ -21,7 +21,7 @@ export interface ExplanationOrigin {
   /** Name of the file that contains the row. */
   file: string;
   at: Date;
-  /** Scorecard points for one unit of log-odds; null: the model has no scorecard. */
+  /** Scorecard points per unit of log-odds; null if the model has no scorecard. */
   pointsPerLogOdds: number | null;
 }
 
@@ -31,7 +31,7 @@ const SPACES: Record<string, string> = { log_odds: 'log-odds', probability: 'pro
 
 const probabilityOf = (logOdds: number): string => (1 / (1 + Math.exp(-logOdds))).toFixed(4);
 
-/** Scorecard points with a sign, to one decimal. */
+/** Scorecard points with a sign and one decimal. */
 const pointsOf = (effect: number, perUnit: number): string => number(Number((effect * perUnit).toFixed(1)));
 
 export function waterfallPage(answer: ExplainedRow, top: number, origin: ExplanationOrigin): string {
@@ -67,7 +67,7 @@ function result(answer: ExplainedRow, x: Explanation, top: number): string {
   ])}</section>`; // biome-ignore format: a table
 }
 
-/** A value of the chart in its own unit and, for log-odds, as a probability. */
+/** A value in the unit of the chart. Log-odds are also shown as a probability. */
 function levelText(value: number, space: string): string {
   return space === 'log_odds' ? `${value.toFixed(3)} = probability ${probabilityOf(value)}` : value.toFixed(4);
 }

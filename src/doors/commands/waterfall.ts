@@ -1,4 +1,4 @@
-// Renders a prediction as a waterfall: a bar per column, from the base value to the score.
+// Renders an explanation as a waterfall chart: one bar per column, from the base value to the score.
 import type { ExplainedRow } from '../../runs/checks/explain-row.ts';
 
 export interface Step {
@@ -9,7 +9,7 @@ export interface Step {
   to: number;
 }
 
-/** The largest effects, one step each, then the sum of all others; sorted by size. */
+/** The largest effects, one step each, followed by a step with the sum of all other effects. Sorted by size. */
 export function stepsOf(answer: ExplainedRow, top: number): Step[] {
   const { base, effects } = answer.interpretation!;
   const shown = effects.slice(0, top);
@@ -38,7 +38,7 @@ function withoutEndZeros(text: string): string {
   return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
 }
 
-/** The result on one line. */
+/** The prediction on one line. */
 export function headline(answer: ExplainedRow): string {
   const { prediction, probability, points, decision, value } = answer;
   return [
@@ -50,7 +50,7 @@ export function headline(answer: ExplainedRow): string {
   ].join(', ');
 }
 
-/** The waterfall as text with at most `width` characters per line. */
+/** The waterfall chart as text, with at most `width` characters per line. */
 export function waterfall(ref: string, answer: ExplainedRow, top: number, width: number): string {
   const lines = [`${ref}, row ${answer.row}: ${headline(answer)}`];
   const x = answer.interpretation;

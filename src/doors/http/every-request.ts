@@ -1,4 +1,5 @@
-// Applies checks to every request: headers, TLS, authentication, scope, framing. Counts requests by route.
+// Applies the checks that every request must pass: headers, TLS, authentication, scope, framing. Counts requests by
+// route.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Scope } from '../../config/scopes.ts';
@@ -23,15 +24,21 @@ declare module 'fastify' {
     identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scope that the identity must have; absent: no key is needed. */
+    /** Scope that the caller must have. If absent, no key is needed. */
     scope?: Scope;
-    /** Health checks, answered to all clients, even if other requests must come through a proxy. */
+    /**
+     * Whether the route is a health check. Health checks are answered to all clients, even if other requests must come
+     * through a proxy.
+     */
     health?: boolean;
-    /** Routes of the Open Inference Protocol, whose clients expect the member `error` in error responses. */
+    /**
+     * Whether the route belongs to the Open Inference Protocol, whose clients expect the member `error` in error
+     * responses.
+     */
     openInference?: boolean;
-    /** Methods with which a header may replace the method of the request. */
+    /** Methods that a header of the request may select instead of the request's own method. */
     override?: readonly string[];
-    /** Handles tus requests, whose clients expect the tus version in responses. */
+    /** Whether the route belongs to tus, whose clients expect the tus version in responses. */
     tus?: boolean;
   }
 }
@@ -39,10 +46,10 @@ declare module 'fastify' {
 export interface RequestChecks {
   config: ServerConfig;
   gatekeeper: Gatekeeper;
-  /** Records requests with caller and model; null: audit is off. */
+  /** Records requests with caller and model; null if audit is off. */
   audit?: AuditTrail | null;
   metrics: Metrics;
-  /** Rejects requests that did not arrive over TLS; absent: the listener accepts only TLS. */
+  /** Rejects requests that did not arrive over TLS. Absent if the listener accepts only TLS. */
   assertSecure?: (request: FastifyRequest) => void;
 }
 
@@ -55,14 +62,14 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
     const method = String(request.headers['x-http-method-override'] ?? '').toUpperCase();
     if (override?.includes(method)) request.story.method = named(method);
     if (tus && request.headers['tus-resumable'] !== undefined) reply.header('tus-resumable', TUS_VERSION);
-    // Health checks reach the process directly, bypassing the proxy.
+    // Health checks bypass the proxy and reach the process directly.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
-    // CORS preflight requests of browsers carry no key.
+    // The CORS preflight requests of browsers have no key.
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined && (health || !needsKey(request))) return;
     request.identity = await gatekeeper.identify(request);
-    // Whether a path or method exists is revealed only to clients with a key.
+    // Only clients with a key may learn whether a path or a method exists.
     if (scope === undefined) return;
     assertScope(request, scope);
     if (scope !== 'metrics') audit?.assertReady();
@@ -82,8 +89,9 @@ export function checkEveryRequest(app: FastifyInstance, options: RequestChecks):
 }
 
 /**
- * Whether a request without a key is rejected, whatever its method and even if its path does not exist: paths contain
- * names of pipelines. Encoded spellings that the router accepts for these paths count too.
+ * Whether a request without a key is rejected. That applies to all methods, and even to paths that do not exist,
+ * because paths contain names of pipelines. Encoded spellings of these paths are rejected as well, because the router
+ * accepts them.
  */
 export function needsKey({ url }: FastifyRequest): boolean {
   const origin = /^https?:\/\/[^/]*/.exec(url)?.[0] ?? '';
@@ -92,7 +100,7 @@ export function needsKey({ url }: FastifyRequest): boolean {
   return /^\/(?:api|v2)(?:\/|$)/.test(plain);
 }
 
-/** Why a request would be rejected independent of its path; null: it has a valid key. */
+/** The error that rejects a request whatever its path; null if the request has a valid key. */
 export async function refusalOf(
   request: FastifyRequest,
   { gatekeeper, assertSecure }: Pick<RequestChecks, 'gatekeeper' | 'assertSecure'>,

@@ -18,9 +18,9 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import type { ServiceContext } from './wire/scoring-request.ts';
 
 export interface ServerState {
-  /** false: /readyz returns 503 and new predict requests are rejected. */
+  /** If false, /readyz returns 503 and new predict requests are rejected. */
   ready: boolean;
-  /** Models to keep loaded. /readyz returns 503 until all are loaded; requests wait for their model. */
+  /** Models to keep loaded. /readyz returns 503 until all of them are loaded; a request waits for its model. */
   kept: Pick<KeptModels, 'ready'>;
 }
 
@@ -63,7 +63,7 @@ export async function addOperations(app: FastifyInstance, { audit, state, ...of 
   refuseOtherMethods(app, methods);
 }
 
-/** Answers a known path with a wrong method with 405 and the allowed methods, not with 404. */
+/** For a known path with another method, returns 405 with the allowed methods instead of 404. */
 function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, ReadonlySet<string>>): void {
   for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method, { overrideExisting: true });
   const all = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'QUERY'];

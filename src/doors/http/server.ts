@@ -1,4 +1,4 @@
-// The HTTP service: creates the Fastify instance with its routes, request checks and error handling.
+// The HTTP service: creates the Fastify instance with routes, request checks and error handling.
 import type { IncomingMessage } from 'node:http';
 import multipart from '@fastify/multipart';
 import Fastify, {
@@ -23,7 +23,7 @@ import { type ProblemSent, refuseAddress, sendProblem } from './wire/send-proble
 
 interface ServerOptions extends RequestChecks {
   host: ModelHost;
-  /** Creates the HTTP(S) server that calls the handler. */
+  /** Creates the HTTP or HTTPS server that calls the handler. */
   serverFactory?: FastifyServerOptions['serverFactory'];
   log?: Log;
   tracer?: Tracer | null;
@@ -71,10 +71,11 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
     routerOptions: { maxParamLength: 200 },
     genReqId: (raw) => requestIdOf(raw as IncomingMessage),
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
-    // The listener handles client errors; two handlers on one socket would cut off each other's responses.
+    // The listener handles client errors. With two handlers on one socket, each would cut off the response of the
+    // other.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
-      // Fastify runs no hooks for requests with an invalid URL, so they are authenticated here.
+      // Fastify runs no hooks for requests with an invalid URL, so such requests are authenticated here.
       const asking = request as FastifyRequest;
       inBackground('refusing an address', async () => {
         requests.begin(asking, reply as FastifyReply);
@@ -90,7 +91,7 @@ async function newApp(options: ServerOptions, requests: RequestLog): Promise<Fas
   audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
-  // Bodies stay streams; each operation parses them according to their format.
+  // Bodies are not parsed here; each operation reads the stream according to the format of the body.
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   return app;
 }

@@ -15,7 +15,10 @@ import { hashToken } from './access/keys-file.ts';
 import type { OpenedAudit } from './access/open-audit.ts';
 import { type Certificate, createListener, followCertificate, type Listener } from './wire/listener.ts';
 
-/** Reports the expiry of the certificate, and reloads its files if it has any. Returns a function that stops both. */
+/**
+ * Reports the expiry of the certificate. If the certificate comes from files, reloads it when they change. Returns a
+ * function that stops both.
+ */
 export function useCertificate(
   certificate: Certificate,
   { config: { tls }, dev = false, log = SILENT }: { config: ServerConfig; dev?: boolean; log?: Log },
@@ -36,7 +39,7 @@ export function useCertificate(
   });
 }
 
-/** A host as written in a URL (RFC 3986). */
+/** A host as it is written in a URL (RFC 3986). */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 export function listenerOf(
@@ -73,7 +76,7 @@ export function openHost(
   return host;
 }
 
-/** Fills the key ring. `from`: the keys file; with --dev, the token of the only key. @throws SluiceError usage */
+/** Fills the key ring. `from`: the keys file or, with --dev, the token of the only key. @throws SluiceError usage */
 export async function fillKeys(
   keys: KeyRing,
   from: { file: string } | { token: string },

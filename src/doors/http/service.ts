@@ -25,11 +25,11 @@ import { devCertificate, type Listener, proxyCheck, readCertificate } from './wi
 export interface ServeOptions {
   config: ServerConfig;
   registry: Registry;
-  /** Listen on loopback only, with an ephemeral certificate and key. */
+  /** Whether to listen only on loopback, with a certificate and a key that are valid only for this process. */
   dev?: boolean;
-  /** The service sets `hear`, which receives the outcome of every lookup in a remote registry. */
+  /** The service sets `hear`, which is called with the outcome of every lookup in a remote registry. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** The service sets `hear`, which counts uncaught errors. */
+  /** The service sets `hear`, which is called for every uncaught error, to count it. */
   faults?: { hear: (kind: FaultKind) => void };
   log?: Log;
   tracer?: Tracer | null;
@@ -37,15 +37,18 @@ export interface ServeOptions {
 
 export interface RunningService {
   url: string;
-  /** With --dev: the ephemeral token. */
+  /** With --dev: the token of the only key. */
   token: string | null;
-  /** With --dev: the certificate, for clients that need to trust it. */
+  /** With --dev: the certificate, which clients must trust. */
   certificate: string | null;
-  /** Becomes unready, rejects new work, lets running responses finish within the deadline, then closes. Idempotent. */
+  /**
+   * Stops the service. /readyz reports unready, new work is rejected, and running responses may finish within the
+   * deadline. Then everything is closed. Idempotent.
+   */
   stop(): Promise<void>;
 }
 
-/** Everything that has to be closed when the service stops. */
+/** Everything that must be closed when the service stops. */
 interface Parts {
   host: ModelHost;
   keys: KeyRing;
@@ -54,7 +57,7 @@ interface Parts {
   audit: OpenedAudit;
   /** Stops watching files, disk space and models. */
   unfollow: () => void;
-  /** Stops listening for background failures. */
+  /** Stops listening for failures of background work. */
   unhear: () => void;
 }
 
@@ -68,7 +71,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     throw new SluiceError('usage', 'tls.client_crl requires tls.client_ca');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
-  /** Functions that undo started parts, called in reverse order if the start fails. */
+  /** Functions that undo the parts started so far. If the start fails, these functions are called in reverse order. */
   const undo: (() => unknown)[] = [];
   try {
     return await start(options, undo);
@@ -84,7 +87,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const cache = config.registry_options.cache_folder;
   if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
   const metrics = new Metrics('serve');
-  // These gauges start at 0; the others are set by each scrape.
+  // These gauges must start at 0; each scrape sets the other gauges.
   for (const level of [metrics.uploads, metrics.spilled]) level.set(0);
   const log = counted(options.log ?? SILENT, metrics);
   const unhear = onBackgroundFault((task, error) => {
@@ -153,7 +156,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   };
 }
 
-/** Folders that the service writes to. */
+/** Folders to which the service writes. */
 const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
   ...(jobs.shared ? {} : { jobs: jobs.folder }),
@@ -165,7 +168,8 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
   server.state.ready = false;
   listener.close();
   const deadline = epochMs() + withinMs;
-  // First waits for running requests, then for connections: slow clients may still be reading the last responses.
+  // Waits for running requests first, then for connections, because slow clients may still be reading the last
+  // responses.
   for (const busy of [() => server.busy(), () => listener.open()]) {
     while (busy() > 0 && epochMs() < deadline) {
       listener.closeIdle();
@@ -175,13 +179,16 @@ async function stop({ host, keys, listener, server, audit, unfollow, unhear }: P
   listener.closeAll();
   keys.close();
   unfollow();
-  // Closed in parallel, because a response may wait for a model that never finishes loading.
+  // Server and models are closed at the same time, because a response may wait for a model that never finishes loading.
   await Promise.all([server.app.close(), host.close()]);
   await audit.close();
   unhear();
 }
 
-/** The error that ends the start does not name the model, because references of requests are not logged. */
+/**
+ * Logs the name of the model. The thrown error does not contain the name, because the references in requests must not
+ * be logged; this reference comes from the configuration.
+ */
 function refusePreload(reference: string, error: unknown, log: Log): never {
   const message = words`preload: ${named(reference)} cannot be loaded: ${saysOf(error)}`;
   log('error', 'model_load_failed', message, { ...faultFields(error), reference: named(reference) });

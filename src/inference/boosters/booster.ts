@@ -1,65 +1,69 @@
-// A gradient-boosted or averaged tree model as a training library saved it: trees, features, and the steps from sums to predictions.
+// A gradient-boosted or averaged tree model as read from the file of a training library: trees, features, and the steps
+// from sums to predictions.
 import { SluiceError } from '../../core/errors.ts';
 import type { Graph, Node, OnnxModel } from '../onnx/graph.ts';
 import { attachEnsemble, type BoosterFinish, type Ensemble, LEAF, MODES } from '../trees/ensemble.ts';
 
 export type Library = 'LightGBM' | 'XGBoost' | 'CatBoost';
 
-/** The page that every rejection of such a file names. */
+/** The documentation page that every error about such a file refers to. */
 const PAGE = 'docs/exporting.md';
 
-/** A rejection of a file of a training library. `what` states the obstacle and what to do about it. */
+/** Creates the error for a file that cannot be served. `what` states the obstacle and what to do about it. */
 export const refuseBooster = (library: Library, what: string): SluiceError =>
   new SluiceError('model_invalid', `the ${library} model cannot be served: ${what} (${PAGE})`);
 
-/** A damaged file. */
+/** Creates the error for a damaged file. */
 export const damaged = (library: Library, what: string): SluiceError =>
   new SluiceError('model_invalid', `the ${library} file is damaged: ${what} (${PAGE})`);
 
-/** Tests of a split; the names are those of the ensemble's modes. */
+/** Tests of a split. The names are those of the node modes of ONNX ensembles. */
 export type SplitTest = 'LEQ' | 'LT' | 'GT' | 'CATEGORY' | 'LEQ_OR_ZERO' | 'LEQ_NOT_ZERO';
 
-/** A tree. Arrays over splits; children are indexes of splits, or ~index of a leaf. No split: a single leaf. */
+/**
+ * A tree. The arrays have one entry per split. A child is the index of a split, or ~index of a leaf. A tree without
+ * splits is a single leaf.
+ */
 export interface BoosterTree {
-  /** The target of its weights; null: each leaf has a weight for every target. */
+  /** The target to which the leaf weights belong; null if each leaf has a weight for every target. */
   target: number | null;
   feature: Int32Array;
   test: readonly SplitTest[];
-  /** Threshold; for CATEGORY the number that a category must exceed. */
+  /** The threshold. For CATEGORY: the number that a category code must exceed. */
   value: Float64Array;
   members: ReadonlyMap<number, readonly number[]>;
   /** Whether a missing value passes the test. */
   missingYes: Uint8Array;
   yes: Int32Array;
   no: Int32Array;
-  /** Weights, leaf by leaf. */
+  /** Weights, one leaf after the other. */
   leaves: Float64Array;
 }
 
 export interface BoosterFeature {
-  /** null: the library saved a generated name. */
+  /** Null if the library saved a generated name. */
   name: string | null;
-  /** Whether the model splits it by categories. */
+  /** Whether the model splits the feature by categories. */
   categorical: boolean;
-  /** Whether the library rejects missing values of this feature, because training had none. */
+  /** Whether the library rejects missing values of this feature, because the training data had none. */
   missingRefused?: boolean;
 }
 
 export interface Booster {
   library: Library;
-  /** As the file states it. */
+  /** Version of the library, as the file states it. */
   version: string;
   objective: string;
   task: 'binary' | 'multiclass' | 'regression';
   /** Whether the prediction is the log-odds of the positive class. */
   logOdds: boolean;
-  /** Classes in the order of the scores; null: the file does not list them. */
+  /** Classes in the order of the scores; null if the file does not list them. */
   classes: readonly (string | number)[] | null;
   /** Columns of the input matrix, in order. */
   features: readonly BoosterFeature[];
-  /** Category lists of the columns, in the order of their columns; which columns these are is not always saved. */
+  /** Category lists in the order of their columns. Not every file states which columns these are. */
   categories: readonly CategoryList[];
-  /** Precision in which features are compared. */
+  /** Precision in which feature values are compared with thresholds. */
   compared: 'float32' | 'float64';
   /** Precision of sums and predictions. */
   computed: 'float32' | 'float64';
@@ -71,22 +75,22 @@ export interface Booster {
   notes: readonly string[];
 }
 
-/** The categories of a column: category i has the code i. */
+/** The categories of a column. The index of a category is its code. */
 export interface CategoryList {
-  /** Index of the feature; null: unknown. */
+  /** Index of the feature; null if unknown. */
   feature: number | null;
-  /** As texts; null: the file has only hashes. */
+  /** The categories as texts; null if the file contains only hashes. */
   values: readonly string[] | null;
-  /** CatBoost: hash of a text → code. */
+  /** CatBoost only: hash of a text → category code. */
   codeOfHash?: ReadonlyMap<number, number>;
 }
 
-/** A booster with the graph that represents it to the tracer and to onboarding. */
+/** A booster together with the ONNX graph that represents it to the tracer and to onboarding. */
 export interface BoosterModel extends OnnxModel {
   booster: Booster;
 }
 
-/** The booster of a model; null: the model is an ONNX file. */
+/** The booster of a model; null for ONNX files. */
 export const boosterOf = (model: OnnxModel): Booster | null => (model as Partial<BoosterModel>).booster ?? null;
 
 /** Domain of the only node in the graph of a booster; its operator is `Trees`. */
@@ -94,13 +98,13 @@ const BOOSTER_DOMAIN = 'sluice.booster';
 /** Name of the input: the matrix of all features. */
 export const BOOSTER_INPUT = 'features';
 
-/** Name of the output: `probabilities` of classes, or `value`. */
+/** Name of the output: `probabilities` for classes, otherwise `value`. */
 export const boosterOutput = ({ task }: Booster): string => (task === 'regression' ? 'value' : 'probabilities');
 
 const NO_FIELD = { number: 0, wire: 2, value: 0, start: 0, end: 0, from: 0 } as const;
 
 /**
- * Represents a booster as a graph with one node: the matrix of its features in, predictions out.
+ * Represents a booster as a graph with one node, which maps the feature matrix to predictions.
  * @throws SluiceError model_invalid: trees are damaged
  */
 export function boosterModel(bytes: Uint8Array, booster: Booster): BoosterModel {

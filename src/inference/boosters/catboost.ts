@@ -1,5 +1,5 @@
-// Reads the JSON model of CatBoost (`save_model(format="json")`): symmetric and other trees, one-hot categories.
-// Source: catboost/libs/model and catboost/private/libs/options of CatBoost 1.2.
+// Reads the JSON model of CatBoost (`save_model(format="json")`): symmetric and other trees, one-hot categories. Based
+// on catboost/libs/model and catboost/private/libs/options of CatBoost 1.2.
 import type { BoosterFinish, BoosterLink } from '../trees/ensemble.ts';
 import { below } from '../trees/float.ts';
 import {
@@ -20,7 +20,7 @@ type Json = Record<string, unknown>;
 const list = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);
 const map = (v: unknown): Json => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Json) : {});
 
-/** Deepest symmetric tree that CatBoost trains. */
+/** Maximum depth of a symmetric tree; CatBoost trains none that is deeper. */
 const MAX_DEPTH = 16;
 
 /** @throws SluiceError model_invalid */
@@ -89,7 +89,7 @@ function classesIn(params: Json): (string | number)[] | null {
   return labels.map((l) => (typeof l === 'number' ? l : String(l)));
 }
 
-/** What a missing value does: fails every test, passes every test, or is an error in CatBoost. */
+/** What CatBoost does with a missing value: the value fails every test, passes every test, or is an error. */
 type MissingValue = 'AsFalse' | 'AsTrue' | 'AsIs';
 
 interface FloatFeature {
@@ -99,9 +99,9 @@ interface FloatFeature {
 
 interface Features {
   features: BoosterFeature[];
-  /** By the index among numeric features. */
+  /** By index among the numeric features. */
   floats: FloatFeature[];
-  /** Columns by the index among categorical features. */
+  /** Columns by index among the categorical features. */
   categories: number[];
   lists: CategoryList[];
 }
@@ -133,7 +133,7 @@ function featuresOf(info: Json): Features {
     const hashes = list(f.values).map(Number);
     lists.push({ feature: column, values: null, codeOfHash: new Map(hashes.map((h, i) => [h, i])) });
   }
-  // A feature that the file does not list is a column that no tree reads.
+  // A feature that the file does not list is a column that no tree uses.
   for (let i = 0; i < features.length; i++) features[i] ??= { name: null, categorical: false };
   if (features.length === 0) throw broken('it lists no features');
   return { features, floats, categories, lists };
@@ -169,14 +169,14 @@ class TreeReader {
     this.#names = list(info.categorical_features).map((f) => String(map(f).feature_id ?? ''));
   }
 
-  /** A symmetric tree: one split a level; bit i of a leaf's number is the result of split i. */
+  /** A symmetric tree has one split per level. Bit i of a leaf's number is the result of split i. */
   symmetric(tree: Json): BoosterTree {
     const splits = list(tree.splits).map((s) => this.#split(map(s)));
     const depth = splits.length;
     if (depth > MAX_DEPTH) throw broken(`a symmetric tree has ${depth} levels`);
     const inner = 2 ** depth - 1;
     const build = new TreeBuilder(inner);
-    // Split number 2^level - 1 + path: the last split of the file is tested first.
+    // The split at `level` and `path` has the number 2^level - 1 + path. The last split in the file is tested first.
     for (let level = 0; level < depth; level++) {
       const split = splits[depth - 1 - level]!;
       for (let path = 0; path < 2 ** level; path++) {
@@ -189,7 +189,7 @@ class TreeReader {
     return build.done(null, this.#weights(list(tree.leaf_values), 2 ** depth));
   }
 
-  /** A tree of nested nodes; the test leads to `right` when it is true. */
+  /** A tree of nested nodes. If a test is true, it leads to `right`. */
   other(tree: Json): BoosterTree {
     const splits: { split: Split; yes: number; no: number }[] = [];
     const leaves: unknown[] = [];

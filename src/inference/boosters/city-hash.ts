@@ -1,5 +1,5 @@
-// CityHash64 (version 1.0), with which CatBoost identifies the texts of categories.
-// Source: CityHash by G. Pike and J. Alakuijala, version 1.0; CatBoost keeps the lower 32 bits.
+// CityHash64 (version 1.0) by G. Pike and J. Alakuijala. CatBoost identifies the texts of categories by its lower 32
+// bits.
 
 const K0 = 0xc3a5c85c97cb3127n;
 const K1 = 0xb492b66fbe98f273n;
@@ -72,7 +72,7 @@ function upTo16(s: Buffer): bigint {
   return u64(mixed(u64(y * K2) ^ u64(z * K3)) * K2);
 }
 
-/** One of the two sums of a text of 33 to 64 bytes; `a` is the initial value. */
+/** One of the two intermediate sums for a text of 33 to 64 bytes. `a`: initial value. */
 function half(second: bigint, third: bigint, z: bigint, a: bigint): [bigint, bigint] {
   const b = rotate(u64(a + z), 52);
   let c = rotate(a, 37);

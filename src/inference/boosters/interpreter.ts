@@ -1,11 +1,15 @@
-// Evaluates a booster directly from its trees, row by row: slow, and simple enough to check the compiled evaluator against.
+// Evaluates a booster row by row, directly from its trees. The code is slow but simple, so that the compiled evaluator
+// can be checked against it.
 import { SluiceError } from '../../core/errors.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import { ZERO } from '../trees/ensemble.ts';
 import { boosterLink } from '../trees/finish.ts';
 import type { Booster, BoosterTree } from './booster.ts';
 
-/** Predictions of rows `from` to `to - 1` of the feature matrix, `targets` per row. @throws SluiceError model_failed */
+/**
+ * Predictions for rows `from` to `to - 1` of the feature matrix, `targets` numbers per row.
+ * @throws SluiceError model_failed
+ */
 export function interpret(
   booster: Booster,
   [input]: readonly EncodedInput[],

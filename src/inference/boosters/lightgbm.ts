@@ -1,5 +1,5 @@
-// Reads the text file of LightGBM (`booster.save_model`): numeric and categorical splits, missing directions, objectives.
-// Source: src/io/tree.cpp, include/LightGBM/tree.h and src/objective of LightGBM 4.
+// Reads the text file of LightGBM (`booster.save_model`): numeric and categorical splits, directions of missing values,
+// objectives. Based on src/io/tree.cpp, include/LightGBM/tree.h and src/objective of LightGBM 4.
 import { type BoosterFinish, ZERO } from '../trees/ensemble.ts';
 import { below } from '../trees/float.ts';
 import {
@@ -22,7 +22,7 @@ const DEFAULT_LEFT = 2;
 const MISSING_ZERO = 1;
 const MISSING_NAN = 2;
 
-/** Objectives whose prediction is the sum itself. */
+/** Objectives whose sum is the prediction. */
 const IDENTITY = new Set(['regression', 'regression_l2', 'regression_l1', 'huber', 'fair', 'quantile', 'mape']);
 
 /** @throws SluiceError model_invalid */
@@ -84,7 +84,9 @@ export function readLightgbm(bytes: Uint8Array): Booster {
   };
 }
 
-/** The lines of a file, which may be longer than the longest text. */
+/**
+ * The lines of a file. A file may be longer than the longest string that V8 supports, so it is not decoded as a whole.
+ */
 function* linesOf(bytes: Uint8Array): Generator<string, void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let from = 0; from < buffer.length; ) {
@@ -98,9 +100,9 @@ function* linesOf(bytes: Uint8Array): Generator<string, void> {
 
 interface Section {
   keys: ReadonlyMap<string, string>;
-  /** Lines without a value. */
+  /** Keys of lines without a value. */
   flags: ReadonlySet<string>;
-  /** The line after the section; null: the file ends. */
+  /** The line after the section; null at the end of the file. */
   ended: string | null;
 }
 
@@ -128,7 +130,7 @@ function featuresOf(keys: ReadonlyMap<string, string>, count: number): BoosterFe
   }));
 }
 
-/** What the sums of an objective mean. */
+/** Returns the task of an objective, and how its sums become predictions. */
 function meaningOf(
   objective: string,
   targets: number,
@@ -195,7 +197,7 @@ function treeOf(keys: ReadonlyMap<string, string>, index: number, target: number
     const t = threshold[s]!;
     if (decision[s]! & CATEGORICAL) {
       test.push('CATEGORY');
-      // The number is truncated before it is compared with 0, so -0.5 is category 0.
+      // LightGBM truncates a number before comparing it with 0, so -0.5 is category 0.
       value[s] = -1;
       const [from, to] = [boundaries[t], boundaries[t + 1]];
       if (from === undefined || to === undefined || !(from <= to)) throw fail('a set of categories is missing');
@@ -210,7 +212,7 @@ function treeOf(keys: ReadonlyMap<string, string>, index: number, target: number
       zeroSplit(s, t, left, test, value);
     } else {
       test.push('LEQ');
-      // Without a direction for missing values, NaN is read as 0.
+      // If the split has no direction for missing values, LightGBM reads NaN as 0.
       missingYes[s] = (missing === MISSING_NAN ? left : 0 <= t) ? 1 : 0;
     }
   }
@@ -227,11 +229,11 @@ function treeOf(keys: ReadonlyMap<string, string>, index: number, target: number
   };
 }
 
-/** A number as C++ prints it. NaN: not a number. */
+/** Parses a number as C++ prints it. Returns NaN if the text is not a number. */
 const numberOf = (text: string): number =>
   text === 'inf' ? Infinity : text === '-inf' ? -Infinity : text === '' ? Number.NaN : Number(text);
 
-/** A split where 0 counts as missing. */
+/** Adds a split for which 0 counts as missing. */
 function zeroSplit(s: number, t: number, zeroPasses: boolean, test: SplitTest[], value: Float64Array): void {
   if (zeroPasses) {
     if (t < -ZERO) test.push('LEQ_OR_ZERO');
@@ -246,14 +248,14 @@ function zeroSplit(s: number, t: number, zeroPasses: boolean, test: SplitTest[],
   }
 }
 
-/** Positions of the bits that are set in 32-bit words. */
+/** Positions of the set bits in a list of 32-bit words. */
 function bitsOf(words: readonly number[]): number[] {
   const bits: number[] = [];
   for (const [w, word] of words.entries()) for (let b = 0; b < 32; b++) if ((word >>> b) & 1) bits.push(w * 32 + b);
   return bits;
 }
 
-/** The categories of the pandas columns with dtype category, whose codes the model was trained on. */
+/** The categories of the pandas columns with dtype category. The model was trained on the codes of these categories. */
 function pandasCategories(json: string, features: readonly BoosterFeature[]): CategoryList[] {
   let lists: unknown;
   try {

@@ -1,4 +1,4 @@
-// Reads a model file of any supported format: ONNX, or the file of a training library.
+// Reads a model file of any supported format: ONNX, or the format of a training library.
 import { SluiceError } from '../../core/errors.ts';
 import { type OnnxModel, readOnnx } from '../onnx/graph.ts';
 import { readChecked } from '../trees/ensemble.ts';
@@ -8,34 +8,36 @@ import { readLightgbm } from './lightgbm.ts';
 import { parseUbjson } from './ubjson.ts';
 import { readXgboost } from './xgboost.ts';
 
-/** Maximum size of a JSON file, bytes. V8 cannot hold longer texts. */
+/** Maximum size of a JSON file in bytes; V8 does not support longer strings. */
 const MOST_JSON = 500_000_000;
 
 const refuseJson = (what: string): SluiceError =>
   new SluiceError('model_invalid', `the JSON file is not a model: ${what} (docs/exporting.md)`);
 
-/** Formats of files of training libraries. */
+/** File formats of training libraries. */
 type BoosterFormat = 'lightgbm' | 'json' | 'ubjson';
 
-/** The format of a file of a training library, from its first bytes; null: another file. */
+/** The format of a training library's file, derived from its first bytes; null for any other file. */
 export function boosterFormat(bytes: Uint8Array): BoosterFormat | null {
   const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1');
   if (/^tree\r?\n/.test(start)) return 'lightgbm';
   if (start.startsWith('{') && /^\{\s*"/.test(start)) return 'json';
-  // UBJSON writes the length of each key with its type.
+  // In UBJSON, the length of each key is preceded by its type.
   return /^\{[iULlI]/.test(start) ? 'ubjson' : null;
 }
 
 /**
- * Reads a model file. The tree ensembles of an ONNX file are not checked yet; each is checked when it is read.
- * @throws SluiceError model_invalid: damaged, or a model that cannot be evaluated exactly, with the reason
+ * Reads a model file. The tree ensembles of an ONNX file are not checked here; each ensemble is checked when it is
+ * read.
+ * @throws SluiceError model_invalid: the file is damaged, or contains a model that cannot be evaluated exactly; states
+ * the reason
  */
 export const readFileGraph = (bytes: Uint8Array): OnnxModel => readBooster(bytes) ?? readOnnx(bytes);
 
-/** Reads a model file and checks all its trees, before an evaluator gets it. @throws SluiceError model_invalid */
+/** Reads a model file and checks all its trees before an evaluator gets the model. @throws SluiceError model_invalid */
 export const readModel = (bytes: Uint8Array): OnnxModel => readBooster(bytes) ?? readChecked(bytes);
 
-/** null: the file is not that of a training library. @throws SluiceError model_invalid */
+/** Returns null if the file is not that of a training library. @throws SluiceError model_invalid */
 function readBooster(bytes: Uint8Array): BoosterModel | null {
   const format = boosterFormat(bytes);
   if (format === null) return null;

@@ -6,7 +6,7 @@ const broken = (what: string): Error => damaged('XGBoost', `UBJSON: ${what}`);
 /** Maximum nesting depth. */
 const MAX_DEPTH = 64;
 
-/** Bytes of a number of each type. */
+/** Size of a number in bytes, by type. */
 const SIZES: Readonly<Record<string, number>> = { i: 1, U: 1, I: 2, l: 4, L: 8, d: 4, D: 8, C: 1 };
 
 /** @throws SluiceError model_invalid */
@@ -27,7 +27,7 @@ class Ubjson {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
-  /** The next type marker; no-ops are skipped. */
+  /** The next type marker, skipping no-ops. */
   marker(): string {
     for (;;) {
       const code = this.#bytes[this.#take(1)]!;
@@ -93,7 +93,7 @@ class Ubjson {
     return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + at, n).toString('utf8');
   }
 
-  /** The type of all elements, if the container states one, and their number. */
+  /** The element type, if the container states one, and the number of elements. */
   #header(): { type: string | null; count: number | null } {
     let type: string | null = null;
     if (this.#bytes[this.#at] === 0x24) {
@@ -111,14 +111,15 @@ class Ubjson {
     if (type !== null && count !== null) {
       const size = SIZES[type];
       if (size !== undefined && type !== 'C') {
-        // The bytes are checked before the array is allocated.
+        // `#take` checks that the bytes exist before the array is allocated.
         const at = this.#take(count * size);
         return Array.from({ length: count }, (_, i) => this.#numberAt(type, at + i * size));
       }
     }
     const values: unknown[] = [];
     if (count !== null) {
-      // Values without bytes of their own must not multiply: each element takes at least its marker.
+      // Each element takes at least one byte, its marker. A small file thus cannot create a huge array of values that
+      // have no bytes.
       if (count > this.#bytes.length) throw broken('an array is longer than the file');
       for (let i = 0; i < count; i++) values.push(this.value(type ?? this.marker(), depth + 1));
       return values;

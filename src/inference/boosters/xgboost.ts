@@ -1,5 +1,5 @@
 // Reads the model of XGBoost (`save_model` as .json or .ubj): gbtree and dart, categories, base scores, objectives.
-// Source: src/tree/tree_model.cc, src/gbm/gbtree.cc, src/common/categorical.h and src/objective of XGBoost 3.
+// Based on src/tree/tree_model.cc, src/gbm/gbtree.cc, src/common/categorical.h and src/objective of XGBoost 3.
 import type { BoosterFinish, BoosterLink } from '../trees/ensemble.ts';
 import { below, logf } from '../trees/float.ts';
 import {
@@ -133,8 +133,8 @@ function featuresOf(learner: Json, count: number): BoosterFeature[] {
 }
 
 /**
- * The number of trees to evaluate: up to the best iteration of early stopping, as the scikit-learn interface of XGBoost
- * does.
+ * The number of trees to evaluate. Like the scikit-learn interface of XGBoost, stops at the best iteration of early
+ * stopping.
  */
 function bestTrees(learner: Json, model: Json, trees: number, classes: number): { used: number; notes: string[] } {
   const best = (learner.attributes as Json | undefined)?.best_iteration;
@@ -148,7 +148,7 @@ function bestTrees(learner: Json, model: Json, trees: number, classes: number): 
   return { used: used!, notes: [`the best ${end} of ${iterations} iterations (early stopping)`] };
 }
 
-/** The initial sums: base scores, converted from predictions to sums. */
+/** The initial sums: the base scores, which the file states as predictions, converted to sums. */
 function baseOf(text: string, classes: number, link: BoosterLink): number[] {
   const given = text
     .replace(/[[\]]/g, '')
@@ -181,7 +181,7 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
     if (list.length !== nodes) throw fail('its lists have different lengths');
   if (nodes === 0) throw fail('it has no nodes');
   const sets = setsOf(tree, fail);
-  // Splits and leaves are numbered separately, in the order of the nodes.
+  // Splits and leaves are numbered separately, each in the order of the nodes.
   const place = new Int32Array(nodes);
   let splits = 0;
   let leaves = 0;
@@ -208,7 +208,7 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
     features[at] = feature[n]!;
     const [onLeft, onRight] = [child(left[n]!), child(right[n]!)];
     if (type[n] === 1) {
-      // Chosen categories go right; so the test is true on the right.
+      // In XGBoost, the categories of a set go right. The test is therefore true on the right.
       const set = sets.get(n);
       if (!set) throw fail('a set of categories is missing');
       test.push('CATEGORY');
@@ -228,7 +228,7 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
   return { target, feature: features, test, value, members, missingYes, yes, no, leaves: weights };
 }
 
-/** Node → its categories. */
+/** Maps a node to its set of categories. */
 function setsOf(tree: Json, fail: (what: string) => Error): Map<number, number[]> {
   const nodes = listOrEmpty(tree.categories_nodes).map(Number);
   const starts = listOrEmpty(tree.categories_segments).map(Number);
@@ -255,8 +255,9 @@ function categoriesOf(model: Json, features: readonly BoosterFeature[]): Categor
 }
 
 /**
- * Texts are saved as bytes with offsets, numbers as a list. null: no list, or one with letters outside ASCII, which
- * XGBoost 3 cuts off because it counts characters instead of bytes.
+ * The categories of a column. XGBoost saves texts as bytes with offsets, and numbers as a list. Returns null without a
+ * list, or if a text contains non-ASCII letters: XGBoost 3 truncates such texts, because it counts characters instead
+ * of bytes.
  */
 function categoryTexts(e: Json): string[] | null {
   const values = listOrEmpty(e.values);

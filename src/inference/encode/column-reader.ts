@@ -1,23 +1,23 @@
-// Reads a text or JSON value as a value of a model column, with the same rules for all entry points.
+// Reads a text or JSON value as the value of a model column. All entry points use these rules.
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { type NumberNotation, type TextRules, withoutBlanks } from '../../core/input-declaration.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
 
-// Numbers in a declared local notation: 1.234,56 or 1'234.56 or 1 234,56.
+// Number notations that an input can declare, such as 1.234,56 or 1'234.56 or 1 234,56.
 
 const MARKS = { point: '.', comma: ',' } as const;
 const GROUPS = { point: /\./, comma: /,/, space: /[ \u00a0\u202f]/, apostrophe: /['\u2019]/ } as const;
 const DIGITS = /^\d*$/;
-/** Sign, digits with their marks, and exponent. The marks are checked separately. */
+/** Sign, digits with marks, and exponent. The positions of the marks are checked separately. */
 const PARTS = /^([+-]?)([\d., \u00a0\u202f'\u2019]+)((?:[eE][+-]?\d+)?)$/;
 
 export const PLAIN_NOTATION: NumberNotation = { decimal: 'point', thousands: null };
 
 /**
- * The number with a decimal point and without separators; null: not in this notation. Every group after a separator
- * must have three digits: 1.23 is invalid if the point separates thousands.
+ * Converts the number to a decimal point without separators; null if the text does not follow the notation. A separator
+ * must be followed by three digits: 1.23 is invalid if the point separates thousands.
  */
 function plainNumber(text: string, { decimal, thousands }: NumberNotation): string | null {
   const parts = PARTS.exec(text);
@@ -37,7 +37,7 @@ function withoutGroups(whole: string, thousands: NumberNotation['thousands']): s
   return rest.every((group) => group.length === 3 && DIGITS.test(group)) ? first + rest.join('') : null;
 }
 
-/** All notations except the plain one, those with fewer declarations first. */
+/** All notations except the plain one. Notations that need fewer declarations come first. */
 export const LOCAL_NOTATIONS: readonly NumberNotation[] = (['point', 'comma'] as const).flatMap((decimal) =>
   [null, 'point', 'comma', 'space', 'apostrophe'].flatMap((mark) => {
     const thousands = mark as NumberNotation['thousands'];
@@ -50,28 +50,31 @@ const said = ({ decimal, thousands }: NumberNotation): string =>
     .filter((x) => x !== null)
     .join(' with ');
 
-/** Whether `a` is a proper subset of the declarations of `b`. */
+/** Whether the declarations of `a` are a proper subset of those of `b`. */
 export const isPartOfNotation = (a: NumberNotation, b: NumberNotation): boolean =>
   a !== b &&
   (a.decimal === b.decimal || a.decimal === PLAIN_NOTATION.decimal) &&
   (a.thousands === b.thousands || a.thousands === PLAIN_NOTATION.thousands);
 
-/** The declarations with which `text` would be a number, as text; null: none. `isNumber` tests plain numbers. */
+/**
+ * The declarations that would make `text` a number, as text for a message; null if there are none. `isNumber` tests
+ * numbers in plain notation.
+ */
 function notationThatReads(text: string, isNumber: (plain: string) => boolean): string | null {
   const ways = LOCAL_NOTATIONS.filter((notation) => {
     const plain = plainNumber(text, notation);
     return plain !== null && isNumber(plain);
   });
-  // If a subset of a notation's declarations suffices, the notation is dropped.
+  // Drops a notation if a subset of its declarations suffices.
   const fewest = ways.filter((way) => !ways.some((other) => isPartOfNotation(other, way)));
   return fewest.length === 0 ? null : fewest.map(said).join(', or ');
 }
 
-// Hints for rejected texts: the declarations that would accept them. A hint never contains the text itself.
+// Hints for rejected texts name the declarations that would accept the text. A hint never contains the text itself.
 
-/** Maximum length of a text that may be a number or word in another notation. */
+/** Maximum length of a text that is tested for other notations and for words that mean missing. */
 const LONGEST = 64;
-/** Words that exports write for missing values. */
+/** Words for missing values that exports of other programs contain. */
 const NOTHING = new Set([
   'null',
   '(null)',
@@ -92,7 +95,7 @@ const NOTHING = new Set([
   '<na>',
 ]);
 
-/** Whether exports write this text for missing values. */
+/** Whether exports of other programs use this text for a missing value. */
 export const isMissingWord = (text: string): boolean => text.length <= LONGEST && NOTHING.has(text.toLowerCase());
 
 interface Refused {
@@ -104,7 +107,7 @@ interface Refused {
   number: boolean;
 }
 
-/** The hint ` (… declare …)`, or an empty text if no declaration helps. */
+/** Returns the hint ` (… declare …)`; an empty text if no declaration helps. */
 function declarationFor({ text, rules, takes, number }: Refused): string {
   if (text.length > LONGEST) return '';
   const trimmed = withoutBlanks(text);
@@ -118,21 +121,21 @@ function declarationFor({ text, rules, takes, number }: Refused): string {
 const asked = (options: readonly string[]): string =>
   options.length === 0 ? '' : ` (if it is meant so, declare ${options.join(' and ')})`;
 
-/** The error of a value that its column rejects. The message never contains the value. */
+/** The error for a value that its column rejects. The message never contains the value. */
 export interface CellFault {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
 /**
- * Decimal notation only: no spaces, separators, hex or words. Each digit can match in only one way, which keeps
- * matching linear.
+ * Accepts decimal notation only: no spaces, separators, hexadecimal numbers or words. Matching is linear, because each
+ * digit can match in only one way.
  */
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-/** Magnitudes from here round to infinity as float32. */
+/** From this magnitude on, numbers become infinite as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
 
-/** The number that the text is in this notation; NaN: not a number. */
+/** The number that the text represents in this notation; NaN if it represents none. */
 export function numberIn(text: string, notation: NumberNotation): number {
   const isPlain = notation.decimal === PLAIN_NOTATION.decimal && notation.thousands === PLAIN_NOTATION.thousands;
   const plain = isPlain ? text : plainNumber(text, notation);
@@ -144,36 +147,39 @@ export const DEFAULT_FALSE = ['false', 'False', 'FALSE', '0'];
 
 export class ColumnReader {
   readonly name: string;
-  /** Representation in a batch; a category without a list of values is text. */
+  /** Representation in a batch. A category column without a list of values is represented as text. */
   readonly kind: ColumnKind;
   readonly missingTexts: ReadonlySet<string>;
-  /** Whether a word for missing values is also a number, so that words must be checked first. */
+  /** Whether some text for missing values is also a number. Texts for missing values must then be checked first. */
   readonly missingNumbers: boolean;
-  /** category: value → index. boolean: text → 1 or 0. */
+  /** For category columns: value → index. For boolean columns: text → 1 or 0. */
   readonly codes: ReadonlyMap<string, number>;
-  /** category: the values in index order. */
+  /** For category columns: the values in index order. */
   readonly values: readonly string[];
   readonly min: number;
   readonly max: number;
   readonly wholeNumbers: boolean;
-  /** Whether spaces around a value are ignored, unless it is a known word with them. */
+  /** Whether spaces around a value are ignored. A text that is a known value including its spaces is not trimmed. */
   readonly trims: boolean;
   /**
-   * Whether a number or boolean of a typed format can represent values of the column without loss. Numbers lose leading
-   * zeros, as in 0230. A category or text column therefore accepts numbers only if every known value is the plain text
-   * of a number.
+   * Whether a number or boolean of a typed format can represent values of the column without loss. A number cannot
+   * represent leading zeros, as in 0230. A category or text column therefore accepts numbers only if every known value
+   * is the plain text of a number.
    */
   readonly takesNumbers: boolean;
   readonly takesBooleans: boolean;
-  /** Number notation if it is not digits with a point; null: it is. */
+  /** Declared number notation; null for the plain notation, digits with a point. */
   readonly notation: NumberNotation | null;
-  /** JSON numbers that mean a missing value, because a declared text for missing values is that number. */
+  /** JSON numbers that count as missing, because the texts declared for missing values include these numbers. */
   readonly nullNumbers: ReadonlySet<number>;
-  /** Strings are decimals of a typed table: numbers, to which declarations about texts do not apply. */
+  /**
+   * Whether the strings of the column are decimals of a typed table. Such strings are numbers, so declarations about
+   * texts do not apply.
+   */
   readonly fromDecimals: boolean;
-  /** Whether a text that `numberAt` reads has that value, unless it is a word for a missing value. */
+  /** Whether a text that `numberAt` can read has that value, unless the text means missing. */
   readonly readsPlainNumbers: boolean;
-  /** Whether each text that is neither a category nor a word for a missing value is unseen, and has the same value. */
+  /** Whether all texts that are neither a category nor a word for missing are unseen values with the same encoding. */
   readonly scoresUnseen: boolean;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
@@ -182,8 +188,8 @@ export class ColumnReader {
   readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'notText' | 'nul' | 'unsafe', CellFault>;
 
   /**
-   * `rules`: the declarations of the input; null: only the package's rules apply. `anyNumbers`: the package declares
-   * `numbers: accept`. `fromDecimals`: the strings of the column are decimals of a typed table.
+   * `rules`: the declarations of the input; if null, only the rules of the package apply. `anyNumbers`: the package
+   * declares `numbers: accept`. `fromDecimals`: the strings of the column are decimals of a typed table.
    */
   constructor(
     spec: ColumnSpec,
@@ -231,7 +237,7 @@ export class ColumnReader {
     this.#missing = spec.missing?.as === 'error' ? fault('missing_value', 'a value is required') : null;
     this.#unseen =
       (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a known category of the model') : null;
-    // If missing values are an error, kernels do not know the words for them.
+    // Kernels do not know the words for missing values if missing values are an error.
     this.scoresUnseen = this.kind === 'category' && !this.#unseen && !this.#missing && !this.trims;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
@@ -245,7 +251,7 @@ export class ColumnReader {
     };
   }
 
-  /** Reads a text cell into row `i` of the batch column. Returns null if it is valid. */
+  /** Reads a text field into row `i` of the batch column. Returns null if the field is valid. */
   readText(text: string, out: ColumnData, i: number): CellFault | null {
     if (this.missingTexts.has(text)) return this.readMissing(out, i);
     if (this.trims && !this.codes.has(text)) {
@@ -271,7 +277,7 @@ export class ColumnReader {
           return null;
         }
         if (text.includes('\0')) return this.#faults.nul;
-        // Stored for answers that show the value; the model never gets it.
+        // The text is stored for outputs that show the value; the model never gets it.
         out.texts[i] = text;
         const fault = this.readUnseen(out, i);
         return fault && this.#advised(fault, text);
@@ -283,19 +289,19 @@ export class ColumnReader {
     }
   }
 
-  /** The number in the column's notation; NaN: not a number. */
+  /** The number in the column's notation; NaN if the text is not a number. */
   #numberOf(text: string): number {
     return numberIn(text, this.notation ?? PLAIN_NOTATION);
   }
 
-  /** The error with a hint at declarations that would accept the text, if there are any. */
+  /** Adds a hint to the error, if some declaration would accept the text. */
   #advised({ code, message }: CellFault, text: string): CellFault {
     const number = this.kind === 'number';
     const takes = (t: string) => this.missingTexts.has(t) || (number ? NUMBER.test(t) : this.codes.has(t));
     return { code, message: message + declarationFor({ text, rules: this.#rules, takes, number }) };
   }
 
-  /** Reads a parsed JSON value into row `i`. Native types and strings have the same meaning. */
+  /** Reads a parsed JSON value into row `i`. A native value and the same value as a string are treated alike. */
   readNative(value: unknown, out: ColumnData, i: number): CellFault | null {
     if (value === null || value === undefined) return this.readMissing(out, i);
     if (typeof value === 'string' && !this.fromDecimals) return this.readText(value, out, i);
@@ -345,7 +351,7 @@ export class ColumnReader {
 const isWord = (kind: ColumnKind): boolean => kind === 'category' || kind === 'text';
 
 /**
- * Cached results of testing all values of a list. A list of categories may have a hundred thousand values and several
+ * Caches whether all values of a list pass a test. A list of categories may have a hundred thousand values and several
  * readers.
  */
 const answers = new WeakMap<readonly string[], Map<(text: string) => boolean, boolean>>();
@@ -357,7 +363,9 @@ function areAll(values: readonly string[], test: (text: string) => boolean): boo
   return answer;
 }
 
-/** Whether the text is the exact text of a number, so that no information is lost in conversion. */
+/**
+ * Whether converting the text to a number and back yields the same text, so that the conversion loses no information.
+ */
 const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
 const isBooleanText = (text: string): boolean => text === 'true' || text === 'false';
 

@@ -1,11 +1,12 @@
-// Encodes rows of texts (samples, backgrounds, self-tests) by the rules for applications, and derives an example row.
+// Encodes rows of texts (samples, backgrounds, self-tests) by the same rules as applications, and derives an example
+// row.
 import { type ColumnBatch, type ColumnKind, newBatch, newColumns } from '../../core/batch.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { type ColumnReader, columnReaders } from './column-reader.ts';
 import { type EncodedInput, Encoder } from './encoder.ts';
 
-/** Row → reason for its rejection. */
+/** Maps a rejected row to the reason for its rejection. */
 type Rejected = ReadonlyMap<number, { column: string | null; code: string }>;
 
 export interface EncodedRows {
@@ -21,7 +22,7 @@ export interface ReadRows {
   readonly rejected: Rejected;
 }
 
-/** Reads rows of texts. `fields[i]`: index of the manifest's column i in a row. */
+/** Reads rows of texts. `fields[i]`: position in a row of the manifest's column i. */
 export function readRows(
   manifest: Manifest,
   rows: readonly (readonly string[])[],
@@ -46,8 +47,9 @@ export function readRows(
 }
 
 /**
- * Encodes rows that were read with a manifest whose columns have the same values; codes, replacements and positions may
- * differ. Arrays have `paddedRows(rows)` rows. Rejected rows are copies of a valid row.
+ * Encodes rows for a manifest. The rows may have been read with another manifest whose columns have the same values;
+ * codes, replacements and positions may differ. The arrays have `paddedRows(rows)` rows. Rejected rows become copies of
+ * a valid row.
  */
 export function encodeRead(manifest: Manifest, { batch, kinds, rejected }: ReadRows): readonly EncodedInput[] {
   const encoder = new Encoder(manifest, kinds, batch.rows);
@@ -64,7 +66,7 @@ export function encodeRows(
   return { inputs: encodeRead(manifest, read), rows: rows.length, rejected: read.rejected };
 }
 
-// The example row is used for the first call of a service, and for the trial of a package without a self-test.
+// The example row serves two purposes: the first call of a service, and the trial of a package without a self-test.
 
 /** An application with a valid value for each column, as native JSON types. */
 export function sampleApplication(manifest: Manifest): Record<string, string | number | boolean | null> {
@@ -90,10 +92,13 @@ function sampleValue(c: ColumnSpec, baseline: ColumnBaseline | undefined): strin
   return counts ?? categoriesOf(c)?.values[0] ?? (c.missing?.as === 'error' ? 'A' : '');
 }
 
-/** Significant digits of an example smaller than 100; larger ones have two decimals. */
+/** Significant digits of example values below 100; larger values have two decimals. */
 const DIGITS = 4;
 
-/** Rounds a quantile such as 3629.5299999999997, but not out of the range of its column. Whole numbers stay as they are. */
+/**
+ * Rounds a quantile such as 3629.5299999999997, unless the result would be outside the range of its column. Whole
+ * numbers are not changed.
+ */
 function readable(quantile: number, { min = -Infinity, max = Infinity }: { min?: number; max?: number }): number {
   const rounded = Number(Math.abs(quantile) < 100 ? quantile.toPrecision(DIGITS) : quantile.toFixed(2));
   return Number.isInteger(quantile) || rounded < min || rounded > max ? quantile : rounded;

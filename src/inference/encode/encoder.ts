@@ -1,4 +1,5 @@
-// Encodes a columnar batch into the arrays of the ONNX inputs: a float matrix with codes, or one input per column.
+// Encodes a columnar batch into the arrays of the ONNX inputs: either one float matrix with codes, or one input per
+// column.
 import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
@@ -6,7 +7,7 @@ import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manife
 
 export type InputArray = Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
 
-/** An ONNX input in row-major order; `encode` sets `rows * width` entries. */
+/** An ONNX input in row-major order. `encode` sets its first `rows * width` entries. */
 export interface EncodedInput {
   readonly name: string;
   readonly type: InputSpec['type'];
@@ -14,58 +15,60 @@ export interface EncodedInput {
   readonly data: InputArray;
 }
 
-/** Encodes rows from..to-1 of its column. */
+/** Encodes rows `from` to `to - 1` of a column. */
 type Fill = (batch: ColumnBatch, from: number, to: number) => void;
 
-/** How cells of a column become numbers, for decoders that write numbers directly. */
+/** How the values of a column become numbers, for decoders that write the numbers directly. */
 export interface Encoding {
-  /** Positions of the column in float32 inputs: index of the input and column within it. */
+  /** Positions of the column in the float32 inputs: index of the input, and column within that input. */
   readonly places: readonly { input: number; column: number }[];
-  /** The number for a missing value; NaN if it stays missing. */
+  /** The number that replaces a missing value; NaN if nothing replaces it. */
   readonly missing: number;
-  /** For a boolean or category: the number for code c, at index c - UNSEEN. */
+  /** For booleans and categories: the number for code c is at index c - UNSEEN. */
   readonly values: readonly number[] | null;
 }
 
-/** The number that a model gets for row `row` of a column of numbers or codes. */
+/** The number that a model gets for row `row` of a column. */
 export const encodedValue = ({ missing, values }: Encoding, { numbers, codes }: ColumnData, row: number): number => {
   if (values) return values[codes[row]! - UNSEEN]!;
   const number = numbers[row]!;
   return Number.isNaN(number) ? missing : number;
 };
 
-/** The part of an encoder that a decoder uses to write numbers directly into the inputs. */
+/** The interface of an encoder for decoders that write numbers directly into the inputs. */
 export interface DirectEncoding {
   readonly inputs: readonly EncodedInput[];
-  /** One entry per package column; null: an input takes it as another type than float32. */
+  /** One entry per package column; null if some input takes the column as another type than float32. */
   readonly columns: readonly (Encoding | null)[];
 }
 
 /**
- * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops use different code for the tail of
- * a tensor (Logistic: other bits in about 1 of 100 rows), so a row's bits would depend on the number of rows in its
- * batch. Whole groups have no tail.
+ * Evaluators always get whole groups of this many rows, so that tensors have no tail. For a tail, ONNX Runtime's vector
+ * loops use different code: with Logistic, about 1 of 100 rows gets other bits. The bits of a row would thus depend on
+ * the number of rows in its batch.
  */
 const ROW_GROUP = 16;
 
-/** Rows that are encoded column by column before the next ones, so that their cache lines stay in L1. */
+/**
+ * Number of rows that are encoded for all columns before the next rows, so that their cache lines stay in the L1 cache.
+ */
 const TILE_ROWS = 64;
 
-/** Number of rows that an evaluator computes for `rows` rows: whole groups. */
+/** Number of rows that an evaluator computes for `rows` rows, in whole groups. */
 export const paddedRows = (rows: number): number => Math.ceil(rows / ROW_GROUP) * ROW_GROUP;
 
-/** Reuses its arrays: the next call overwrites the result of `encode`. */
+/** Encodes batches. The arrays are reused: each call of `encode` overwrites the result of the previous call. */
 export class Encoder implements DirectEncoding {
   /** Arrays with `paddedRows(capacity)` rows. */
   readonly inputs: readonly EncodedInput[];
   readonly columns: readonly (Encoding | null)[];
-  /** Encoders of columns with a direct encoding, and of the others. */
+  /** Encoders of the columns that decoders may write directly, and of the other columns. */
   readonly #direct: readonly Fill[];
   readonly #others: readonly Fill[];
 
   /**
-   * `kinds[i]`: representation of column i in batches; `capacity`: rows of the largest batch; `kept`: columns that no
-   * decoder may write directly, because the batch must contain them.
+   * `kinds[i]`: representation of column i in batches. `capacity`: rows of the largest batch. `kept`: columns that no
+   * decoder may write directly, because the batch must contain their values.
    */
   constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number, kept: readonly boolean[] = []) {
     const uses = manifest.columns.map(
@@ -94,8 +97,8 @@ export class Encoder implements DirectEncoding {
   }
 
   /**
-   * Encodes the part of the batch that is not encoded yet. Rejected rows and padding rows become copies of the first
-   * valid row.
+   * Encodes the values of the batch that no decoder has encoded. Rejected rows and padding rows become copies of the
+   * first valid row.
    */
   encode(batch: ColumnBatch): readonly EncodedInput[] {
     const { encoded, rows } = batch;
@@ -145,8 +148,8 @@ function allocate(type: InputSpec['type'], n: number): InputArray {
 }
 
 /**
- * Creates the encoder of one column of one input. Codes become table lookups, so that the loop over rows does not
- * branch on strings.
+ * Creates the encoder of one column of one input. Codes are encoded by table lookup, so that the loop over rows does
+ * not branch on strings.
  */
 function fill(
   spec: ColumnSpec,
@@ -207,7 +210,7 @@ function fill(
   };
 }
 
-/** The replacement of a missing value; undefined: none. */
+/** The replacement of a missing value; undefined if there is none. */
 const replacement = ({ missing }: ColumnSpec): string | number | boolean | undefined =>
   missing?.as === undefined || missing.as === 'nan' || missing.as === 'error' ? undefined : missing.value;
 
@@ -243,7 +246,7 @@ function numberOf(value: string | number | boolean, spec: ColumnSpec | undefined
   return n;
 }
 
-/** Creates the function that returns a cell's text for a string input. */
+/** Creates the function that returns the text of a value, for string inputs. */
 function stringOf(
   spec: ColumnSpec,
   kind: ColumnKind,

@@ -1,4 +1,4 @@
-// Chooses the evaluator of a model: the native one only if it agrees with ONNX Runtime on comparison rows.
+// Chooses the evaluator of a model: the native evaluator only if it agrees with ONNX Runtime on the comparison rows.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -15,27 +15,27 @@ import { type NativePlan, planNative } from './native/native-plan.ts';
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 
 /**
- * The result of comparing both evaluators for one model file and input mapping. Plain data: computed once and passed to
- * all workers. Valid only for the machine and ONNX Runtime version where it was computed.
+ * The result of comparing both evaluators for one model file and input mapping. A verdict is plain data: it is computed
+ * once and passed to all workers. A verdict is valid only on the same machine with the same version of ONNX Runtime.
  */
 export interface Verdict {
-  /** SHA-256 of the model file, its input mapping, its output and the comparison rules. */
+  /** SHA-256 of the model file, the input mapping, the output and the version of the comparison rules. */
   readonly key: string;
   readonly engine: 'onnxruntime' | 'native';
   /** Number of compared rows. */
   readonly rows: number;
   readonly sameBits: boolean;
-  /** Largest difference of two scores; relative for scores above 1. */
+  /** Largest difference between two scores; relative for scores above 1. */
   readonly maxDifference: number;
-  /** Why ONNX Runtime is used, or why bits may differ; null: neither applies. */
+  /** Why ONNX Runtime is used, or why bits may differ; otherwise null. */
   readonly reason: string | null;
 }
 
-/** Results that one process computed for others. */
+/** Results that one process computed for other processes. */
 export interface Known {
-  /** null: not decided yet, or not at all. */
+  /** Null if it is not decided, or not needed. */
   readonly verdict: Verdict | null;
-  /** The model compiled for native evaluation; null: it is not native. */
+  /** The model compiled for native evaluation; null if the native evaluator does not support it. */
   readonly plan: NativePlan | null;
 }
 
@@ -44,7 +44,7 @@ export interface Choice extends Known {
   readonly evaluator: Evaluator;
 }
 
-/** A verdict, with the evaluator opened to reach it. */
+/** A verdict, with the evaluator that was opened to reach it. */
 interface Judged extends Known {
   readonly verdict: Verdict;
   readonly evaluator: Evaluator | null;
@@ -54,37 +54,37 @@ interface Judged extends Known {
 type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
 
 /**
- * Number of rows to compare, and the CPU time after which a comparison stops early, because large forests are slow in
+ * Number of rows to compare, and the CPU time in ms after which a comparison stops early. Large forests are slow in
  * ONNX Runtime.
  */
 const ROWS = 10_240;
 const BATCH = 512;
 const MIN_ROWS = 1_024;
 const BUDGET_MS = 600;
-/** Maximum accepted difference, which a different order of additions can cause. */
+/** Maximum accepted difference of scores. Adding in a different order can cause such differences. */
 export const TOLERANCE = 1e-6;
-/** Incremented when the evaluators or the comparison change, which invalidates verdicts of older releases. */
+/** Must be incremented when the evaluators or the comparison change, to invalidate the verdicts of older releases. */
 const RULES = 2;
 
-/** Loaded on demand, because a worker that evaluates natively must not pay for ONNX Runtime. */
+/** Imported on demand, because a worker that evaluates natively must not pay for ONNX Runtime. */
 async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
   return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
 interface ChooseOptions {
   /**
-   * An earlier verdict. If its key matches, nothing is compared, and for a native verdict ONNX Runtime is not even
-   * loaded.
+   * An earlier verdict. If its key matches, nothing is compared; for a native verdict, ONNX Runtime is not even loaded.
    */
   verdict?: Verdict | null;
-  /** Opens ONNX Runtime in parallel while this thread compiles the model. */
+  /** Opens ONNX Runtime while this thread compiles the model. */
   openAlongside?: OpenReference | null;
-  /** Receives the compiled model; the comparison starts after it resolves. */
+  /** Receives the compiled model. The comparison starts after the promise resolves. */
   onPlan?: (plan: NativePlan) => Promise<void>;
 }
 
 /**
- * Opens the evaluator for a model. With the policy `native`, an unsupported model is an error.
+ * Opens the evaluator for a model. With the policy `native`, a model that the native evaluator does not support is an
+ * error.
  * @throws SluiceError model_invalid
  */
 export async function chooseEvaluator(
@@ -99,8 +99,8 @@ export async function chooseEvaluator(
 }
 
 /**
- * Decides the verdict only. Does not open ONNX Runtime for a model that only it can serve; whether it can is checked
- * where the model is served.
+ * Decides the verdict without keeping an evaluator. If only ONNX Runtime can serve the model, ONNX Runtime is not
+ * opened: the process that serves the model finds out whether that works.
  * @throws SluiceError model_invalid
  */
 export async function judgeModel(
@@ -126,7 +126,7 @@ async function decide(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
-  // The comparison rows also depend on which inputs can be NaN.
+  // The comparison rows also depend on which inputs can be NaN, so this is part of the key.
   const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
@@ -157,7 +157,7 @@ async function decide(
   }
   if (openAlongside && !known) {
     alongside = openAlongside(model, manifest);
-    // Only callers that await it need to handle its failure.
+    // Prevents an unhandled rejection: only callers that await `alongside` need its error.
     alongside.catch(() => {});
   }
   let native: NativeEvaluator;
@@ -168,7 +168,7 @@ async function decide(
     native = openNative(plan);
   } catch (e) {
     if (e instanceof SluiceError) throw e;
-    // Even our own bug is a reason for the fallback: ONNX Runtime can still serve the model.
+    // A bug of Sluice is also a reason for the fallback, because ONNX Runtime can still serve the model.
     const why = fallback(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
     return { evaluator: null, verdict: why, plan: null };
   }
@@ -204,7 +204,7 @@ const cpuMsSince = (began: NodeJS.CpuUsage): number => {
   return (user + system) / 1000;
 };
 
-/** Scores the same rows with both evaluators. Stops at the first batch that differs too much. */
+/** Scores the same rows with both evaluators. Stops at the first batch whose scores differ too much. */
 export async function compare(
   native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
   reference: Evaluator,
@@ -242,7 +242,10 @@ export async function compare(
   return { agree: true, rows, sameBits: differing === 0, maxDifference, reason };
 }
 
-/** null: the number or type of scores differs. NaN equals NaN. */
+/**
+ * Number of differing scores and largest difference; null if the number or the type of the scores differs. NaN equals
+ * NaN.
+ */
 function difference(a: Scores, b: Scores): { differing: number; max: number } | null {
   if (a.width !== b.width || a.values.length !== b.values.length || a.values.constructor !== b.values.constructor)
     return null;

@@ -1,5 +1,5 @@
-// Evaluates models with ONNX Runtime: the fallback for all models, and the reference for the native evaluator.
-// Each session has one thread, so that a row's bits do not depend on the other rows of its batch.
+// Evaluates models with ONNX Runtime, which is the fallback for all models and the reference for the native evaluator.
+// Each session has one thread, so that the bits of a row do not depend on the other rows of its batch.
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
@@ -9,8 +9,9 @@ import type { Evaluator, Scores } from './evaluator.ts';
 import { type EvaluatorSession, type OutputTensor, openSession } from './session.ts';
 
 /**
- * Opens a session for a model that was already parsed and checked. Scoring blocks its thread, so use it in a worker.
- * @throws SluiceError model_invalid if the graph does not load, or its inputs and outputs do not match the package
+ * Opens a session for a model that was already parsed and checked. Scoring blocks the calling thread, so use a session
+ * only in a worker.
+ * @throws SluiceError model_invalid if the graph does not load, or if its inputs and outputs do not match the package
  */
 export async function openOnnxRuntime(model: Servable, manifest: Manifest): Promise<Evaluator> {
   const session = await openSession(model);
@@ -46,8 +47,8 @@ export async function openOnnxRuntime(model: Servable, manifest: Manifest): Prom
 }
 
 /**
- * Row-major scores from the output tensors: one tensor [rows, classes], or one per class.
- * @throws SluiceError model_failed if they are not floats or have a wrong number of columns
+ * Converts the output tensors to row-major scores. The output is one tensor [rows, classes], or one tensor per class.
+ * @throws SluiceError model_failed if the tensors are not floats or have a wrong number of columns
  */
 export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes: number): Scores {
   const columns = tensors.map((t) => {
@@ -68,8 +69,8 @@ export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes
 }
 
 /**
- * Lists differences between session and package. Names and types are checked here, because ONNX Runtime ignores unknown
- * inputs.
+ * Lists the differences between session and package. Names and types must be checked here, because ONNX Runtime ignores
+ * unknown inputs.
  */
 export function mismatches(session: Pick<EvaluatorSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
   const problems: string[] = [];

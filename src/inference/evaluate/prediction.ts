@@ -1,10 +1,10 @@
-// Interprets a raw score as class, probability, scorecard points and decision, as the model package defines them.
+// Converts a raw score to class, probability, scorecard points and decision, as the model package defines them.
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { Scores } from './evaluator.ts';
 
-/** Distance from 0 and 1 to which probabilities are clamped, so that scorecard points stay finite. */
+/** Probabilities are kept at least this far from 0 and 1, so that scorecard points stay finite. */
 const CLAMP = 1e-9;
-/** Tolerance for the rounding of float32 sums. */
+/** Tolerance for rounding errors in float32 sums. */
 const PROBABILITY_SLACK = 1e-5;
 
 export class Interpreter {
@@ -32,7 +32,7 @@ export class Interpreter {
     this.hasDecisions = this.#decisions.length > 0;
   }
 
-  /** Probability of the positive class of row `r` (binary only), in the precision of the model's output. */
+  /** Probability of the positive class for row `r`, in the precision of the model's output. Binary models only. */
   probability(scores: Scores, r: number): number {
     const { values, width } = scores;
     const v = values[width > 1 ? r * width + this.positive : r]!;
@@ -51,7 +51,7 @@ export class Interpreter {
     for (let r = 0, at = this.positive; r < rows; r++, at += width) out[r] = values[at]!;
   }
 
-  /** Index of the most probable class of row `r`; ties go to the first class, as in the training libraries. */
+  /** Index of the most probable class of row `r`. Of equal classes, the first wins, as in the training libraries. */
   top(scores: Scores, r: number): number {
     const { values, width } = scores;
     let best = 0;
@@ -59,14 +59,15 @@ export class Interpreter {
     return best;
   }
 
-  /** Value of row `r` (regression and score only). */
+  /** Value of row `r`. Only for the tasks regression and score. */
   value(scores: Scores, r: number): number {
     return scores.values[r * scores.width]!;
   }
 
   /**
-   * The first row from `from` to `rows - 1` with invalid scores; `rows` if all are valid. Scores are invalid if not
-   * finite; probabilities also if outside 0…1, or if those of several classes do not add up to 1.
+   * The first row from `from` to `rows - 1` with invalid scores; `rows` if all are valid. Scores that are not finite
+   * are invalid. Probabilities are also invalid if they are outside 0…1, or if the probabilities of several classes do
+   * not add up to 1.
    */
   nextInvalid(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;
@@ -98,8 +99,8 @@ export class Interpreter {
   }
 
   /**
-   * Scorecard points, rounded: base_points at base_odds (good : bad), and points_to_double_odds more for each doubling
-   * of the odds.
+   * Scorecard points, rounded. Odds (good : bad) of base_odds give base_points; each doubling of the odds adds
+   * points_to_double_odds.
    */
   points(probability: number): number {
     const p = Math.min(1 - CLAMP, Math.max(CLAMP, probability));
@@ -111,7 +112,7 @@ export class Interpreter {
     return [...this.#decisions.map((d) => d.name), ''];
   }
 
-  /** The decision with the highest min_probability that is reached; '' if none is. */
+  /** The decision with the highest min_probability that the probability reaches; '' if it reaches none. */
   decision(probability: number): string {
     for (const d of this.#decisions) if (probability >= d.min_probability) return d.name;
     return '';

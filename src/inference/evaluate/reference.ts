@@ -1,4 +1,4 @@
-// Runs ONNX Runtime in a separate thread, so that it loads a model while this thread compiles it.
+// Runs ONNX Runtime in a separate thread, which loads a model while this thread compiles it.
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -7,7 +7,7 @@ import type { OnnxModel } from '../onnx/graph.ts';
 import { type Servable, servable } from '../onnx/servable.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 
-/** A micro-batch to score; the thread handles one at a time. */
+/** A micro-batch to score. The thread handles one job at a time. */
 export interface ReferenceJob {
   inputs: readonly EncodedInput[];
   rows: number;
@@ -47,8 +47,8 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
       if (answer.type !== 'scored') throw new Error('the reference process sent an unexpected response');
       return answer.scores;
     },
-    // A thread with ONNX Runtime must not be terminated from outside. It ends with this process, which exists only for
-    // this purpose.
+    // A thread that runs ONNX Runtime must not be terminated from outside. The thread ends with this process, which
+    // exists only for the comparison.
     close: async () => worker.unref(),
   };
 }

@@ -1,4 +1,5 @@
-// Opens evaluator sessions: ONNX Runtime (single-threaded, without ZipMap), or the interpreter of files of training libraries.
+// Opens evaluator sessions: either ONNX Runtime (single-threaded, without ZipMap), or the interpreter of files of
+// training libraries.
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../../core/errors.ts';
 import { BOOSTER_INPUT, boosterOf, boosterOutput } from '../boosters/booster.ts';
@@ -17,7 +18,7 @@ export interface SessionInput {
   name: string;
   /** Element type as named by ONNX Runtime, such as float32. */
   type: string;
-  /** Number of columns that the graph accepts; null: unspecified. */
+  /** Number of columns that the graph accepts; null if unspecified. */
   width: number | null;
   /** Whether the graph accepts exactly one row. */
   single: boolean;
@@ -28,20 +29,20 @@ export interface EvaluatorSession {
   /** Names of the tensor outputs; ZipMap outputs keep their original names. */
   readonly outputs: readonly string[];
   /**
-   * Runs rows `from` to `to - 1` of the inputs. Blocks its thread.
+   * Runs rows `from` to `to - 1` of the inputs. Blocks the calling thread.
    * @throws SluiceError model_failed
    */
   run(inputs: readonly EncodedInput[], from: number, to: number, outputs: readonly string[]): Promise<OutputTensor[]>;
   close(): Promise<void>;
 }
 
-/** Initializes ONNX Runtime, so that the first session does not wait for it. */
+/** Initialises ONNX Runtime, so that the first session need not wait for it. */
 export async function warmUp(): Promise<void> {
-  // One byte is not a valid model, so the call fails, but only after initialization.
+  // One byte is not a valid model, so the call fails, but only after the initialisation.
   await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
 }
 
-/** A session that interprets the file of a training library. @throws SluiceError model_invalid */
+/** A session that interprets a file of a training library. @throws SluiceError model_invalid */
 function openInterpreter(bytes: Uint8Array): EvaluatorSession {
   const booster = boosterOf(readModel(bytes))!;
   const name = boosterOutput(booster);
@@ -57,7 +58,7 @@ function openInterpreter(bytes: Uint8Array): EvaluatorSession {
 }
 
 /**
- * Opens a session with one thread; with more threads, scores depend on the batch size.
+ * Opens a session with one thread. With more threads, scores would depend on the batch size.
  * @throws SluiceError model_invalid if the graph does not load
  */
 export async function openSession(graph: Servable): Promise<EvaluatorSession> {
@@ -79,7 +80,7 @@ export async function openSession(graph: Servable): Promise<EvaluatorSession> {
   const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
   const inputs = session.inputMetadata.map((m): SessionInput => {
     const shape = m.isTensor ? m.shape : [];
-    // Without a declared shape the width is unknown; a single dimension means one column.
+    // Without a declared shape, the width is unknown. A single dimension means one column.
     const declared = graph.inputs.find((i) => i.name === m.name)?.type;
     const unknown = declared?.kind === 'tensor' && declared.shape === null;
     const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
@@ -105,7 +106,7 @@ export async function openSession(graph: Servable): Promise<EvaluatorSession> {
       const feeds: Record<string, ort.Tensor> = {};
       for (const i of encoded) {
         const [start, end] = [from * i.width, to * i.width];
-        // A view without a copy, because the session reads it before `run` returns.
+        // A view suffices, because the session reads the data before `run` returns.
         const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
         feeds[i.name] = new ort.Tensor(
           i.type as 'float32',
@@ -131,7 +132,7 @@ export async function openSession(graph: Servable): Promise<EvaluatorSession> {
   };
 }
 
-/** The first line of ONNX Runtime's message, without its source locations and signatures. */
+/** The first line of ONNX Runtime's error message, without source locations and signatures. */
 function message(cause: unknown): string {
   const line = cause instanceof Error ? cause.message.split('\n')[0]! : String(cause);
   const [, operator] = line.split('while running ', 2);
@@ -142,7 +143,9 @@ function message(cause: unknown): string {
   return `${operator.split(' ', 1)[0]} fails: ${withoutSource(status).trim().slice(0, 300)}`;
 }
 
-/** Maximum length of a status message, because names in a graph can be of any length. */
+/**
+ * Maximum length of a status message in characters. Names in a graph, which the message contains, can be of any length.
+ */
 const LONGEST_STATUS = 2000;
 
 /**
@@ -161,7 +164,7 @@ function withoutSource(status: string): string {
   return text;
 }
 
-/** Suggests a fix for load failures that known exporters cause. */
+/** Suggests a fix for load errors that known exporters cause. */
 function hint(cause: unknown): string {
   const text = String(cause);
   if (/implementation for Imputer/.test(text)) {

@@ -1,4 +1,5 @@
-// Chooses the best explanation method that a model allows, exact if possible, and reports why better ones were rejected.
+// Chooses the best explanation method that a model allows, exact if possible, and reports why better methods were
+// rejected.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import { readFileGraph } from '../boosters/read-model.ts';
@@ -17,11 +18,11 @@ import { logisticsExplainer } from './logistics.ts';
 import { type Background, placesOf, scoreBackground } from './scored-background.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 
-// Averages of models (voting, bagging): the effects are the weighted sum of the effects of each model.
+// Averages of models (voting, bagging): the effects are the weighted sum of the effects in each model.
 
 /**
  * @param make creates the explainer of part `i` with the given link
- * @throws NotExplainable if the answers are not the weighted sum of the parts
+ * @throws NotExplainable if the model's outputs are not the weighted sum of the parts
  */
 function sumExplainer(
   weights: readonly number[],
@@ -38,7 +39,8 @@ function sumExplainer(
       const targets = sums[0]!.length;
       if (classes > 1 && targets !== classes) throw new NotExplainable('a part answers for other classes');
       const unit = (t: number) => Array.from({ length: targets }, (_, k) => (k === t ? 1 : 0));
-      // With two classes, if all weights of the trees belong to the first number, it is the score of the second class.
+      // With two classes, the leaf weights may all belong to target 0. The sum of target 0 is then the score of the
+      // second class.
       const varies = (t: number) => sums.some((s) => s[t] !== sums[0]![t]);
       const last = interpreter.task === 'binary' && targets === 2 && !varies(1) ? 0 : targets - 1;
       const sign = interpreter.task === 'binary' && interpreter.positive === 0 ? -1 : 1;
@@ -95,8 +97,8 @@ function sumExplainer(
 }
 
 /**
- * Maximum background rows for methods whose time per explained row grows with them. Trees and linear models use all
- * rows.
+ * Maximum number of background rows for methods whose time per explained row grows with the number of background rows.
+ * Methods for trees and linear models use all rows.
  */
 const MOST_ASKED = 1000;
 
@@ -104,7 +106,7 @@ interface ExplainerOptions {
   bytes: Uint8Array;
   manifest: Manifest;
   evaluator: Evaluator;
-  /** The encoded background sample, with at least one row. */
+  /** The encoded background sample, which has at least one row. */
   background: { inputs: readonly EncodedInput[]; rows: number };
   covers: Covers | null;
 }
@@ -114,16 +116,16 @@ export interface ChosenExplainer {
   /** The reasons why better methods were rejected. */
   reasons: string[];
   /**
-   * The explainer with a limit of evaluations per row, in addition to the package's limit; null: the package's limit
-   * only. A black-box model then gets fewer pairs.
+   * The explainer for a limit of evaluations per row, which applies in addition to the package's limit; null for only
+   * the package's limit. To stay within the limit, a black-box model gets fewer pairs.
    * @throws SluiceError interpretation_over_budget
    */
   within(limit: number | null): Explainer;
 }
 
 /**
- * Creates an explainer with the manifest's method (`explain.method`), or else with the best that works: trees against
- * the background, trees with covers, linear, all subsets up to 12 columns, or sampling.
+ * Creates an explainer with the method of the manifest (`explain.method`). Without one, uses the first of these methods
+ * that works: trees against the background, trees with covers, linear, all subsets (up to 12 columns), sampling.
  * @throws NotExplainable if the manifest's method cannot be used
  * @throws SluiceError interpretation_over_budget if no method fits the package's limit
  */
@@ -146,7 +148,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
       return null;
     }
   };
-  // With one output per class, every output leads to the same inner sums.
+  // If there is one output per class, any of them leads to the same inner sums.
   const output = scoreOutputs(manifest).at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const heads = (() => {
@@ -205,7 +207,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
   return { explainer: within(null), reasons, within };
 }
 
-/** Explainers of a black-box model, by the limit of evaluations per row. */
+/** Returns the explainer of a black-box model for a limit of evaluations per row. */
 function askedWithin(
   own: Asking,
   { explain }: Manifest,

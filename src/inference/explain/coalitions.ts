@@ -1,4 +1,5 @@
-// Effects of a black-box model: evaluates all subsets if there are few columns, else antithetic permutations.
+// Effects of a black-box model: evaluates all subsets if there are few columns, otherwise samples antithetic
+// permutations.
 import { Random } from '../../core/random.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
@@ -9,9 +10,10 @@ import { Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { answersOf } from './link.ts';
 import type { Background, Place } from './scored-background.ts';
 
-// Evaluates identical mixed rows of an application and a background row only once.
+// A mixed row takes some columns from an application and the others from a background row. Identical mixed rows are
+// evaluated only once.
 
-/** Whether row x and background row z differ in a column. If not, the column has no effect. */
+/** Whether row x and background row z differ in a column. A column in which they are equal has no effect. */
 export const differs = (
   list: readonly Place[],
   inputs: readonly EncodedInput[],
@@ -24,15 +26,16 @@ export const differs = (
     return !Object.is(data[x * width + at], other.inputs[input]!.data[z * width + at]);
   });
 
-/** Lists the distinct evaluations for all subsets of an application's columns. */
+/** Lists the distinct evaluations that all subsets of an application's columns need. */
 class Likeness {
   readonly #background: Background;
   readonly #places: readonly (readonly Place[])[];
   /**
-   * For each subset of columns and background row: the first row of the same part with equal cells in these columns.
+   * For each subset of columns and each background row: the first row in the same range of background rows with equal
+   * values in these columns.
    */
   readonly #first: Uint16Array;
-  /** For each subset taken from the background and background row: the index of its evaluation, or -1. */
+  /** For each background row and each subset of columns that are taken from it: index of the evaluation, or -1. */
   readonly #asked: Int32Array;
   readonly #differing: Int32Array;
   readonly #sets: Int32Array;
@@ -54,7 +57,7 @@ class Likeness {
       this.#firstOf(from, Math.min(background.rows, from + atOnce));
   }
 
-  /** Two rows are equal in a subset if they are equal in one column of it and in the rest. */
+  /** Two rows are equal in a subset if they are equal in one of its columns and in the subset of the other columns. */
   #firstOf(from: number, to: number): void {
     const { rows, inputs } = this.#background;
     const first = this.#first;
@@ -74,8 +77,9 @@ class Likeness {
   }
 
   /**
-   * The evaluations for row x and background rows z0..z1 - 1. Evaluation k takes the columns `sets[k]` from background
-   * row `of[k]`. `at[set * (z1 - z0) + z - z0]`: evaluation of the row that takes the columns of `set` from x.
+   * The evaluations for row x and background rows z0 to z1 - 1. Evaluation k takes the columns in `sets[k]` from
+   * background row `of[k]`, and the others from x. `at[set * (z1 - z0) + z - z0]`: index of the evaluation that takes
+   * the columns in `set` from x and the others from z.
    */
   distinct(inputs: readonly EncodedInput[], x: number, z0: number, z1: number) {
     const background = this.#background;
@@ -117,7 +121,7 @@ const cellsOf = (inputs: readonly EncodedInput[], places: readonly Place[], row:
     })
     .join('\0');
 
-/** Maximum answers in memory during an explanation. */
+/** Maximum number of model outputs that an explanation holds in memory. */
 const MOST_ANSWERS = 1 << 17;
 
 export interface Asking {
@@ -125,7 +129,7 @@ export interface Asking {
   interpreter: Interpreter;
   places: readonly (readonly Place[])[];
   background: Background;
-  /** Shared by the explainers of one model; default: a separate instance. */
+  /** Shared by the explainers of one model. Default: an own instance. */
   hybrids?: Hybrids;
 }
 
@@ -137,7 +141,7 @@ export function hybridsOf({ evaluator, interpreter, places, background }: Asking
 const spaceOf = (interpreter: Interpreter): Space =>
   interpreter.task === 'binary' || interpreter.task === 'multiclass' ? 'probability' : 'value';
 
-/** The mean of the model's answers for these background rows. */
+/** The mean of the model's outputs for these background rows. */
 function baseOf({ interpreter, background }: Asking, outputs: number, rows: Int32Array): Float64Array {
   const base = new Float64Array(outputs);
   const answer = new Float64Array(outputs);
@@ -149,9 +153,9 @@ function baseOf({ interpreter, background }: Asking, outputs: number, rows: Int3
 }
 
 /**
- * Exact interventional Shapley values by definition: for each background row, all subsets of the columns that differ.
- * Identical rows are evaluated once. Needs up to 2^columns evaluations per background row, so it is for few columns
- * only.
+ * Exact interventional Shapley values by definition: for each background row, evaluates all subsets of the columns in
+ * which the application differs. Identical rows are evaluated only once. A background row can need 2^columns
+ * evaluations, so the method is only for few columns.
  * @throws NotExplainable
  */
 export function exactExplainer(asking: Asking): Explainer {
@@ -186,7 +190,7 @@ export function exactExplainer(asking: Asking): Explainer {
           const share = (z1 - z0) / background.rows / count;
           await hybrids.evaluate(count, make, answers, (n) => onExplained?.(n * share, n));
           evaluations += count;
-          // The first evaluation is the row itself, without columns from the background.
+          // The first evaluation is the application itself, without columns from the background.
           margins.set(answers.subarray(0, outputs), i * outputs);
           addMeans(values, answers, { at, subsets, rows: z1 - z0, outputs, of: background.rows });
         }
@@ -198,8 +202,8 @@ export function exactExplainer(asking: Asking): Explainer {
 }
 
 /**
- * Adds the mean answer of each subset to its value: the sum over these background rows, divided by the number of all
- * rows (`of`).
+ * For each subset, adds the sum of the outputs for these background rows, divided by the total number of background
+ * rows (`of`). After all calls, the value is the mean.
  */
 function addMeans(
   values: Float64Array,
@@ -215,7 +219,7 @@ function addMeans(
   }
 }
 
-/** Shapley weights by the size of a subset without the player. */
+/** Shapley weights, by the size of a subset that does not contain the player. */
 function shapleyWeights(columns: number): Float64Array {
   const factorial = [1];
   for (let n = 1; n <= columns; n++) factorial.push(factorial[n - 1]! * n);
@@ -226,8 +230,8 @@ function shapleyWeights(columns: number): Float64Array {
 }
 
 /**
- * Adds the Shapley values of a game to `into` (outputs × players). `values`: value of every subset, row-major: subsets
- * × outputs.
+ * Adds the Shapley values of a game to `into` (outputs × players). `values`: the values of all subsets in row-major
+ * order, subsets × outputs.
  */
 function addShapley(values: Float64Array, weights: Float64Array, into: Float64Array, outputs: number): void {
   const players = weights.length;
@@ -249,10 +253,10 @@ function bitCount(n: number): number {
 }
 
 /**
- * Permutation sampling with antithetic pairs (each order and its reverse; Mitchell et al., "Sampling permutations for
- * Shapley value estimation", JMLR 2022). Every used background row is used equally often, so that base and effects add
- * up. If there are fewer pairs than rows, only that many rows are used, evenly spaced. The orders depend only on the
- * row, so its effects have the same bits whatever other rows are in the batch.
+ * Permutation sampling with antithetic pairs: each order and its reverse (Mitchell et al., "Sampling permutations for
+ * Shapley value estimation", JMLR 2022). Every background row in use is used equally often, so that base and effects
+ * add up. If there are fewer pairs than background rows, only one background row per pair is used, evenly spaced. The
+ * orders are derived from the row, so the bits of its effects do not depend on other rows of the batch.
  */
 export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   const hybrids = asking.hybrids ?? hybridsOf(asking);
@@ -304,13 +308,16 @@ export function samplingExplainer(asking: Asking, pairs: number): Explainer {
   };
 }
 
-/** A pair: an order of the columns in which an application and a background row differ, and its reverse. */
+/**
+ * A pair of orders. `order` contains those columns in which the application and background row `z` differ; the second
+ * order is its reverse.
+ */
 interface Order {
   z: number;
   order: number[];
 }
 
-/** Number of evaluations for a pair: the rows between background row and application, in both directions. */
+/** Number of evaluations for a pair: the mixed rows between background row and application, for both orders. */
 const stepsOf = (order: readonly number[]): number => 2 * Math.max(0, order.length - 1);
 
 const differing = (
@@ -328,7 +335,7 @@ interface AskedRow {
   told: (evaluations: number) => void | Promise<void>;
 }
 
-/** The model's answers for each pair: first along its order, then along the reverse. */
+/** The model's outputs for each pair: first along its order, then along the reverse order. */
 async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x, background, told }: AskedRow) {
   const count = orders.reduce((n, { order }) => n + stepsOf(order), 0);
   const answers = new Float64Array(count * hybrids.outputs);
@@ -351,9 +358,9 @@ async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x
   return answers;
 }
 
-/** Sums of the effects of pairs, and of their squares. */
+/** Sums of the effects over pairs, and sums of their squares. */
 class PairSums {
-  /** The model's answer for the background row of the next pair to be added. */
+  /** The model's output for the background row of the next pair. */
   readonly other: Float64Array;
   readonly #sums: Float64Array;
   readonly #squares: Float64Array;
@@ -370,7 +377,7 @@ class PairSums {
     this.#pair = new Float64Array(outputs * columns);
   }
 
-  /** Adds a pair. `answers` from `at`: the answers of the pair; `own`: the answer for the application. */
+  /** Adds a pair. `answers`: outputs of the pair, from index `at` on. `own`: output for the application. */
   add(order: readonly number[], answers: Float64Array, at: number, own: Float64Array): void {
     const outputs = this.#outputs;
     const last = order.length - 1;
@@ -413,7 +420,7 @@ function shuffled(items: number[], random: Random): number[] {
   return items;
 }
 
-/** FNV-1a hash of the encoded cells of a row. */
+/** FNV-1a hash of the encoded values of a row. */
 function hashRow(inputs: readonly EncodedInput[], row: number): number {
   let h = 0x811c9dc5;
   const mix = (n: number) => {

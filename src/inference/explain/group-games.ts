@@ -1,16 +1,18 @@
-// Groups of leaves whose effects are found with a single lookup.
-// The effects of a group on a row depend only on the class of states of each slot on its paths. The classes form a key,
-// like the digits of a number. Leaves that share most of their paths have few more keys together than alone, so a tree
-// of 31 leaves needs three or four lookups.
+// Groups of leaves whose effects are found with a single lookup. The effects of a group on a row depend only on the
+// class of states of each slot on the paths. The classes form a key, like the digits of a number. For leaves that share
+// most of their paths, the group has few more keys than a single leaf. A tree of 31 leaves therefore needs only three
+// or four lookups.
 import { IntegerTable, NOTHING, type VectorMemo } from './lookup-tables.ts';
 
-/** How a tree uses its slots: segments of equivalent states, and the leaves that stay reachable in each segment. */
+/**
+ * How a tree uses its slots: segments of equivalent states, and the leaves that are still reachable in each segment.
+ */
 export interface SlotMasks {
-  /** Slots in use, by their index in the plan. The other arrays follow this order. */
+  /** The slots in use, as indexes in the plan. The other arrays are in the same order. */
   readonly slots: Int32Array;
   /** Segment of each state. */
   readonly segments: readonly Uint16Array[];
-  /** Reachable leaves of each segment, as bits in words of 32 leaves. */
+  /** Reachable leaves of each segment, as bits. A word has bits for 32 leaves. */
   readonly masks: readonly Int32Array[];
   readonly words: number;
 }
@@ -21,13 +23,13 @@ export interface LeafGroup {
   readonly end: number;
   /** Slots that can exclude a leaf of the group, by their position in the tree. */
   readonly slots: Int32Array;
-  /** Contribution of each slot's segment to the key. */
+  /** For each slot: what a segment adds to the key. */
   readonly digits: readonly Digit[];
-  /** Keys are integers below this; null: there are too many to number them. */
+  /** Keys are integers from 0 to `keys - 1`; null if there are too many keys to number them. */
   readonly keys: number | null;
 }
 
-/** The contribution of a slot to the key of a group. */
+/** What a slot adds to the key of a group. */
 interface Digit {
   /** Index of the slot in the plan. */
   readonly slot: number;
@@ -35,7 +37,7 @@ interface Digit {
   readonly part: Int32Array;
 }
 
-/** The leaves below a branch of a tree. */
+/** The leaves below a branch of a tree: `first` to `end - 1`. */
 interface Span {
   readonly yes: number;
   readonly no: number;
@@ -43,12 +45,15 @@ interface Span {
   readonly end: number;
 }
 
-/** Maximum keys of a group with several leaves. More keys mean fewer lookups, but more vectors to compute first. */
+/**
+ * Maximum number of keys of a group that has several leaves. With more keys, fewer lookups would be needed, but more
+ * vectors would have to be computed first.
+ */
 const MOST_KEYS = 4096;
-/** Keys are signed 32-bit integers. */
+/** Keys must fit in signed 32-bit integers. */
 const MOST_NUMBERED = 2 ** 31;
 
-/** Forms groups of whole subtrees with few enough keys, and of neighbouring leaves; in leaf order. */
+/** Forms groups in leaf order. A group is a subtree with few enough keys, or consists of neighbouring leaves. */
 export function groupLeaves(tree: SlotMasks, branches: readonly Span[], leaves: number): LeafGroup[] {
   const few = (first: number, end: number): boolean => {
     let keys = 1;
@@ -93,8 +98,8 @@ function numbered(tree: SlotMasks, first: number, end: number): LeafGroup {
 }
 
 /**
- * Classes of a slot's segments in which the same leaves of this range stay reachable, and whether any class excludes a
- * leaf.
+ * Divides the segments of a slot into classes in which the same leaves of this range stay reachable. Also returns
+ * whether any class excludes a leaf.
  */
 function classesOf({ masks, words }: SlotMasks, slot: number, first: number, end: number) {
   const mask = masks[slot]!;
@@ -120,9 +125,9 @@ function classesOf({ masks, words }: SlotMasks, slot: number, first: number, end
   return { of, count: known.length, excludes };
 }
 
-// Adds up the vectors of groups, with one key and one lookup per row and group.
+// Adds up the vectors of groups. Each row and group needs one key and one lookup.
 
-/** Rows in the layout that games read: the states of slot s start at s × stride. */
+/** Rows in the layout that games read: the states of slot s start at index s × stride. */
 export interface StateColumns {
   readonly states: Int32Array;
   readonly stride: number;
@@ -130,8 +135,8 @@ export interface StateColumns {
 }
 
 /**
- * A group with its vectors. For each target, a vector has the sum of the reached leaves, then the effects of the
- * columns.
+ * A group with its vectors. For each target, a vector contains the sum of the reached leaves, followed by the effects
+ * of the columns.
  */
 export interface GroupGame extends LeafGroup {
   readonly columns: Int32Array;
@@ -139,12 +144,15 @@ export interface GroupGame extends LeafGroup {
   readonly memo: VectorMemo;
 }
 
-/** Computes the vector of a row into `out` from `at`, `memo.width` numbers. Returns false if it is all zeros. */
+/**
+ * Computes the vector of a row and writes its `memo.width` numbers to `out`, from index `at` on. Returns false if all
+ * of them are zero.
+ */
 type VectorFill<G> = (g: G, rows: StateColumns, row: number, out: Float64Array, at: number) => boolean;
 
 export class GroupAdder<G extends GroupGame> {
   readonly #fill: VectorFill<G>;
-  /** Keys of the rows in the current group, and positions of their vectors. */
+  /** For each row: its key in the current group, and the position of its vector. */
   #keys = new Int32Array(0);
   #at = new Int32Array(0);
   /** Vectors of the current group that do not fit into the cache. */
@@ -171,8 +179,8 @@ export class GroupAdder<G extends GroupGame> {
   }
 
   /**
-   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states), and the
-   * leaves that they reach to `sums` (targets × stride).
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, as for states). Adds the
+   * values of the leaves that the rows reach to `sums` (targets × stride).
    */
   add(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { targets, columns: own } = g;
@@ -201,7 +209,9 @@ export class GroupAdder<G extends GroupGame> {
     }
   }
 
-  /** The same for a single row, without loops over rows. Returns false if its vector is not cached. */
+  /**
+   * Does the same as `add` for a single row, without loops over rows. Returns false if the row's vector is not cached.
+   */
   #addOne(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): boolean {
     const { targets, columns: own, digits, memo } = g;
     if (g.keys === null) return false;
@@ -232,7 +242,7 @@ export class GroupAdder<G extends GroupGame> {
     let passing = false;
     for (let r = 0; r < rows.rows; r++) {
       if (keyed && at[r]! >= 0) continue;
-      // An earlier row may have had the same key.
+      // An earlier row may have had the same key, so the cache is searched again.
       let found = keyed ? memo.find(keys[r]!) : -1;
       if (found < 0) found = this.#enter(g, rows, r, keys[r]!);
       passing ||= found < 0;
@@ -252,8 +262,8 @@ export class GroupAdder<G extends GroupGame> {
   }
 
   /**
-   * Computes the vector of a row and caches it. Returns its position; if the cache is full, ~its position among the
-   * temporary vectors.
+   * Computes the vector of a row and caches it. Returns the position of the vector. If the cache is full, returns
+   * ~position among the temporary vectors.
    */
   #enter(g: G, rows: StateColumns, row: number, key: number): number {
     const { memo } = g;
@@ -296,7 +306,7 @@ function addColumn(v: Float64Array, i: number, at: Int32Array, to: Float64Array,
   for (let r = 0; r < rows; r++) to[from + r]! += v[at[r]! + i]!;
 }
 
-/** The same for numbers `i` and `i + 1`, whose columns start at a and b, so that a vector is fetched once for both. */
+/** Like `addColumn`, for numbers `i` and `i + 1`, whose columns start at a and b. Each vector is fetched only once. */
 function addTwoColumns(
   v: Float64Array,
   i: number,
@@ -313,7 +323,7 @@ function addTwoColumns(
   }
 }
 
-/** The same for numbers `i` to `i + 3`, whose columns start at a, b, c and d. */
+/** Like `addColumn`, for numbers `i` to `i + 3`, whose columns start at a, b, c and d. */
 function addFourColumns(
   v: Float64Array,
   i: number,

@@ -1,4 +1,5 @@
-// Builds rows from the cells of two others in batches that the model scores quickly: the evaluations of a black-box model.
+// Builds mixed rows for a black-box model, with the columns of two rows each, and scores them in batches of a suitable
+// size.
 import type { EncodedInput, InputArray } from '../encode/encoder.ts';
 import { paddedRows } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
@@ -6,15 +7,18 @@ import type { Interpreter } from '../evaluate/prediction.ts';
 import { answersOf } from './link.ts';
 import type { Place } from './scored-background.ts';
 
-/** Size of the first batch: small, because the cost of a row is still unknown. */
+/** Size of the first batch in rows. The batch is small, because the cost of a row is still unknown. */
 const FIRST_BATCH = 256;
 const SMALLEST_BATCH = 16;
 const LARGEST_BATCH = 4096;
-/** Maximum duration of a batch if the model permits, ms. Workers report their progress between batches. */
+/**
+ * Maximum duration of a batch in ms, unless the smallest batch takes longer. Workers report their progress between
+ * batches.
+ */
 const LONGEST_BATCH_MS = 1000;
 
 /**
- * Scores the first `rows` rows of the inputs. The returned function writes the answer of row `r`, one number per
+ * Scores the first `rows` rows of the inputs. Returns a function that writes the outputs of row `r`, one number per
  * output.
  */
 export type Answerer = (
@@ -30,11 +34,14 @@ export const modelAnswers =
     return (r, out) => answersOf(interpreter, scores, r, out);
   };
 
-/** Called after every batch with its number of evaluations. May wait; throwing ends the work. */
+/**
+ * Called after every batch, with the number of evaluations in it. The function may wait; an error thrown by it ends the
+ * work.
+ */
 type OnEvaluated = (evaluations: number) => void | Promise<void>;
 
 /**
- * Selects for rows `from` to `from + rows - 1` of a list the columns (`sets`) to take from a row (`of`) of the other
+ * For rows `from` to `from + rows - 1` of a list: which columns (`sets`) are taken from which row (`of`) of the other
  * inputs.
  */
 interface Mixed {
@@ -47,12 +54,12 @@ interface Mixed {
 interface Cells<T> {
   width: number;
   at: number;
-  /** The cells if nothing is taken from the other inputs. */
+  /** The values to use if nothing is taken from the other inputs. */
   own: T;
   column: number;
 }
 
-/** Adapts a function for single rows to `Hybrids.evaluate`. */
+/** Adapts a function that makes a single row to the signature of `make` in `Hybrids.evaluate`. */
 export const rowByRow =
   (make: (i: number, to: number) => void) =>
   (from: number, rows: number): void => {
@@ -67,7 +74,7 @@ export class Hybrids {
   #room = FIRST_BATCH;
   #batch = FIRST_BATCH;
 
-  /** `like`: inputs with the types and widths that the model takes. */
+  /** `like`: inputs whose types and widths the model accepts. */
   constructor(
     answerer: Answerer,
     outputs: number,
@@ -80,7 +87,7 @@ export class Hybrids {
     this.#inputs = like.map((i) => ({ ...i, data: emptyLike(i.data, FIRST_BATCH * i.width) }));
   }
 
-  /** Copies row `r` of `from` to row `to` of the batch. */
+  /** Copies row `r` of `from` into row `to` of the batch. */
   row(from: readonly EncodedInput[], r: number, to: number): void {
     for (let i = 0; i < this.#inputs.length; i++) {
       const { data, width } = from[i]!;
@@ -88,7 +95,7 @@ export class Hybrids {
     }
   }
 
-  /** Copies a column of row `r` of `from` to row `to` of the batch. */
+  /** Copies one column of row `r` of `from` into row `to` of the batch. */
   column(column: number, from: readonly EncodedInput[], r: number, to: number): void {
     const places = this.#places[column]!;
     for (let p = 0; p < places.length; p++) {
@@ -100,7 +107,7 @@ export class Hybrids {
   }
 
   /**
-   * Builds `rows` rows from row `x` of `inputs`. The k-th takes the columns of the set `sets[from + k]` (one bit each)
+   * Builds `rows` rows from row `x` of `inputs`. In row k, the columns of the set `sets[from + k]` (one bit each) come
    * from row `of[from + k]` of `others`.
    */
   mix(inputs: readonly EncodedInput[], x: number, others: readonly EncodedInput[], mixed: Mixed): void {
@@ -109,7 +116,7 @@ export class Hybrids {
         const { data, width } = this.#inputs[input]!;
         const [own, other] = [inputs[input]!.data, others[input]!.data];
         const cells = { width, at, own: own[x * width + at]!, column };
-        // Separate functions per cell type, because a function that sees several types is slower than the model.
+        // Each type of values has its own function: a function that gets several types would be slower than the model.
         if (data instanceof Float32Array) mixFloats(data, cells as Cells<number>, other as Float32Array, mixed);
         else mixCells(data as string[], cells as Cells<string>, other as string[], mixed);
       }
@@ -117,8 +124,8 @@ export class Hybrids {
   }
 
   /**
-   * Builds rows 0 to `count - 1` and scores them. `make(from, rows)` writes rows from `from` into the batch, with
-   * `row`, `column` or `mix`. The answers in `into` are row-major: count × outputs.
+   * Builds rows 0 to `count - 1` and scores them. `make(from, rows)` writes rows from `from` on into the batch, with
+   * `row`, `column` or `mix`. The outputs are written to `into` in row-major order: count × outputs.
    * @throws SluiceError model_failed
    */
   async evaluate(
@@ -148,8 +155,8 @@ export class Hybrids {
   }
 
   /**
-   * Adapts the batch size to the measured time. This is safe, because the bits of an answer do not depend on the batch
-   * size.
+   * Adapts the batch size to the measured time. Changing the size is safe, because the bits of an output do not depend
+   * on the batch size.
    */
   #fit(rows: number, ms: number): void {
     if (ms > LONGEST_BATCH_MS) this.#batch = Math.max(SMALLEST_BATCH, this.#batch >> 1);

@@ -1,4 +1,5 @@
-// The interpretation of a micro-batch: the requested effects, checked against the model, and reason codes with their texts.
+// The interpretation of a micro-batch: requested effects, which are checked against the model, and reason codes with
+// their texts.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -21,19 +22,20 @@ import { type StrongestPairs, strongestPairs } from './strongest-pairs.ts';
 
 /** The interpretation that a stream requests. */
 export interface InterpretationSpec {
-  /** Whether the answer includes the effects of the columns. */
+  /** Whether the prediction includes the effects of columns. */
   effects: boolean;
-  /** Only the N largest effects; null: all. */
+  /** Number of largest effects to include; null for all. */
   top: number | null;
-  /** Whether the answer includes reason codes (binary models). */
+  /** Whether the prediction includes reason codes. Binary models only. */
   reasons: boolean;
-  /** Only rows with a probability (or value) below this; null: all rows. */
+  /** Interpret only rows with a probability (or value) below this limit; null for all rows. */
   below: number | null;
   /**
-   * Maximum model evaluations per row, in addition to the package's limit; absent or null: only the package's limit.
+   * Maximum number of model evaluations per row. Applies in addition to the package's limit; absent or null for only
+   * the package's limit.
    */
   maxEvaluations?: number | null;
-  /** Number of strongest pairwise interactions; absent: none. */
+  /** Number of strongest pairwise interactions to include. If absent, none are included. */
   interactions?: number;
 }
 
@@ -50,21 +52,21 @@ export interface BatchInterpretation {
   readonly at: Int32Array;
   /** Row-major: positions × outputs × columns. */
   readonly effects: Float64Array;
-  /** Standard errors by position; null: the method is exact. */
+  /** Standard errors, by position; null if the method is exact. */
   readonly errors: Float64Array | null;
-  /** Reason codes by position; empty if not requested. */
+  /** Reason codes, by position; empty if not requested. */
   readonly reasons: readonly (readonly Reason[])[];
-  /** The strongest interactions, by position and output; null: not requested. */
+  /** The strongest interactions, by position and output; null if not requested. */
   readonly pairs: StrongestPairs | null;
   readonly explained: number;
-  /** Number of rows that lack the interpretation requested for them. */
+  /** Number of rows whose requested interpretation is missing. */
   readonly inexact: number;
   /** Number of rows that the model scored for the effects. */
   readonly evaluations: number;
 }
 
 const DEFAULT_REASONS = 4;
-/** Candidates in addition to the requested number of reason codes, because some fail the check. */
+/** Number of candidates in addition to the requested number of reason codes, because some candidates fail the check. */
 const SPARE = 4;
 
 export class Interpretations {
@@ -75,7 +77,8 @@ export class Interpretations {
   readonly #typical: TypicalRow;
   readonly #hybrids: Hybrids;
   /**
-   * Used if a probability is so close to 0 or 1 that the prediction does not change; null: the method has no margins.
+   * Computes margins of mixed rows. Needed where a probability is so close to 0 or 1 that the prediction does not
+   * change. Null if the method has no margins.
    */
   readonly #margins: Hybrids | null;
 
@@ -106,7 +109,7 @@ export class Interpretations {
     return explainer;
   }
 
-  /** Interprets a batch. `scores` must not be overwritten meanwhile, although the model is evaluated again. */
+  /** Interprets a batch. `scores` must be a copy, because the model is evaluated again. */
   async of(
     batch: ColumnBatch,
     inputs: readonly EncodedInput[],
@@ -121,7 +124,7 @@ export class Interpretations {
     if (rows.length === 0) return noneExplained(explainer, spec, at);
     const wantsReasons = spec.reasons && this.#interpreter.task === 'binary';
     const explained = await explainer.explain(inputs, rows, onExplained);
-    // Computing reason codes may call the explainer again, which overwrites its result.
+    // Computing reason codes may call the explainer again, which overwrites its previous result.
     const { values, margins, errors, evaluations } =
       wantsReasons && this.#margins ? copyOf(explained, rows.length, explainer) : explained;
     let inexact = 0;
@@ -148,7 +151,7 @@ export class Interpretations {
     };
   }
 
-  /** Whether base + effects equals the sum inside the model, and this sum gives the model's answer. */
+  /** Whether base and effects add up to the sum inside the model, and this sum leads to the model's output. */
   #addsUp(
     { outputs, base, space }: Explainer,
     scores: Scores,
@@ -175,8 +178,9 @@ export class Interpretations {
   }
 
   /**
-   * The columns that lowered the score most, limited to those whose typical value really raises it: in the prediction,
-   * or in the margin if the prediction is at its limit. Equal effects keep the column order.
+   * The columns that lowered the score most. Only columns whose typical value really raises the prediction are
+   * included; if the prediction is at its limit, the margin is compared instead. Columns with equal effects keep their
+   * order.
    */
   async #reasons(
     inputs: readonly EncodedInput[],
@@ -223,7 +227,7 @@ export class Interpretations {
     );
   }
 
-  /** The prediction of each row with its column set to the typical value. */
+  /** The prediction for each row if one column is set to its typical value. */
   async #withTypical(
     hybrids: Hybrids,
     inputs: readonly EncodedInput[],
@@ -241,7 +245,10 @@ export class Interpretations {
   }
 }
 
-/** Indices of the valid rows to interpret. `below` limits them to lower scores, except for multiclass models. */
+/**
+ * Indexes of the valid rows to interpret. Except for multiclass models, `below` excludes rows whose score is not below
+ * this limit.
+ */
 function selectedRows(
   batch: ColumnBatch,
   scores: Scores,
@@ -281,8 +288,7 @@ const noneExplained = (
 });
 
 /**
- * The interpretation of a batch whose interpretation failed before: the rows keep their predictions. No explainer is
- * opened.
+ * The interpretation of a batch that could not be interpreted. The rows keep their predictions; no explainer is opened.
  */
 export function failedInterpretation(
   batch: ColumnBatch,
@@ -297,7 +303,7 @@ export function failedInterpretation(
   return noneExplained(none, spec, at, rows.length);
 }
 
-/** Creates an Answerer that returns the sums inside the model, before they become answers. */
+/** Creates an Answerer that returns the margins: the sums inside the model, before they become predictions. */
 const marginsOfRows =
   (explainer: Explainer): Answerer =>
   async (inputs, n) => {
@@ -317,9 +323,9 @@ function copyOf({ values, margins, errors, evaluations }: Effects, rows: number,
 }
 
 /**
- * The typical value of each column, as a background row that has it: the median of numbers, the most frequent one of
- * other values. A single row provides all cells of a column, because cells of different rows could form a value that
- * never occurs.
+ * For each column, a background row that has the column's typical value: the median of numbers, the most frequent one
+ * of other values. A single row provides the whole value of a column, because parts from different rows could form a
+ * value that never occurs.
  */
 class TypicalRow {
   readonly inputs: readonly EncodedInput[];
@@ -342,8 +348,8 @@ class TypicalRow {
 }
 
 /**
- * The background row whose cells at these places are typical of the column. The column's kind decides, not its cells,
- * because the median of category codes has no meaning.
+ * The background row whose value at these places is typical of the column. The kind of the column decides, not the
+ * encoded value: the median of category codes would have no meaning.
  */
 export function typicalOf(
   { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
@@ -360,14 +366,14 @@ export function typicalOf(
   }
   const missing = (cell: unknown): boolean => typeof cell === 'number' && Number.isNaN(cell);
   const numbers = all.flatMap(([cell], row) => (typeof cell === 'number' && !missing(cell) ? [{ cell, row }] : []));
-  // If most rows have no value, a missing value is typical.
+  // If most rows have no value, missing is the typical value.
   if (isNumber && numbers.length * 2 > rows) {
     return numbers.sort((a, b) => a.cell - b.cell || a.row - b.row)[(numbers.length - 1) >> 1]!.row;
   }
   return [...first.values()].reduce((best, one) => (one.count > best.count ? one : best)).row;
 }
 
-/** Columns for which the lender defined no reason; their own names would appear in a letter. */
+/** Columns for which the lender has defined no reason. A letter to the applicant would show the name of the column. */
 export function unmappedReasons(manifest: Manifest): string[] {
   if (manifest.task !== 'binary' || !manifest.reasons) return [];
   return manifest.columns.map((c) => c.name).filter((n) => manifest.reasons![n] === undefined);

@@ -1,11 +1,12 @@
-// The game of one leaf, whose players are the columns on its path: its solvers, and the paths, segments and weights of leaves.
+// The game of one leaf, whose players are the columns on its path. Contains the solvers of the game, and the paths,
+// segments and weights of leaves.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { Slot, Truth } from '../trees/slots.ts';
 
 /**
- * Writes the contribution of each player of a leaf per unit of the leaf's weight to `out[0..d-1]`. Returns false if all
- * are zero.
+ * For each player of a leaf, writes its contribution per unit of the leaf's weight to `out[0..d-1]`. Returns false if
+ * all are zero.
  */
 export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
 
@@ -13,21 +14,21 @@ export interface LeafGame {
   /** Players: the columns on the path. */
   readonly players: Int32Array;
   /**
-   * For each player, the product over its branches on the path of the share of the branch's cover that takes the path's
-   * direction.
+   * For each player: a product over its branches on the path. The factor of a branch is the share of its training rows
+   * that took the direction of the path.
    */
   readonly shares: Float64Array;
   /**
-   * For the interventional game: distinct masks of the background rows, ascending, and the share of rows with each
+   * For the interventional game: the distinct masks of the background rows, ascending, and the share of rows with each
    * mask.
    */
   backgroundMasks: Int32Array;
   backgroundShares: Float64Array;
-  /** For each player: the masks that contain it, as bits in words of 32. */
+  /** For each player: the masks that contain the player, as bits in words of 32. */
   backgroundMeets: Int32Array;
 }
 
-// The contribution of each player per unit of weight, in the interventional and the path-dependent game.
+// Solvers: the contribution of each player per unit of weight, in the interventional and in the path-dependent game.
 
 const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
   let f = 1;
@@ -35,7 +36,7 @@ const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
   return f;
 });
 
-/** Number of set bits in 32. */
+/** Number of set bits in a 32-bit integer. */
 export const bits = (v: number): number => {
   let n = v - ((v >>> 1) & 0x55555555);
   n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
@@ -43,8 +44,8 @@ export const bits = (v: number): number => {
 };
 
 /**
- * before! · after! / (before + after + 1)!: the share of orders in which these players come before and after a given
- * one.
+ * before! · after! / (before + after + 1)!: the share of orders in which `before` players come before a given player
+ * and `after` players come after it.
  */
 export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
 const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
@@ -52,9 +53,10 @@ const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
 );
 
 /**
- * The game for one background row z: a coalition has the value 1 if the row that takes its columns from x and the
- * others from z reaches the leaf. That holds for coalitions with all players that only x satisfies and none that only z
- * satisfies. A player that both satisfy contributes nothing. The mean over the background is exact interventional SHAP.
+ * The game for one background row z. A mixed row takes the columns of the coalition from x and the other columns from
+ * z. The coalition has the value 1 if this row reaches the leaf. For that, the coalition must contain all players that
+ * only x satisfies, and none that only z satisfies. A player that both satisfy contributes nothing. The mean over the
+ * background is exact interventional SHAP.
  */
 export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -62,8 +64,8 @@ export function interventional(game: LeafGame, mask: number, out: Float64Array):
   const { backgroundMasks, backgroundShares, backgroundMeets } = game;
   const words = (backgroundMasks.length + 31) >>> 5;
   out.fill(0, 0, d);
-  // Background rows that reach the leaf together with x must satisfy every player that x does not. The number of
-  // players that only z satisfies is therefore the same for all of them.
+  // A background row matters only if it satisfies every player that x does not satisfy. The number of players that only
+  // z satisfies is therefore the same for all rows that matter.
   const lacking = full & ~mask;
   const nz = bits(lacking);
   const whereLost = (nz - 1) * 32;
@@ -94,9 +96,9 @@ const poly = new Float64Array(32);
 const rest = new Float64Array(32);
 
 /**
- * The game in which a column outside the coalition takes every direction, in the shares of the training rows: v(S) = Π
- * over S of (x satisfies p) × Π over the others of p's share. Sums over coalitions by size are the coefficients of Π
- * (share + satisfied·t).
+ * The game in which a column outside the coalition takes every direction, in proportion to the training rows. v(S) = Π
+ * over p in S of (x satisfies p) × Π over p not in S of (share of p). The sums over coalitions of equal size are the
+ * coefficients of Π (share + satisfied·t).
  */
 export function pathDependent(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -126,14 +128,14 @@ export function pathDependent(game: LeafGame, mask: number, out: Float64Array): 
   return any;
 }
 
-// Paths of leaves: the branches above each leaf.
+// The path of a leaf: the branches above it.
 
 interface Turn {
   branch: Branch;
   yes: boolean;
 }
 
-/** Calls `leaf` for every leaf with the branches above it, in leaf order. */
+/** Calls `leaf` for every leaf, in leaf order, with the branches above the leaf. */
 export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => void): void {
   const path: Turn[] = [];
   const walk = (at: number): void => {
@@ -151,7 +153,7 @@ export function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => 
   walk(t.branches.length > 0 ? 0 : ~0);
 }
 
-/** The share of training rows at a branch that took this direction; 0 if the branch had no rows. */
+/** The share of training rows at a branch that took this direction; 0 if no row reached the branch. */
 export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: number) => number): number {
   const went = b.nodes.reduce((n, node) => n + cover(e.onTrue[node]!), 0);
   const stayed = cover(e.onFalse[b.nodes.at(-1)!]!);
@@ -159,9 +161,11 @@ export function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: numb
   return total > 0 ? (yes ? went : stayed) / total : 0;
 }
 
-// Segments: states of a slot for which all tests of a tree have the same results.
+// A segment is a range of states of a slot for which every test of a tree has the same result.
 
-/** Masks of the leaves that stay reachable in each state of a slot. States with the same masks share a segment. */
+/**
+ * For each state of a slot: the mask of the leaves that are still reachable. States with equal masks share a segment.
+ */
 export function segmentsOf(
   branches: readonly Branch[],
   truths: ReadonlyMap<Branch, Truth>,
@@ -169,7 +173,7 @@ export function segmentsOf(
   words: number,
 ): { segment: Uint16Array; mask: Int32Array } {
   const { states } = slot;
-  // A segment starts where the result of a test changes. All states within it are equivalent.
+  // A segment starts at each state where the result of a test changes; all states in between are equivalent.
   const starts = new Set([0, ...(slot.kind === 'number' ? [states - 1] : [])]);
   for (const b of branches) {
     for (const [from, end] of truths.get(b)!.ranges) {
@@ -190,15 +194,15 @@ export function segmentsOf(
   return { segment, mask };
 }
 
-/** Whether a test holds in a state. The last state of a number slot is the missing value. */
+/** Whether a test is true in a state. The last state of a number slot is the missing value. */
 export const holdsIn = ({ missing, ranges }: Truth, state: number, { kind, states }: Slot): boolean =>
   kind === 'number' && state === states - 1 ? missing : ranges.some(([a, end]) => state >= a && state < end);
 
 export interface LeafWeights {
-  /** Weights of node i: entries `first[i]` to `first[i + 1] - 1` of target and value. */
+  /** The weights of node i are the entries `first[i]` to `first[i + 1] - 1` of `target` and `value`. */
   readonly first: Int32Array;
   readonly target: Int32Array;
-  /** Scaled by the ensemble's aggregation, so that their sum over all trees is the answer. */
+  /** Scaled by the aggregation of the ensemble, so that adding the values over all trees gives the output. */
   readonly value: Float64Array;
 }
 

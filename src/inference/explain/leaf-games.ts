@@ -1,14 +1,14 @@
-// Shapley values of a tree ensemble, leaf by leaf.
-// A leaf is a small game of the columns on its path. A column's contribution depends only on which of these columns
-// meet all their conditions in the row, which is a bit mask. The values of a leaf are therefore looked up by mask, and
-// computed once per mask that occurs. The sum of a group of leaves is looked up by a key of all their masks
-// (group-games.ts), so that a row needs few lookups per tree.
+// Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game whose players are the columns on its path.
+// The contribution of a column depends only on which of these columns meet all their conditions in the row. These
+// columns form a bit mask. The values of a leaf are therefore looked up by mask, and computed once for each mask that
+// occurs. The sum over a group of leaves is looked up by a key of all masks (group-games.ts), so that a row needs few
+// lookups per tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et
-// al. 2015); background rows counted once per mask: Nadel and Wettenstein, "From Decision Trees to Boolean Logic: A
-// Fast and Unified SHAP Algorithm" (Woodelf), 2025. Players are columns of the application: all features of a column
-// move together.
+// al. 2015); counting background rows once per mask: Nadel and Wettenstein, "From Decision Trees to Boolean Logic: A
+// Fast and Unified SHAP Algorithm" (Woodelf), 2025. The players are columns of the application: all features of a
+// column belong to one player.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
@@ -42,11 +42,11 @@ import {
   type PatternSolver,
 } from './pattern-sums.ts';
 
-// Background rows are counted by mask, so that rows with the same mask cost one computation.
+// Background rows are counted by mask, so that rows with equal masks need only one computation.
 
 /**
- * Distinct masks of the rows at a leaf with their counts. Ascending, so that sums over them do not depend on the order
- * of the background.
+ * The distinct masks of the rows at a leaf, with their counts. The masks are in ascending order, so that sums over them
+ * do not depend on the order of the background rows.
  */
 function countMasks(
   walk: TreeWalk,
@@ -75,7 +75,7 @@ function countMasks(
   };
 }
 
-/** For each of `players` bits, the masks that contain it: player by player, ⌈masks / 32⌉ words of bits. */
+/** For each of `players` bits: the masks that contain the bit. Each player has ⌈masks / 32⌉ words of bits. */
 function meetingSets(masks: Int32Array, players: number): Int32Array {
   const words = Math.ceil(masks.length / 32);
   const sets = new Int32Array(players * words);
@@ -86,17 +86,17 @@ function meetingSets(masks: Int32Array, players: number): Int32Array {
 
 /** A tree in the form that games evaluate. A word has bits for 32 leaves. */
 export interface TreeGame extends SlotMasks {
-  /** Player of each slot, as an index within the tree. */
+  /** Player of each slot, as an index into the players of the tree. */
   readonly slotPlayer: Int32Array;
   readonly players: number;
   readonly leaves: number;
   /** Index of each leaf's first entry in the flat arrays. */
   readonly leafFirst: Int32Array;
-  /** Flat arrays: the player's index within the tree, and its column. */
+  /** For each entry: the player's index within the tree, and its column. */
   readonly leafPlayer: Int32Array;
   readonly leafColumn: Int32Array;
   readonly games: readonly LeafGame[];
-  /** For each leaf: cached values by mask. */
+  /** For each leaf: cached values, by mask. */
   readonly leafMemos: readonly VectorMemo[];
   readonly weightFirst: Int32Array;
   readonly weightEnd: Int32Array;
@@ -106,15 +106,15 @@ export interface TreeGame extends SlotMasks {
 /** A group with the data for adding up its leaves. */
 interface TreeGroup extends GroupGame {
   readonly tree: TreeGame;
-  /** Vector positions of the leaves' entries, from leafFirst[first], for the first target. */
+  /** Positions of the leaves' entries in the vector of the first target, from leafFirst[first] on. */
   readonly leafAt: Int32Array;
 }
 
-/** Maximum players of a leaf, because a mask is a signed 32-bit integer. */
+/** Maximum number of players of a leaf, because a mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Maximum memory of the lookup tables, bytes: half for groups, half for leaves. */
+/** Maximum memory of the lookup tables in bytes; one half for groups, one half for leaves. */
 const MEMO_BYTES = 128 * 1024 * 1024;
-/** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up individually. */
+/** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up one by one. */
 const MOST_GROUPED = 40_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 
@@ -125,7 +125,7 @@ export class LeafGames {
   readonly #adder: GroupAdder<TreeGroup>;
   readonly #patterns = new LeafPatterns();
   readonly #leafAdder = new PatternAdder();
-  /** Whether leaves are added up individually, because the vectors of groups would not fit into memory. */
+  /** Whether leaves are added up one by one, because the vectors of groups would not fit into memory. */
   readonly #alone: boolean;
   /** Solver of each tree. */
   readonly #solvers: PatternSolver[];
@@ -133,14 +133,14 @@ export class LeafGames {
   readonly #solve: LeafGameSolver;
   readonly #pathDependent: boolean;
   readonly #scratch = new Float64Array(MAX_PLAYERS);
-  /** For each player of a tree: the leaves whose conditions on it the row meets. */
+  /** For each player of a tree: the leaves whose conditions on the player are met by the row. */
   readonly #rowMasks: Int32Array;
 
   /**
-   * `playerOf[slot]`: the column on which a slot depends. `cover`: node of the ensemble → number of training rows, for
-   * path-dependent games. `memoBytes`: maximum memory of lookup tables; does not affect the answers. `mostGrouped`: if the
-   * vectors of all groups have more numbers, leaves are added up individually.
-   * @throws NotExplainable if a path has too many columns, or the tables get too large
+   * `playerOf[slot]`: the column on which a slot depends. `cover`: maps a node of the ensemble to its number of
+   * training rows, for path-dependent games. `memoBytes`: maximum memory of lookup tables, without influence on the
+   * effects. `mostGrouped`: if the vectors of all groups have more numbers in total, leaves are added up one by one.
+   * @throws NotExplainable if a path has too many columns, or if the tables become too large
    */
   constructor(
     e: Ensemble,
@@ -180,7 +180,10 @@ export class LeafGames {
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
 
-  /** Adds to `sums` (targets × stride) the weights of the leaves that the rows reach; bit-identical to `add`. */
+  /**
+   * Adds the weights of the leaves that the rows reach to `sums` (targets × stride). The result is bit-identical to
+   * that of `add`.
+   */
   addReached({ states, stride, rows }: StateColumns, sums: Float64Array): void {
     const { target, value } = this.#weights;
     const reached = new Int32Array(rows);
@@ -198,7 +201,7 @@ export class LeafGames {
     }
   }
 
-  /** Passes the masks of the background rows to all games. Call it before `add`, and only for interventional games. */
+  /** Passes the masks of the background rows to all games. Interventional games only; call this method before `add`. */
   setBackground(background: StateColumns): void {
     const { rows } = background;
     for (const [i, t] of this.#trees.entries()) {
@@ -216,7 +219,7 @@ export class LeafGames {
     }
   }
 
-  /** Adds the expected sums without knowledge of a row, one number per target. */
+  /** Adds the expected sums over all training or background rows, one number per target. */
   addExpected(sums: Float64Array): void {
     for (const t of this.#trees) {
       for (let l = 0; l < t.leaves; l++) {
@@ -230,16 +233,16 @@ export class LeafGames {
   }
 
   /**
-   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, like states), and the
-   * leaves that they reach to `sums` (targets × stride). Works group by group, so that the lookups of a group stay in
-   * the CPU cache for all rows.
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, as for states). Adds the
+   * values of the leaves that the rows reach to `sums` (targets × stride). Proceeds group by group, so that the lookup
+   * tables of a group stay in the CPU cache for all rows.
    */
   add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     if (this.#alone) this.#addLeaves(rows, columns, effects, sums);
     else for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
   }
 
-  /** The same, adding leaves individually. */
+  /** As `add`, but adds leaves one by one. */
   #addLeaves(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { stride } = rows;
     const { target, value } = this.#weights;
@@ -258,22 +261,28 @@ export class LeafGames {
     }
   }
 
-  /** Best number of rows per `add`: without caching, common parts of this many rows are computed once. */
+  /**
+   * Best number of rows per call of `add`. Without caching, work that rows have in common is shared only within one
+   * call.
+   */
   get chunk(): number {
     return this.#alone ? 4096 : 1024;
   }
 
-  /** Contributions of the leaves to targets; `weightFirst` and `weightEnd` of a tree select the entries. */
+  /** Contributions of the leaves to targets. `weightFirst` and `weightEnd` of a tree select the entries. */
   get weights(): LeafWeights {
     return this.#weights;
   }
 
-  /** Visits all leaves of all trees in a fixed order, with the conditions that the rows do not meet. */
+  /** Visits all leaves of all trees in a fixed order, with the conditions that each row does not meet. */
   eachLeaf(rows: StateColumns, visit: (tree: TreeGame, leaf: number, lacking: Int32Array) => void): void {
     for (const t of this.#trees) this.#patterns.eachLeaf(t.walk, rows, (leaf, lacking) => visit(t, leaf, lacking));
   }
 
-  /** Computes the vector of a row into `out` from `at`, `memo.width` numbers. Returns false if it is all zeros. */
+  /**
+   * Computes the vector of a row and writes its `memo.width` numbers to `out`, from index `at` on. Returns false if all
+   * of them are zero.
+   */
   #fill(g: TreeGroup, rows: StateColumns, row: number, out: Float64Array, at: number): boolean {
     const { tree: t, targets, leafAt } = g;
     const { leafFirst, weightFirst, weightEnd } = t;
@@ -281,7 +290,7 @@ export class LeafGames {
     this.#masksOf(g, rows, row);
     const origin = leafFirst[g.first]!;
     const step = 1 + g.columns.length;
-    // A group with a single leaf needs no separate cache for the leaf.
+    // In a group with a single leaf, the cache of the group also serves the leaf.
     const alone = g.end - g.first === 1;
     let any = false;
     for (let l = g.first; l < g.end; l++) {
@@ -313,7 +322,9 @@ export class LeafGames {
     return any;
   }
 
-  /** For each player of the tree, computes the leaves of the group whose conditions on it the row meets. */
+  /**
+   * For each player of the tree: computes the leaves of the group whose conditions on the player are met by the row.
+   */
   #masksOf({ tree: t, first, end, slots }: TreeGroup, { states, stride }: StateColumns, row: number): void {
     const M = this.#rowMasks;
     const { words, segments, masks, slotPlayer } = t;
@@ -355,7 +366,7 @@ function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: Mem
   };
 }
 
-/** Adds a leaf's value for the rows that reach it, because they meet all its conditions. */
+/** Adds a leaf's value to the sums of the rows that reach the leaf, because they meet all its conditions. */
 function addReachedBy(lacking: Int32Array, rows: number, value: number, sums: Float64Array, to: number): void {
   for (let r = 0; r < rows; r++) if (lacking[r] === 0) sums[to + r]! += value;
 }

@@ -1,9 +1,10 @@
 // Pairwise interactions: Shapley interaction indices of a tree ensemble against the background, leaf by leaf.
 //
 // Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
-// Machine Intelligence 2020 (SHAP interaction values), with the interventional game of leaf-game.ts in place of the
-// path-dependent one. A SHAP interaction value Φij = Φji is half of the index computed here. The main effect Φii of a
-// column is its effect minus half of each of its pairs. A row of Φ therefore adds up to the column's effect.
+// Machine Intelligence 2020 (SHAP interaction values). Here, the interventional game of leaf-game.ts replaces the
+// path-dependent game. A SHAP interaction value Φij = Φji is half of the index that is computed here. The main effect
+// Φii of a column is its effect minus half of the index of each of its pairs. A row of Φ therefore adds up to the
+// column's effect.
 import type { StateColumns } from './group-games.ts';
 import { bits, type LeafGame, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
@@ -11,7 +12,7 @@ import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
 import { MemoBudget } from './memo-pool.ts';
 
-/** Maximum memory of the lookup tables, bytes. */
+/** Maximum memory of the lookup tables in bytes. */
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;
 
 /** Number of pairs of n players. */
@@ -23,11 +24,12 @@ export const pairIndex = (i: number, j: number, n: number): number => (i * (2 * 
 const gained = new Float64Array(32);
 
 /**
- * Writes the interaction index of all pairs of players of a leaf per unit of its weight to `out`, in the order of
- * pairIndex. Returns false if all are zero. For one background row, let `a` players be satisfied only by x and `b` only
- * by the background row. A coalition has the value 1 if it contains all of the first and none of the second. Two of the
- * first then have the index (a−2)!·b!/(a+b−1)!, two of the second a!·(b−2)!/(a+b−1)!, and one of each
- * −(a−1)!·(b−1)!/(a+b−1)!. A player that both satisfy has no interactions.
+ * For all pairs of players of a leaf, writes the interaction index per unit of the leaf's weight to `out`, in the order
+ * of pairIndex. Returns false if all are zero. For one background row, let `a` be the number of players satisfied only
+ * by x, and `b` the number satisfied only by the background row. A coalition has the value 1 if it contains all of the
+ * `a` players and none of the `b` players. Two of the `a` players have the index (a−2)!·b!/(a+b−1)!; two of the `b`
+ * players, a!·(b−2)!/(a+b−1)!; and one of each, −(a−1)!·(b−1)!/(a+b−1)!. A player that both rows satisfy has no
+ * interactions.
  */
 function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
@@ -35,7 +37,8 @@ function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): b
   const { backgroundMasks, backgroundShares } = game;
   out.fill(0, 0, pairCount(d));
   gained.fill(0, 0, d);
-  // As for effects, a background row that matters satisfies everything that x lacks, so b is the same for all of them.
+  // As for effects, a background row that matters satisfies all players that x does not satisfy. `b` is therefore the
+  // same for all rows that matter.
   const b = d - bits(mask);
   let any = false;
   let lost = 0;
@@ -66,7 +69,7 @@ function addPairsOf(set: number, d: number, value: number, out: Float64Array): v
   }
 }
 
-/** Adds pairs with a player that x does not satisfy. */
+/** Adds the pairs that contain a player not satisfied by x. */
 function addLacking(mask: number, d: number, lost: number, out: Float64Array): void {
   for (let i = 0, at = 0; i < d; i++) {
     const met = (mask >>> i) & 1;
@@ -78,18 +81,18 @@ function addLacking(mask: number, d: number, lost: number, out: Float64Array): v
   }
 }
 
-/** Computes interactions for an ensemble whose games already have their background. */
+/** Computes interactions for an ensemble whose games already know their background. */
 export class LeafPairs {
   readonly #games: LeafGames;
   readonly #columns: number;
-  /** Caches by leaf, in the order of `eachLeaf`. */
+  /** A cache per leaf, in the order of `eachLeaf`. */
   readonly #memos: VectorMemo[] = [];
-  /** For each leaf: indexes of its pairs of players among the pairs of columns. */
+  /** For each leaf: the indexes of its pairs of players among all pairs of columns. */
   readonly #places: Int32Array[] = [];
   readonly #budget: MemoBudget;
   readonly #scratch = new Float64Array(pairCount(32));
 
-  /** `memoBytes`: maximum memory of lookup tables; does not affect the answers. */
+  /** `memoBytes`: maximum memory of lookup tables, without influence on the results. */
   constructor(games: LeafGames, columns: number, memoBytes = PAIR_MEMO_BYTES) {
     this.#games = games;
     this.#columns = columns;
@@ -100,7 +103,7 @@ export class LeafPairs {
 
   /**
    * Adds the interaction indices of the rows to `out`: rows × targets × pairs of columns, in the order of pairIndex.
-   * Works leaf by leaf, so that the lookups of a leaf stay in the CPU cache for all rows.
+   * Proceeds leaf by leaf, so that the lookup table of a leaf stays in the CPU cache for all rows.
    */
   add(rows: StateColumns, targets: number, out: Float64Array): void {
     let n = 0;
@@ -138,8 +141,8 @@ export class LeafPairs {
   }
 
   /**
-   * Computes the vector of a pattern and caches it. Returns its position; if the cache is full, a negative number, and
-   * the vector stays in `#scratch`.
+   * Computes the vector of a pattern and caches it. Returns the position of the vector. If the cache is full, returns a
+   * negative number and leaves the vector in `#scratch`.
    */
   #enter(memo: VectorMemo, t: TreeGame, leaf: number, pattern: number): number {
     if (interventionalPairs(t.games[leaf]!, maskOfPattern(t.walk, leaf, pattern), this.#scratch))

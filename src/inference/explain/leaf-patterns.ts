@@ -1,40 +1,41 @@
-// Computes for many rows at once which conditions on the path to each leaf they do not meet.
-// The result has one bit per column of the path, in the order of first occurrence. The bits of all rows so far form a
-// column of numbers, which both branches of the next test inherit. A test therefore costs two numbers per row, however
-// many leaves are below it.
+// Computes, for many rows at once, the conditions on the path to each leaf that the rows do not meet. The result has
+// one bit per column of the path, in the order of first occurrence. The bits of all rows up to a test form an array,
+// which both branches of the test inherit. A test therefore costs two numbers per row, however many leaves are below
+// it.
 //
 // Source: decision patterns of Nadel and Wettenstein, "From Decision Trees to Boolean Logic: A Fast and Unified SHAP
 // Algorithm" (Woodelf), 2025.
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { StateColumns } from './group-games.ts';
 
-/** A tree in the form for traversal with columns of rows; branches in tree order. */
+/** A tree in the layout for traversing it with many rows at once. Branches are in tree order. */
 export interface TreeWalk {
-  /** Slots in use, by their index in the plan, and the segment of each state. */
+  /** The slots in use, as indexes in the plan, and the segment of each state. */
   readonly slots: Int32Array;
   readonly segments: readonly Uint16Array[];
   /**
-   * For each branch: its slot as a position in `slots`, the bit of its column on the path, and the next branch or
-   * ~leaf.
+   * For each branch: its slot (as a position in `slots`), the bit of its column on the path, and the next branch (or
+   * ~leaf) on either side.
    */
   readonly slot: Int32Array;
   readonly bit: Int32Array;
   readonly yes: Int32Array;
   readonly no: Int32Array;
   /**
-   * For each branch: index of its first entry in `fails`, which has one per segment: the bit if the test fails, else 0.
+   * For each branch: index of its first entry in `fails`. `fails` has one entry per segment: the bit if the test fails,
+   * otherwise 0.
    */
   readonly failsFrom: Int32Array;
   readonly fails: Int32Array;
-  /** Flat, starting at `leafFirst` of each leaf: the leaf's player for each bit. */
+  /** `place`: the player of the leaf for each bit. The entries of a leaf begin at its `leafFirst`. */
   readonly leafFirst: Int32Array;
   readonly place: Int32Array;
-  /** Flat as `place`: the column of each bit. */
+  /** The column of each bit, with the same layout as `place`. */
   readonly column: Int32Array;
 }
 
 /**
- * Receives a leaf and, for each row, the bits of the columns whose conditions it does not meet. The array is
+ * Receives a leaf and, for each row, the bits of the columns whose conditions the row does not meet. The array is
  * overwritten after the call.
  */
 type OnLeaf = (leaf: number, lacking: Int32Array, rows: number) => void;
@@ -45,8 +46,8 @@ interface SegmentedSlots {
 }
 
 /**
- * `slotAt`: position of the slot that a branch tests; `playerOf`: column of that slot; `holds`: result of the test in
- * the segment that starts with a state; `playersOf`: columns of each leaf, ascending.
+ * `slotAt`: position of the slot that a branch tests. `playerOf`: column of that slot. `holds`: result of the test in
+ * the segment that starts with a given state. `playersOf`: columns of each leaf, ascending.
  */
 export function walkOf(
   t: Tree,
@@ -97,7 +98,7 @@ export function walkOf(
   };
 }
 
-/** Converts a pattern of unmet bits at a leaf to the mask of its met players. */
+/** Converts a leaf's pattern (bits of columns that are not met) to the mask of its players that are met. */
 export function maskOfPattern({ leafFirst, place }: TreeWalk, leaf: number, lacking: number): number {
   const first = leafFirst[leaf]!;
   let mask = 2 ** (leafFirst[leaf + 1]! - first) - 1;
@@ -107,7 +108,7 @@ export function maskOfPattern({ leafFirst, place }: TreeWalk, leaf: number, lack
 
 export class LeafPatterns {
   #segments = new Uint16Array(0);
-  /** By depth: unmet bits of the rows in either direction. */
+  /** By depth: the unmet bits of the rows on either side of a test. */
   readonly #yes: Int32Array[] = [];
   readonly #no: Int32Array[] = [];
 

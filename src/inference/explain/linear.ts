@@ -1,4 +1,4 @@
-// Effects of a traced linear model in closed form: a column's contribution minus its average contribution.
+// Effects of a traced linear model in closed form: the contribution of a column minus its average contribution.
 import type { EncodedInput } from '../encode/encoder.ts';
 import { type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
@@ -76,9 +76,12 @@ export function linearExplainer(
 /** Adds the contributions of some features to `out[target * columns + column]`. */
 type Part = (inputs: readonly EncodedInput[], row: number, out: Float64Array) => void;
 
-/** Contribution of each column to the sums of a row: coefficient × value, over all features derived from the column. */
+/**
+ * Contribution of each column to the sums of a row: coefficient × value, added over all features that are derived from
+ * the column.
+ */
 export class Contributions {
-  /** targets × columns, for the row that was read last. */
+  /** Contributions of the row that was read last: targets × columns. */
   readonly values: Float64Array;
   readonly #parts: Part[] = [];
   readonly #head: LinearHead;
@@ -117,7 +120,7 @@ export class Contributions {
     for (const part of this.#parts) part(inputs, row, this.values);
   }
 
-  /** The sums of the row that was read last: intercept and contributions. */
+  /** The sums of the row that was read last: intercept plus contributions. */
   sums(): Float64Array {
     const { targets, intercepts } = this.#head;
     return Float64Array.from({ length: targets }, (_, t) => {
@@ -139,7 +142,7 @@ export class Contributions {
     };
   }
 
-  /** Handles all features of one category with a table of the contribution of each state. */
+  /** Handles all features of one category column with a table: state → contribution. */
   #categoryPart(feature: Feature, keys: CategoryKeys, column: number): Part {
     const { targets, coefficients } = this.#head;
     const columns = this.#columns;

@@ -1,10 +1,11 @@
-// The link from a model's inner sums to its answers, found by comparing both on the background, not from operator names.
+// The link from a model's inner sums to its outputs. The link is found by comparing sums and outputs on the background,
+// not derived from operator names.
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';
 import { logisticOf } from './logistic-games.ts';
 
-/** Output o of the model is `link(Σ coefficients[o][t] · sum t + offset[o])`; softmax links all outputs together. */
+/** Output o of the model is `link(Σ coefficients[o][t] · sum t + offset[o])`. Softmax uses all outputs together. */
 export interface Link {
   space: Space;
   kind: 'logistic' | 'identity' | 'softmax';
@@ -13,17 +14,17 @@ export interface Link {
   offset: readonly number[];
 }
 
-/** Tolerance for rounding float32 sums of some hundred trees; relative for values above 1. */
+/** Tolerance for rounding errors in float32 sums of some hundred trees; relative for values above 1. */
 export const ANSWER_TOLERANCE = 1e-5;
 
-/** The model's answer, one number per output: probability of the positive class, of each class, or the value. */
+/** The model's outputs: the probability of the positive class, the probability of each class, or the value. */
 export function answersOf(interpreter: Interpreter, scores: Scores, r: number, out: Float64Array): void {
   if (interpreter.task === 'multiclass')
     for (let c = 0; c < out.length; c++) out[c] = scores.values[r * scores.width + c]!;
   else out[0] = interpreter.task === 'binary' ? interpreter.probability(scores, r) : interpreter.value(scores, r);
 }
 
-/** The answers for given margins, one number per output. */
+/** The outputs for given margins. */
 export function applyLink(
   kind: Link['kind'],
   margins: Float64Array,
@@ -41,7 +42,7 @@ export function applyLink(
     for (let o = 0; o < outputs; o++) out[o] = kind === 'logistic' ? logisticOf(margins[at + o]!) : margins[at + o]!;
 }
 
-/** Largest difference between two answers; relative for values above 1. */
+/** Largest difference between two lists of outputs; relative for values above 1. */
 export function distance(a: Float64Array, b: Float64Array): number {
   let worst = 0;
   for (let o = 0; o < a.length; o++) {
@@ -58,7 +59,7 @@ export type LinkFinder = (
 ) => Link;
 
 /**
- * Finds the link from rows with known sums and answers.
+ * Finds the link from rows whose sums and outputs are known.
  * @throws NotExplainable if no link fits
  */
 export function findLink(
@@ -80,7 +81,7 @@ export function findLink(
       add('probability', 'identity', [unit(t, -1)], [1]);
     }
     if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
-    // Sigmoid calibration: a · sum + b in log-odds.
+    // Sigmoid calibration: the log-odds are a · sum + b.
     const usable = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
     for (let t = targets - 1; t >= 0 && usable.length > 2; t--) {
       const line = lineThrough(
@@ -124,7 +125,10 @@ export function marginsOf(link: Link, sums: Float64Array, out: Float64Array): vo
   });
 }
 
-/** The line through the two points with the smallest and largest x. The caller checks whether it fits the others. */
+/**
+ * The line through the points with the smallest and the largest x. The caller checks whether the line fits the other
+ * points.
+ */
 function lineThrough(x: readonly number[], y: readonly number[]): [number, number] | null {
   const low = x.indexOf(Math.min(...x));
   const high = x.indexOf(Math.max(...x));

@@ -1,19 +1,20 @@
 // Exact Shapley values of a logistic function of a sum, whose players are the terms of the sum.
 
-/** Up to this many players, all subsets are summed; beyond, the series is faster. */
+/** Up to this number of players, all subsets are summed; with more players, the series is faster. */
 const FEW_PLAYERS = 9;
-/** Exponent of the smallest series term that is kept; also how far the period extends beyond the margins. */
-const NEGLIGIBLE_EXPONENT = 24;
 /**
- * Limits of the number of waves per game for any background, because the cost must not depend on the values of a row.
+ * Exponent of the smallest term of the series that is not neglected. Also the distance by which the period extends
+ * beyond the margins.
  */
+const NEGLIGIBLE_EXPONENT = 24;
+/** Limits of the number of waves per game, whatever the background: the cost must not depend on the values of a row. */
 const LEAST_WAVES = 1024;
 const MOST_WAVES = 16_384;
-/** From this argument, the logistic function is 0 or 1 to the last digit of a probability. */
+/** From this argument on, the logistic function is 0 or 1 up to the last digit of a probability. */
 const SATURATED = 36;
-/** Maximum total size of the terms that are treated as small. */
+/** Maximum total magnitude of the terms that are treated as small. */
 const SMALL_REACH = 64;
-/** Maximum number of coalitions of large terms distinguished in one game. */
+/** Maximum number of coalitions of large terms that are visited separately in one game. */
 const MOST_COALITIONS = 8192;
 
 export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
@@ -21,27 +22,31 @@ export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
 const periodOf = (reach: number): number => Math.max(reach + NEGLIGIBLE_EXPONENT, 2 * NEGLIGIBLE_EXPONENT);
 const wavesIn = (period: number): number => Math.ceil((NEGLIGIBLE_EXPONENT * period) / (2 * Math.PI * Math.PI));
 
-/** Number of waves for games whose arguments of the logistic function normally stay within ±reach. */
+/** Number of waves for games in which the argument of the logistic function normally stays within ±reach. */
 export const wavesFor = (reach: number): number =>
   Math.min(MOST_WAVES, Math.max(LEAST_WAVES, wavesIn(periodOf(reach))));
 
 /**
  * Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`. `terms` has one number per
- * player. The work is bounded by the number of players and by `mostWaves`, independent of the terms. The values are NaN
- * if that does not suffice for exact values (many terms beyond saturation that cancel out), or if a term is not finite.
+ * player. The number of players and `mostWaves` bound the work, independent of the terms. If so much work does not
+ * suffice for exact values (many terms beyond saturation that cancel out), or if a term is not finite, the values are
+ * NaN.
  */
 export class LogisticGames {
-  /** Number of complex multiplications and visited coalitions so far, times players; proportional to the time. */
+  /**
+   * Work done so far, proportional to the time: the number of complex multiplications and visited coalitions, times the
+   * number of players.
+   */
   work = 0;
   readonly #mostWaves: number;
   readonly #players: Int32Array;
   readonly #margins = new Float64Array(2 ** FEW_PLAYERS);
   readonly #weights: Float64Array[] = [];
   readonly #nodes: { q: number; weight: number }[][] = [];
-  /** Products of the factors before a player, and the factors, as pairs of real and imaginary part. */
+  /** The products of the factors before each player, and the factors; each as a pair of real and imaginary part. */
   readonly #before: Float64Array;
   readonly #factors: Float64Array;
-  /** exp(iω term) - 1 of every player. */
+  /** exp(iω term) - 1 for every player. */
   readonly #turns: Float64Array;
 
   constructor(players: number, mostWaves = LEAST_WAVES) {
@@ -96,9 +101,10 @@ export class LogisticGames {
   }
 
   /**
-   * The derivative of the logistic function, made periodic beyond all possible margins, is a cosine series with known
-   * terms. For each wave, exp(iωt) is a product over the players. Its mean over all orders is the integral of a
-   * polynomial, which Gauss-Legendre nodes compute exactly (the multilinear extension: Owen 1972).
+   * The derivative of the logistic function, continued periodically beyond all possible margins, is a cosine series
+   * with known terms. For each wave, exp(iωt) is a product over the players. The mean of this product over all orders
+   * is the integral of a polynomial. Gauss-Legendre nodes compute the integral exactly (multilinear extension, Owen
+   * 1972).
    */
   #series(start: number, terms: Float64Array, n: number, weight: number, period: number, into: Float64Array): void {
     const players = this.#players;
@@ -132,14 +138,15 @@ export class LogisticGames {
   }
 
   /**
-   * Players with terms beyond saturation alone determine the value, except in coalitions where they cancel out.
-   * Coalitions of these players are visited starting with the largest term. If the value stays 0 or 1 whatever follows,
-   * all remaining coalitions are one case. Otherwise a game of the small terms remains, which is a short series.
+   * Players with terms beyond saturation determine the value alone, except in coalitions in which such terms cancel
+   * out. Coalitions of these players are visited starting with the largest term. If the value stays 0 or 1 whatever the
+   * remaining players do, all remaining coalitions are one case. Otherwise, a game of the small terms remains, which is
+   * a short series.
    */
   #steps(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
     const players = this.#players;
     const size = (c: number): number => Math.abs(terms[c]!);
-    // Sorts small terms first, so that a game of only these uses the first players.
+    // Sorts small terms to the front, so that a game with only the small terms uses the first players.
     const order = players.subarray(0, n).sort((a, b) => size(a) - size(b) || a - b);
     let small = 0;
     for (let reach = 0; small < n; small++) {
@@ -182,7 +189,7 @@ export class LogisticGames {
     const finite = Number.isFinite(least[n]!) && Number.isFinite(most[n]!) && Number.isFinite(start);
     let exact = finite && visit(n, start, 0);
     if (finite && !exact) {
-      // Retries with all terms as large ones, which always suffices for few players.
+      // Treats all terms as large and tries again. For few players, this always suffices.
       small = 0;
       coalitions = MOST_COALITIONS;
       found.fill(0);
@@ -192,7 +199,7 @@ export class LogisticGames {
   }
 
   /**
-   * Adds to `into` the contribution of all coalitions whose large players are exactly `taken`; `sum` is the start value
+   * Adds to `into` the contribution of all coalitions whose large players are exactly `taken`. `sum`: the start value
    * plus the terms of these players.
    */
   #smallGame(
@@ -212,7 +219,8 @@ export class LogisticGames {
     const nodes = this.#nodesFor(n);
     let all = 0;
     for (let j = 0; j < small; j++) all += terms[players[j]!]!;
-    // For each node: the probability of exactly these large players, and the mean value of the game of the small ones.
+    // For each node: the probability of exactly these large players, and the mean value of the game with the small
+    // players.
     const chances = nodes.map(({ q }) => q ** inside * (1 - q) ** outside);
     const means = nodes.map(({ q }) => 0.5 + (sum + q * all) / period);
     const chance = nodes.reduce((s, { weight }, k) => s + weight * chances[k]!, 0);
@@ -234,9 +242,9 @@ export class LogisticGames {
   }
 
   /**
-   * Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 + q (exp(iω other) - 1))] for every
-   * player. Uses plain numbers throughout, because nearly all time is spent here. Returns the mean of Im[exp(iω (start
-   * + Σ terms))] over the coalitions.
+   * For every player, adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the other players of (1 + q (exp(iω
+   * other) - 1))]. Nearly all time is spent here, so the loop uses only plain numbers. Returns the mean of Im[exp(iω
+   * (start + Σ terms))] over the coalitions.
    */
   #addWave(n: number, q: number, scale: number, into: Float64Array): number {
     const [before, factors, steps, players] = [this.#before, this.#factors, this.#turns, this.#players];
@@ -270,8 +278,8 @@ export class LogisticGames {
 }
 
 /**
- * Adds the Shapley values of the coalitions in which, among the players from `open`, exactly those in `taken` take
- * part, and which all have the same value. The restricted Shapley weights are (inside - 1)! outside! / decided! and
+ * Adds the Shapley values of coalitions that all have the same value. Of the players from `open` on, exactly those in
+ * `taken` are members of these coalitions. The restricted Shapley weights are (inside - 1)! outside! / decided! and
  * inside! (outside - 1)! / decided!.
  */
 function addConstant(
@@ -287,7 +295,7 @@ function addConstant(
   for (let i = open; i < n; i++) into[players[i]!]! += taken[i] === 1 ? joined : -missed;
 }
 
-/** For each subset: its weight in the value of a player outside it. */
+/** For each subset: its weight in the Shapley value of a player that it does not contain. */
 function subsetWeights(n: number): Float64Array {
   const bySize = new Float64Array(n);
   let choices = 1;
@@ -301,7 +309,7 @@ function subsetWeights(n: number): Float64Array {
 }
 
 /**
- * Gauss-Legendre nodes in (0, 1), exact for polynomials up to degree 2n - 1. Uses Newton's method on the Legendre
+ * Gauss-Legendre nodes in (0, 1), exact for polynomials up to degree 2n - 1. Found with Newton's method on the Legendre
  * polynomial.
  */
 function gaussLegendre(n: number): { q: number; weight: number }[] {

@@ -1,4 +1,5 @@
-// Exact effects of an average of logistic functions of linear models (calibration, voting), without evaluating the model.
+// Exact effects for an average of logistic functions of linear models (calibration, voting), without evaluating the
+// model.
 import type { InputShape } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import type { Logistic } from '../onnx/heads.ts';
@@ -8,11 +9,11 @@ import { ANSWER_TOLERANCE, answersOf } from './link.ts';
 import { LogisticGames, logisticOf, wavesFor } from './logistic-games.ts';
 import type { Background, Place } from './scored-background.ts';
 
-/** Work of games between two progress reports, some 200 ms. */
+/** Work of games between two progress reports: about 200 ms. */
 const REPORTED_WORK = 2 ** 24;
 
 /**
- * Effects on the probability: means over the background of exact Shapley values, summed over the parts.
+ * Effects on the probability: the mean over the background of exact Shapley values, added up over the parts.
  * @throws NotExplainable | Unsupported
  */
 export function logisticsExplainer(
@@ -73,7 +74,7 @@ export function logisticsExplainer(
   };
 }
 
-/** Maximum distance from 0 of a logistic function's argument, for rows whose values occur in the background. */
+/** Maximum magnitude of the argument of a logistic function, for rows whose values all occur in the background. */
 function reachOf(others: readonly Terms[][], columns: number): number {
   let reach = 0;
   for (const rows of others) {
@@ -88,7 +89,7 @@ function reachOf(others: readonly Terms[][], columns: number): number {
   return reach;
 }
 
-/** Contributions of a row's columns to the argument of a logistic function, and that argument. */
+/** The argument of a logistic function for a row, and the contribution of each column to it. */
 interface Terms {
   terms: Float64Array;
   margin: number;
@@ -100,7 +101,7 @@ class Part {
   readonly #contributions: Contributions;
   readonly #target: number;
   readonly #columns: number;
-  /** Sign of the sum, because the graph does not show to which of two classes it belongs. */
+  /** Sign of the sum: 1 or -1. The graph does not show to which of the two classes the sum belongs. */
   #sign = 1;
 
   /** @throws NotExplainable | Unsupported */
@@ -123,12 +124,12 @@ class Part {
     return { terms, margin: slope * this.#contributions.sums()[this.#target]! + this.#logistic.offset };
   }
 
-  /** The argument if the sum belongs to the other class. */
+  /** The argument of the logistic function if the sum belongs to the other class. */
   turned(margin: number): number {
     return 2 * this.#logistic.offset - margin;
   }
 
-  /** Switches the sum, and these rows, to the other class. */
+  /** Assigns the sum to the other class, and adapts the terms of these rows. */
   turn(rows: Terms[]): void {
     this.#sign = -this.#sign;
     for (const row of rows) {
@@ -142,7 +143,7 @@ class Part {
   }
 }
 
-/** Determines to which class the sums belong by comparison with the answers. @throws NotExplainable */
+/** Compares the sums with the outputs, to determine to which class the sums belong. @throws NotExplainable */
 function classOf(parts: readonly Part[], others: Terms[][], answers: Float64Array): { offset: number; scale: number } {
   const fits = (offset: number, scale: number, sign: number): boolean =>
     answers.every((answer, z) => {

@@ -1,13 +1,17 @@
-// Hash tables without objects: integers to integers, and integers to computed vectors within a memory budget.
+// Hash tables that create no objects: from integers to integers, and from integers to computed vectors within a memory
+// budget.
 import type { MemoBudget } from './memo-pool.ts';
 
 const FIRST_SLOTS = 8;
-/** 2^32 divided by the golden ratio: spreads neighbouring keys (Knuth, The Art of Computer Programming 3, 6.4). */
+/**
+ * 2^32 divided by the golden ratio. Multiplying keys by this number spreads neighbouring keys (Knuth, The Art of
+ * Computer Programming 3, 6.4).
+ */
 const GOLDEN = 0x9e3779b1 | 0;
 
 export class IntegerTable {
   #size = 0;
-  /** Pairs of a key and its value + 1; 0: free. At most half of the places are in use. */
+  /** Pairs of a key and its value + 1; a second number of 0 means free. At most half of the pairs are in use. */
   #places = new Int32Array(2 * FIRST_SLOTS);
   #shift = 32 - Math.log2(FIRST_SLOTS);
 
@@ -15,7 +19,7 @@ export class IntegerTable {
     return this.#size;
   }
 
-  /** Whether adding a key would double the table. */
+  /** Whether adding a key would double the size of the table. */
   get full(): boolean {
     return (this.#size + 1) * 4 > this.#places.length;
   }
@@ -24,7 +28,7 @@ export class IntegerTable {
     return this.#places.byteLength;
   }
 
-  /** The value of a key, or -1. Keys are 32-bit integers. */
+  /** The value of a key, or -1 if the table does not contain it. Keys are 32-bit integers. */
   find(key: number): number {
     const places = this.#places;
     const last = places.length - 2;
@@ -63,14 +67,14 @@ export class IntegerTable {
   }
 }
 
-/** Position of the all-zero vector, which needs no additional memory. */
+/** Position of the all-zero vector, which takes no additional memory. */
 export const NOTHING = 0;
 /** Initial number of vectors. */
 const FIRST_VECTORS = 4;
-/** Up to this many keys, vectors are found through an array of 16-bit numbers. */
+/** Up to this number of keys, an array of 16-bit numbers leads to the vectors. */
 const MOST_INDEXED = 4096;
 
-/** All-zero vectors by width, shared by the memos without other vectors. They are never written. */
+/** All-zero vectors, by width, which are never written. Memos that have no other vectors share them. */
 const allZeros = new Map<number, Float64Array>();
 
 function zeros(width: number): Float64Array {
@@ -81,12 +85,16 @@ function zeros(width: number): Float64Array {
 
 export class VectorMemo {
   readonly width: number;
-  /** Vectors of `width` numbers, concatenated; the first is all zeros. Adding vectors replaces the array. */
+  /**
+   * The vectors, `width` numbers each, one after the other. The first vector is all zeros. Adding vectors replaces the
+   * array.
+   */
   values: Float64Array;
   readonly #budget: MemoBudget;
   readonly #keys: number;
   /**
-   * For each key, the number of its vector + 1, or 0; null: the table is used instead. Created with the first vector.
+   * For each key: the number of its vector + 1, or 0 if it has none. Created with the first vector; null if the hash
+   * table is used instead.
    */
   #index: Uint16Array | null = null;
   #table: IntegerTable | null = null;
@@ -100,7 +108,7 @@ export class VectorMemo {
     this.values = zeros(width);
   }
 
-  /** Removes all vectors. The budget is not changed: it is cleared with all its memos. */
+  /** Removes all vectors. The budget stays unchanged, because it is cleared together with all its memos. */
   clear(): void {
     this.values = zeros(this.width);
     this.#index = null;
@@ -108,15 +116,15 @@ export class VectorMemo {
     this.#vectors = 1;
   }
 
-  /** Start of a key's vector in `values`, or -1. */
+  /** Start of the key's vector in `values`, or -1. */
   find(key: number): number {
     const number = this.#index !== null ? this.#index[key]! - 1 : this.#table !== null ? this.#table.find(key) : -1;
     return number < 0 ? -1 : number * this.width;
   }
 
   /**
-   * Looks up many keys and writes the positions to `at`. Returns false if some keys are missing; their positions are
-   * negative.
+   * Looks up many keys and writes the positions of their vectors to `at`. Returns false if any key is missing; its
+   * position is negative.
    */
   findAll(keys: Int32Array, count: number, at: Int32Array): boolean {
     if (this.#index !== null) return findIndexed(this.#index, this.width, keys, count, at);
@@ -128,7 +136,10 @@ export class VectorMemo {
     return all;
   }
 
-  /** Stores the vector at `from[at]` for a new key. Returns its position, or -1 if the table is full. */
+  /**
+   * Stores the vector that starts at `from[at]` under a new key. Returns the position of the vector, or -1 if the
+   * budget is exhausted.
+   */
   keep(key: number, from: Float64Array, at: number): number {
     const { width } = this;
     const to = this.#vectors * width;
@@ -140,7 +151,7 @@ export class VectorMemo {
     return to;
   }
 
-  /** Records that a key's vector is all zeros. */
+  /** Records that the vector of a key is all zeros. */
   keepNothing(key: number): void {
     this.#enter(key, NOTHING);
   }

@@ -1,5 +1,5 @@
-// Memory for lookup tables of explanations. All explainers of a process share one pool, counted across threads in shared memory.
-// Answers never depend on it: results that do not fit are computed again.
+// Memory for the lookup tables of explanations. All explainers of a process share one pool, which is counted across
+// threads in shared memory. Results never depend on the pool: what does not fit is computed again.
 import { availableParallelism, totalmem } from 'node:os';
 import { getEnvironmentData, setEnvironmentData, threadId } from 'node:worker_threads';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
@@ -7,20 +7,23 @@ import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 const KEY = 'sluice memory for lookup tables';
 const KIB = 1024;
 const MIB = 1024 * KIB;
-/** Unit of all counters. */
+/** Unit of all counters, in bytes. */
 const STEP = 64 * KIB;
-/** By default, the pool has this much for each core, but at most a quarter of the memory of the machine or container. */
+/**
+ * Default size of the pool per core in bytes. The total is at most a quarter of the memory of the machine or container.
+ */
 export const BYTES_PER_CORE = 192 * MIB;
 const LEAST_BYTES = 32 * MIB;
-/** Up to this share of the pool, a budget may exceed its fair share. */
+/** While less than this share of the pool is in use, a budget may exceed its fair share. */
 const FREE_FOR_ALL = 0.75;
-/** From this share on, budgets that exceed their fair share by `TOO_MUCH` are cleared. */
+/** Once this share of the pool is in use, budgets that have more than TOO_MUCH times their fair share are cleared. */
 const NEARLY_FULL = 0.9;
 const TOO_MUCH = 1.25;
-/** Interval of that check, ms. */
+/** Interval in ms at which budgets are checked for clearing. */
 const CHECK_MS = 1000;
 
-// Positions in the shared array. A thread has an owner (its ID + 1; 0: free), its steps and its budgets that asked for memory.
+// Positions in the shared array. Each thread has three fields: its owner (thread ID + 1, or 0 if free), its steps, and
+// the number of its budgets that have asked for memory.
 const LIMIT = 0;
 const USED = 1;
 const BUDGETS = 2;
@@ -33,7 +36,7 @@ const MOST_THREADS = 4096;
 
 let shared: Int32Array | null = null;
 
-/** The array of this process. Call it before a thread starts that shall share it. */
+/** The shared array of this process. Call this function before starting a thread that shares the pool. */
 export function memoPool(): Int32Array {
   if (shared) return shared;
   let buffer = getEnvironmentData(KEY) as SharedArrayBuffer | undefined;
@@ -54,12 +57,12 @@ function defaultBytes(): number {
   return Math.max(LEAST_BYTES, Math.min(BYTES_PER_CORE * availableParallelism(), memory / 4));
 }
 
-/** Limits the pool of this process. Larger tables are cleared within a second. */
+/** Limits the pool of this process. If more is in use, budgets are cleared within a second. */
 export function limitMemoPool(bytes: number): void {
   Atomics.store(memoPool(), LIMIT, stepsOf(bytes));
 }
 
-/** Bytes in use and the limit, over all threads. */
+/** Bytes in use and limit in bytes, over all threads. */
 export function memoPoolUse(): { used: number; limit: number } {
   const pool = memoPool();
   return { used: Atomics.load(pool, USED) * STEP, limit: Atomics.load(pool, LIMIT) * STEP };
@@ -77,7 +80,7 @@ export function releaseMemoThread(thread: number): void {
   }
 }
 
-/** Position of this thread's fields; null: not known yet; -1: all are taken. */
+/** Position of this thread's fields. Null until it is determined; -1 if no position was free. */
 let own: number | null = null;
 
 function ownPlace(pool: Int32Array): number {
@@ -98,17 +101,17 @@ function count(pool: Int32Array, steps: number, budgets: number): void {
   Atomics.add(pool, BUDGETS, budgets);
 }
 
-/** Steps that every budget may have. */
+/** Number of steps to which every budget is entitled. */
 const fairShare = (pool: Int32Array): number =>
   Math.floor(Atomics.load(pool, LIMIT) / Math.max(1, Atomics.load(pool, BUDGETS)));
 
 interface Account {
   steps: number;
-  /** Whether the budget asked for memory and thus counts for the fair share. */
+  /** Whether the budget has asked for memory and thus counts in the fair share. */
   isCounted: boolean;
 }
 
-/** Budgets of this thread that asked for memory. */
+/** Budgets of this thread that have asked for memory. */
 const asking = new Set<WeakRef<MemoBudget>>();
 let timer: Timer | null = null;
 const collected = new FinalizationRegistry<Account>((account) => giveBack(account));
@@ -119,7 +122,7 @@ function giveBack(account: Account): void {
   account.isCounted = false;
 }
 
-/** Clears the budgets of this thread that have too much of a pool that is nearly full. */
+/** If the pool is nearly full, clears the budgets of this thread that have too much. */
 export function clearLargeBudgets(): void {
   const pool = memoPool();
   for (const reference of asking) {
@@ -133,24 +136,27 @@ export function clearLargeBudgets(): void {
   timer = null;
 }
 
-/** Memory that several lookup tables share. */
+/** A memory budget that several lookup tables share. */
 export class MemoBudget {
   readonly #most: number;
   readonly #clear: () => void;
   readonly #account: Account = { steps: 0, isCounted: false };
   readonly #reference = new WeakRef(this);
-  /** Bytes of the steps that are not in use. */
+  /** Unused bytes of the steps taken from the pool. */
   #spare = 0;
   #used = 0;
 
-  /** `most`: bytes, whatever the pool has. `clear` empties all tables; it is called between two calls of the explainer. */
+  /**
+   * `most`: maximum bytes, even if the pool has more. `clear` empties all tables; it is called between two calls of the
+   * explainer.
+   */
   constructor(most: number, clear: () => void) {
     this.#most = most;
     this.#clear = clear;
     collected.register(this, this.#account);
   }
 
-  /** Its part of the pool, in steps. */
+  /** Memory taken from the pool, in steps. */
   get steps(): number {
     return this.#account.steps;
   }
@@ -159,7 +165,7 @@ export class MemoBudget {
     return this.#account.isCounted;
   }
 
-  /** Takes memory for a table. Returns false if it is not available. */
+  /** Takes memory for a table. Returns false if not enough is available. */
   take(bytes: number): boolean {
     if (this.#used + bytes > this.#most) return false;
     if (bytes > this.#spare && !this.#takeSteps(Math.ceil((bytes - this.#spare) / STEP))) return false;
@@ -174,7 +180,7 @@ export class MemoBudget {
     this.#ask(pool);
     const { steps: before } = this.#account;
     const limit = Atomics.load(pool, LIMIT);
-    // Another thread may take the same memory meanwhile: the pool then exceeds its limit by one table.
+    // Another thread may take the same memory at the same time. The pool then exceeds its limit by one table.
     const used = Atomics.load(pool, USED) + steps;
     if (used > limit || (used > limit * FREE_FOR_ALL && before + steps > fairShare(pool))) return false;
     count(pool, steps, 0);
@@ -183,7 +189,7 @@ export class MemoBudget {
     return true;
   }
 
-  /** Counts this budget for the fair share of all, even if no memory is left. */
+  /** Counts this budget in the fair share of all budgets, even if no memory is left. */
   #ask(pool: Int32Array): void {
     if (this.#account.isCounted) return;
     this.#account.isCounted = true;
@@ -193,7 +199,7 @@ export class MemoBudget {
     timer.unref();
   }
 
-  /** Empties the tables and returns their memory. */
+  /** Empties the tables and returns their memory to the pool. */
   clear(): void {
     this.#clear();
     giveBack(this.#account);

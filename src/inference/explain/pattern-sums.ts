@@ -1,21 +1,21 @@
-// Effects of large ensembles: the background as bit patterns at each leaf, and sums over the patterns that occur in the rows.
-// For a pattern, the background rows that satisfy its unmet conditions are looked up, five columns of the path at a
-// time.
+// Effects of large ensembles. At each leaf, the background is stored as bit patterns, and sums are computed for the
+// patterns that occur in the explained rows.
 import { bits, type LeafGame, type LeafGameSolver, shapley } from './leaf-game.ts';
 import { maskOfPattern, type TreeWalk } from './leaf-patterns.ts';
 import { IntegerTable } from './lookup-tables.ts';
 
-// For a pattern, the background rows that supply its missing conditions are looked up, five columns of the path at a time.
+// For the pattern of a row, looks up the background rows that meet the conditions that the row does not meet. Five
+// columns of the path are handled at a time.
 
-/** Number of columns per table of subsets, and number of these subsets. */
+/** BLOCK: number of columns per table of subsets. SUBSETS: number of subsets of these columns. */
 const BLOCK = 5;
 const SUBSETS = 1 << BLOCK;
 const LAST = SUBSETS - 1;
 const MOST_COLUMNS = 32;
 
 /**
- * By the number of columns unmet by a row (× 32) and by a background row: loss per column unmet by the row, and gain
- * per column unmet by the background row.
+ * Indexed by r × 32 + b. r: number of columns that only the background row meets. b: number of columns that only the
+ * explained row meets. LOST: loss for each of the r columns. GAINED: gain for each of the b columns.
  */
 const LOST = weights((x, z) => (x > 0 ? shapley(x - 1, z) : 0));
 const GAINED = weights((x, z) => (z > 0 ? shapley(z - 1, x) : 0));
@@ -28,13 +28,13 @@ function weights(of: (x: number, z: number) => number): Float64Array {
 export interface PatternSolver {
   open(leaf: number): void;
   /**
-   * Writes the contribution of each column of the path per unit of weight, in bit order, to `out` from `at`, and one
-   * more number after them. Returns false if all are zero.
+   * Writes the contribution of each column of the path per unit of weight, in bit order, to `out`, from index `at` on.
+   * Also overwrites the number that follows. Returns false if all contributions are zero.
    */
   solve(pattern: number, out: Float64Array, at: number): boolean;
 }
 
-/** Patterns of the background rows at a leaf, and the share of rows with each. */
+/** Patterns of the background rows at a leaf, and the share of rows that have each pattern. */
 export interface LeafBackground {
   readonly columns: number;
   readonly patterns: Int32Array;
@@ -72,18 +72,18 @@ export class GameSolver implements PatternSolver {
 export class PatternBackground implements PatternSolver {
   readonly #first: Int32Array;
   readonly #columns: Uint8Array;
-  /** Patterns and their shares, concatenated leaf by leaf. */
+  /** Patterns and their shares, one leaf after the other. */
   readonly #patterns: Int32Array;
   readonly #shares: Float64Array;
   /**
-   * Number of columns that each pattern does not meet, and the first four of them, one byte each. Unused bytes have the
-   * index after the last column.
+   * For each pattern: the number of columns that it does not meet, and the first four of these columns, one byte each.
+   * Unused bytes contain the index after the last column.
    */
   readonly #sizes: Uint8Array;
   readonly #lists: Int32Array;
   /**
-   * The current leaf: its first pattern, number of columns, words of 32 patterns, and by block and subset of columns
-   * the patterns that meet all of them.
+   * The current leaf: first pattern, number of columns, words of 32 patterns. `#tables`: by block and subset of
+   * columns, the patterns that meet all columns of the subset.
    */
   #from = 0;
   #width = 0;
@@ -177,7 +177,7 @@ export class PatternBackground implements PatternSolver {
   }
 }
 
-/** For each column, the patterns that meet it. */
+/** For each column: the patterns that meet it. */
 function meetingSets(
   patterns: Int32Array,
   from: number,
@@ -197,7 +197,7 @@ function meetingSets(
   }
 }
 
-/** For each subset of the columns from `first`, the patterns that meet all of them. */
+/** For each subset of the columns from `first` on: the patterns that meet all columns of the subset. */
 function subsets(
   meets: Int32Array,
   first: number,
@@ -229,15 +229,15 @@ function withoutFour(pattern: number): number {
   return rest;
 }
 
-// Each pattern that occurs at a leaf is computed once. Only the current leaf is cached, because memory does not suffice
-// for all patterns.
+// The effects of each pattern that occurs at a leaf are computed once. Only the patterns of the current leaf are
+// cached, because the patterns of all leaves would not fit into memory.
 
-/** Maximum columns of a path for which an array numbers the patterns. */
+/** Maximum number of columns of a path for which an array numbers the patterns. For longer paths, a hash table does. */
 const MOST_INDEXED = 14;
 /** Marks a pattern whose effects are all zero. */
 const NOTHING = -1;
 
-/** Numbers the patterns of a leaf 0, 1, … in the order in which rows have them. */
+/** Numbers the patterns of a leaf 0, 1, … in the order in which they occur in the rows. */
 class PatternNumbers {
   readonly #index = new Uint16Array(1 << MOST_INDEXED);
   readonly #table = new IntegerTable();
@@ -247,7 +247,7 @@ class PatternNumbers {
   of = new Int32Array(0);
   count = 0;
 
-  /** Numbers the patterns of the rows at a leaf with this many players. */
+  /** Numbers the patterns of the rows at a leaf that has this many players. */
   read(lacking: Int32Array, rows: number, players: number): void {
     if (this.of.length < rows) {
       this.of = new Int32Array(rows);
@@ -294,7 +294,7 @@ class PatternNumbers {
 
 export class PatternAdder {
   readonly #numbers = new PatternNumbers();
-  /** Effects of the patterns, concatenated, and the start of each. */
+  /** Effects of the patterns, one after the other, and the start of each. */
   #vectors = new Float64Array(0);
   #begins = new Int32Array(0);
   /** Rows with non-zero effects, and the positions of these effects. */
@@ -302,7 +302,7 @@ export class PatternAdder {
   #at = new Int32Array(0);
   #live = 0;
 
-  /** Computes the effects of a leaf on each of the rows, at most 65,535. */
+  /** Computes the effects of a leaf on each of the rows. At most 65,535 rows. */
   find(t: TreeWalk, leaf: number, lacking: Int32Array, rows: number, solver: PatternSolver): void {
     const players = t.leafFirst[leaf + 1]! - t.leafFirst[leaf]!;
     const numbers = this.#numbers;
@@ -312,7 +312,7 @@ export class PatternAdder {
       this.#at = new Int32Array(rows);
       this.#begins = new Int32Array(rows);
     }
-    // A solver may write one number after the last vector.
+    // A solver may overwrite one number after the last vector.
     const room = numbers.count * players + 1;
     if (this.#vectors.length < room) this.#vectors = new Float64Array(room * 2);
     solver.open(leaf);
@@ -326,8 +326,8 @@ export class PatternAdder {
   }
 
   /**
-   * Adds the result times a weight to the players' columns, `columns[first]` to `columns[end - 1]`. Column c of
-   * `effects` starts at `origin + c × stride`.
+   * Multiplies the effects by a weight and adds them to the players' columns, `columns[first]` to `columns[end - 1]`.
+   * Column c of `effects` starts at `origin + c × stride`.
    */
   add(
     columns: Int32Array,
@@ -352,7 +352,10 @@ export class PatternAdder {
   }
 }
 
-/** Collects rows whose pattern has non-zero effects, and the start of these effects. Returns their number. */
+/**
+ * Collects the rows whose pattern has non-zero effects, and where these effects start. Returns the number of these
+ * rows.
+ */
 function whoGets(of: Int32Array, begins: Int32Array, rows: Int32Array, at: Int32Array, n: number): number {
   let live = 0;
   for (let r = 0; r < n; r++) {

@@ -1,10 +1,10 @@
-// The background sample of a package, to which applications are compared, and the model's scores for it.
+// The background sample of a package: the rows with which applications are compared, and the model's scores for them.
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { NotExplainable } from './explainer.ts';
 
 export interface Background {
-  /** Encoded like applications; `rows` rows are valid. */
+  /** The background rows, encoded like applications. `rows` rows are valid. */
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
   /** The model's scores for the background rows. */
@@ -13,12 +13,12 @@ export interface Background {
 
 /** Position of a package column among the inputs. */
 export interface Place {
-  /** Index of the input, and column within it. */
+  /** Index of the input, and column within that input. */
   readonly input: number;
   readonly at: number;
 }
 
-/** Positions of each package column; a column may feed several inputs. */
+/** The positions of each package column; several inputs can use the same column. */
 export function placesOf(
   columns: readonly { name: string }[],
   inputs: readonly { columns?: string[]; column?: string }[],
@@ -30,7 +30,7 @@ export function placesOf(
   );
 }
 
-/** The package column that feeds a feature. @throws NotExplainable */
+/** The package column from which a feature is derived. @throws NotExplainable */
 export function columnFeeding(
   source: { readonly input: string; readonly column: number },
   shapes: readonly { readonly name: string }[],
@@ -42,7 +42,7 @@ export function columnFeeding(
   return column;
 }
 
-/** Scores the background and copies the scores. */
+/** Scores the background rows and copies the scores. */
 export async function scoreBackground(
   evaluator: Evaluator,
   inputs: readonly EncodedInput[],

@@ -3,20 +3,20 @@ import type { EncodedInput } from '../encode/encoder.ts';
 import type { Explainer, OnExplained } from './explainer.ts';
 import { pairCount } from './leaf-pairs.ts';
 
-/** Rows between checks for cancellation, because each row takes milliseconds. */
+/** Number of rows between two checks for cancellation; each row takes milliseconds. */
 const ROWS_AT_ONCE = 64;
-/** Maximum numbers in memory for all pairs at a time. */
+/** Maximum number of interaction values in memory at a time. */
 const NUMBERS_AT_ONCE = 512 * 1024;
 
 /**
- * Pairs with a non-zero interaction, strongest first; ties in column order. Arrays have positions × outputs × `most`
- * entries.
+ * Pairs with a non-zero interaction, the strongest first; equally strong pairs are in column order. The arrays have
+ * positions × outputs × `most` entries.
  */
 export interface StrongestPairs {
   readonly most: number;
-  /** Number of pairs, for positions × outputs. */
+  /** Number of pairs: positions × outputs. */
   readonly counts: Int32Array;
-  /** Columns of each pair; `first` precedes `second` in the package. */
+  /** Columns of each pair. In the package, column `first` comes before column `second`. */
   readonly first: Int32Array;
   readonly second: Int32Array;
   /** Shapley interaction indices, in the space of the effects. */
@@ -26,16 +26,16 @@ export interface StrongestPairs {
 interface AskedPairs {
   explainer: Explainer;
   inputs: readonly EncodedInput[];
-  /** Rows as positions in the inputs. */
+  /** The rows, as positions in the inputs. */
   rows: readonly number[];
   columns: number;
-  /** Maximum pairs per row and output. */
+  /** Maximum number of pairs per row and output. */
   most: number;
 }
 
 /**
- * Selects pairs with an explainer that supports interactions. It does not report progress itself, so `onExplained` is
- * called here.
+ * Selects pairs with an explainer that supports interactions. The explainer does not report progress on interactions,
+ * so this function calls `onExplained`.
  */
 export async function strongestPairs(
   { explainer, inputs, rows, columns, most: asked }: AskedPairs,
@@ -63,7 +63,7 @@ export async function strongestPairs(
   return found;
 }
 
-/** Stores the largest values in the entries of position `at`. */
+/** Stores the pairs with the strongest interactions in the entries of position `at`. */
 function select(values: Float64Array, columns: number, at: number, found: StrongestPairs): void {
   const { most, counts, first, second, effects } = found;
   const begin = at * most;

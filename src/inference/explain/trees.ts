@@ -1,4 +1,5 @@
-// Exact effects of a traced tree ensemble, against the background (interventional) or with the covers of the training rows.
+// Exact effects of a traced tree ensemble, either against the background (interventional) or with the covers of the
+// training rows.
 import type { EncodedInput } from '../encode/encoder.ts';
 import { type Fill, type InputShape, numberFill, stateFill } from '../evaluate/native/feature-source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
@@ -16,7 +17,7 @@ import { type Background, columnFeeding, type Place } from './scored-background.
 class SlotStates {
   readonly #reads: readonly ((inputs: readonly EncodedInput[], row: number) => number)[];
 
-  /** @throws Unsupported where the trace and the package disagree */
+  /** @throws Unsupported if trace and package disagree */
   constructor(slots: readonly Slot[], shapes: readonly InputShape[], double: boolean) {
     this.#reads = slots.map((slot) => {
       if (slot.kind === 'category') {
@@ -42,13 +43,13 @@ const one = (fill: Fill, get: () => number) => (inputs: readonly EncodedInput[],
   return get();
 };
 
-/** Rows whose interactions are computed at once, so that they fit into the CPU cache. */
+/** Number of rows whose interactions are computed together, chosen so that the rows fit into the CPU cache. */
 const PAIR_ROWS = 128;
 
-/** Tree ID → number of training rows at its nodes, by node ID: the `covers.json` of a package. */
+/** Tree ID → number of training rows at each node, by node ID: the content of a package's `covers.json`. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
 
-/** An ensemble as games, and the reader of a row's states. */
+/** An ensemble as games, with the reader for the states of a row. */
 interface TreeModel {
   readonly games: LeafGames;
   readonly states: SlotStates;
@@ -57,12 +58,12 @@ interface TreeModel {
   readonly columns: number;
   /** Initial value of the sums, one per target. */
   readonly start: Float64Array;
-  /** Number of training rows at a node; null: interventional. */
+  /** Number of training rows at a node; null for the interventional method. */
   readonly cover: ((node: number) => number) | null;
 }
 
 /**
- * @param covers null: interventional method
+ * @param covers null for the interventional method
  * @throws NotExplainable | Unsupported
  */
 export function treeExplainer(
@@ -129,7 +130,10 @@ function treeModel(
   };
 }
 
-/** The sums of the background rows before they become answers. Also passes the background to interventional games. */
+/**
+ * The sums of the background rows, before they become outputs. For the interventional method, also passes the
+ * background rows to the games.
+ */
 function scoreSums({ games, states, slots, start, cover }: TreeModel, background: Background): Float64Array[] {
   const { rows } = background;
   const read = { states: new Int32Array(rows * slots), stride: rows, rows };
@@ -141,7 +145,7 @@ function scoreSums({ games, states, slots, start, cover }: TreeModel, background
   return Array.from({ length: rows }, (_, r) => start.map((_, t) => sums[t * rows + r]!));
 }
 
-/** Explains rows in chunks: computes effects on the sums, then combines them into effects on the outputs. */
+/** Explains rows in chunks. First computes the effects on the sums, then combines them into effects on the outputs. */
 function explainRows({ games, states, slots, targets, columns, start }: TreeModel, link: Link): Explainer['explain'] {
   const { outputs } = link;
   let chunk = new Int32Array(0);
@@ -210,7 +214,7 @@ function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): 
   };
 }
 
-/** Computes interactions on the sums, weighted by the link's coefficients like effects. */
+/** Computes interactions on the sums, and weights them with the link's coefficients, like effects. */
 function interactionsOfRows(
   { games, states, slots, targets, columns }: TreeModel,
   link: Link,
@@ -226,7 +230,7 @@ function interactionsOfRows(
       for (const [i, r] of part.entries()) states.readInto(inputs, r, read.states, i, part.length);
       const perTarget = new Float64Array(part.length * size);
       found.add(read, targets, perTarget);
-      // A pair is combined like a column in a chunk of one row.
+      // `mix` treats a pair like a column, in a chunk of one row.
       for (let i = 0; i < part.length; i++)
         mix(link, perTarget.subarray(i * size), 1, values, (from + i) * link.outputs * pairs, pairs);
     }
@@ -235,8 +239,8 @@ function interactionsOfRows(
 }
 
 /**
- * Combines effects on the sums (column by column), weighted by the link's coefficients, into effects on the outputs
- * (row by row).
+ * Weights the effects on the sums (column by column) with the link's coefficients, and adds them up to effects on the
+ * outputs (row by row).
  */
 function mix(
   { coefficients, outputs }: Link,
@@ -261,7 +265,7 @@ function mix(
   }
 }
 
-/** Number of training rows of a node, looked up by the tree and node IDs in the model file. */
+/** The number of training rows at a node, looked up by the tree ID and node ID in the model file. */
 function coverOf(
   attributes: ReadonlyMap<string, { ints: readonly number[] }>,
   covers: Covers,

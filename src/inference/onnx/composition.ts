@@ -1,16 +1,18 @@
-// Traces a graph of several models (voting, bagging, calibration, AdaBoost) to their traces and the steps that combine their scores.
+// Traces a graph that consists of several models (voting, bagging, calibration, AdaBoost): the trace of each model, and
+// the steps that combine their scores.
 import type { Node, OnnxModel, Tensor } from './graph.ts';
 import { constantOrNull, contextOf, type TraceContext, traceHead } from './trace.ts';
 import { Untraceable } from './trace-columns.ts';
 import type { Trace } from './traced-model.ts';
 
-/** Functions of one number, and of two. */
+/** Functions of one number, and functions of two numbers. */
 export type Unary = 'exp' | 'log' | 'neg' | 'abs' | 'sigmoid' | 'truncate' | 'isnonzero' | 'not';
 export type Binary = 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'max' | 'min' | 'equal' | 'less' | 'greater';
 
 /**
- * A step computes `width` numbers per row from earlier values; `of` are their indexes: first the parts, then the
- * constants, then the steps. A value with one number per row, or a constant, is used for every column or row.
+ * A step computes `width` numbers per row from earlier values. `of` contains the indexes of these values, counting
+ * first the parts, then the constants, then the steps. A value with one number per row is used for every column; a
+ * constant is used for every row.
  */
 export type CombineStep = { readonly width: number } & (
   | { readonly op: Unary; readonly of: readonly [number] }
@@ -19,13 +21,13 @@ export type CombineStep = { readonly width: number } & (
   /** Columns of several values side by side. */
   | { readonly op: 'concat'; readonly of: readonly number[] }
   | { readonly op: 'columns'; readonly of: readonly [number]; readonly columns: readonly number[] }
-  /** Functions of all columns of a row. */
+  /** Functions over all columns of a row. */
   | { readonly op: 'softmax' | 'l1' | 'argmax' | 'rowsum'; readonly of: readonly [number] }
-  /** Sum of several values; the mean divides it by their number. */
+  /** The sum of several values. The mean divides this sum by the number of values. */
   | { readonly op: 'sum' | 'mean'; readonly of: readonly number[] }
 );
 
-/** A graph that combines models; its result is the last value. */
+/** A graph that combines models. */
 export interface Composition {
   readonly parts: readonly Trace[];
   readonly constants: readonly (readonly number[])[];
@@ -48,7 +50,7 @@ const HEADS =
   /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/;
 
 /**
- * Traces `output` to the models that contribute to it.
+ * Traces `output` back to the models that contribute to it.
  * @param widthOf number of scores of a traced model
  * @throws Untraceable
  */
@@ -64,11 +66,11 @@ export function traceComposition(
   return walk.finish(value.index);
 }
 
-/** Kind of an operand: a model, a constant or a step, with its number. */
+/** An operand: a model, a constant or a step, with its index among operands of this kind. */
 interface Value {
   index: { kind: 'part' | 'constant' | 'step'; at: number };
   width: number;
-  /** Scores stacked along a new first axis, as bagging writes them. */
+  /** Scores that are stacked along a new first axis, as exporters write bagging; otherwise null. */
   stacked: readonly Value[] | null;
 }
 
@@ -127,7 +129,7 @@ class CompositionWalk {
     return this.#combined(node);
   }
 
-  /** A linear model written as MatMul and Add. */
+  /** Whether the node is a linear model that is written as MatMul and Add. */
   #isMatrix(node: Node): boolean {
     const before = node.op === 'Add' ? node.inputs.map((i) => this.#c.producers.get(i)?.op) : [];
     return before.includes('MatMul') && node.inputs.some((i) => constantOrNull(this.#c, i) !== undefined);
@@ -158,7 +160,7 @@ class CompositionWalk {
     };
   }
 
-  /** Elementwise: all widths are equal or 1. */
+  /** An elementwise step. All widths must be equal or 1. */
   #each(op: CombineStep['op'], of: readonly Value[]): Value {
     const width = Math.max(...of.map((v) => v.width));
     if (of.some((v) => v.width !== 1 && v.width !== width)) throw new Untraceable(`${op} of different widths`);
@@ -207,7 +209,7 @@ class CompositionWalk {
     }
   }
 
-  /** 1: float32, 9: bool, 6 and 7: integers. */
+  /** Element types of ONNX: 1 is float32, 9 is bool, 6 and 7 are integers. */
   #cast(value: Value, to: number): Value {
     if (to === 1) return value;
     if (to === 6 || to === 7) return this.#each('truncate', [value]);

@@ -1,4 +1,4 @@
-// Reads the parts of ONNX's ModelProto that scoring needs; field numbers are those of the published onnx.proto3.
+// Reads those parts of ONNX's ModelProto that scoring needs. Field numbers are from the published onnx.proto3.
 import { SluiceError } from '../../core/errors.ts';
 import { type Field, type KnownText, Message } from './protobuf.ts';
 
@@ -9,7 +9,7 @@ const ELEMENT_TYPES = [
 ] as const; // biome-ignore format: the table reads better packed
 export type ElementType = (typeof ELEMENT_TYPES)[number] | 'other';
 
-/** A dimension: its size, the name of a free dimension, or null if undeclared. */
+/** A dimension: its size, the name of a dimension of variable size, or null if undeclared. */
 export type Dimension = number | string | null;
 
 type ValueType =
@@ -19,7 +19,7 @@ type ValueType =
 export interface ValueInfo {
   name: string;
   type: ValueType;
-  /** The whole field in the file. */
+  /** The position of the whole field in the file. */
   field: Field;
 }
 
@@ -50,7 +50,7 @@ export interface Attribute {
 export interface Node {
   name: string;
   op: string;
-  /** '' is ai.onnx. */
+  /** The domain; '' is ai.onnx. */
   domain: string;
   inputs: readonly string[];
   outputs: readonly string[];
@@ -62,28 +62,28 @@ export interface Graph {
   name: string;
   nodes: readonly Node[];
   initializers: ReadonlyMap<string, Tensor>;
-  /** Inputs that must be fed, without initializers that are listed among the inputs (IR version 3). */
+  /** Inputs that must be fed. Initializers that are listed among the inputs (IR version 3) are not included. */
   inputs: readonly ValueInfo[];
   outputs: readonly ValueInfo[];
 }
 
 export interface OnnxModel {
   bytes: Uint8Array;
-  /** `booster`: the graph represents the file of a training library, which ONNX Runtime cannot open. */
+  /** `booster`: the graph represents a training library's file, which ONNX Runtime cannot open. */
   format: 'onnx' | 'booster';
   irVersion: number;
   producer: string;
-  /** Domain → version; '' is ai.onnx. */
+  /** Domain → version; the domain '' is ai.onnx. */
   opsets: ReadonlyMap<string, number>;
   metadata: ReadonlyMap<string, string>;
-  /** Functions defined in the file, as `domain.name`. */
+  /** Functions that the file defines, as `domain.name`. */
   functions: readonly string[];
   graph: Graph;
   graphField: Field;
 }
 
 /**
- * Reads an ONNX file; every length is checked against the enclosing message.
+ * Reads an ONNX file. Every length is checked against the length of the enclosing message.
  * @throws SluiceError model_invalid
  */
 export function readOnnx(bytes: Uint8Array): OnnxModel {
@@ -300,7 +300,7 @@ function readDimension(message: Message): Dimension {
   return null;
 }
 
-/** All nodes of the graph, including graphs in attributes. */
+/** All nodes of the graph, including the nodes of graphs in attributes. */
 export function* allNodes(graph: Graph): Generator<Node> {
   for (const n of graph.nodes) {
     yield n;

@@ -1,21 +1,22 @@
-// Traces all models that contribute to an output; an explanation adds up the effects of each.
+// Traces all models that contribute to an output. An explanation adds up the effects of these models.
 import type { Node, OnnxModel } from './graph.ts';
 import { constant, constantOrNull, contextOf, type TraceContext, traceHead } from './trace.ts';
 import { Untraceable } from './trace-columns.ts';
 import type { Trace } from './traced-model.ts';
 
 /**
- * The models that contribute to an output, for explanation. Their combined result is compared with the actual output.
+ * The models that contribute to an output, for explanation. The caller compares their combined result with the actual
+ * output.
  */
 export interface TracedHeads {
-  /** If `linear`, the output is the sum of weight × head; otherwise an unknown function of the heads. */
+  /** If `linear`, the output is the sum of weight × head; otherwise, it is an unknown function of the heads. */
   heads: readonly { trace: Trace; weight: number }[];
   linear: boolean;
-  /** Logistic functions whose sum is the output; null: the output has other parts. */
+  /** Logistic functions whose sum is the output; null if the output is not such a sum. */
   logistics: readonly Logistic[] | null;
 }
 
-/** weight / (1 + exp(-(slope × sum + offset))), where sum is the sum of a linear model. */
+/** weight / (1 + exp(-(slope × sum + offset))), where `sum` is the sum of a linear model. */
 export interface Logistic {
   trace: Trace;
   weight: number;
@@ -24,7 +25,7 @@ export interface Logistic {
 }
 
 /**
- * Traces every tree ensemble and linear model that contributes to the output, also through operators that native
+ * Traces every tree ensemble and linear model that contributes to the output. Also follows operators that native
  * evaluation does not support: Concat of both classes, Exp and Div of a calibration, averages of several models.
  */
 export function traceHeads(
@@ -46,12 +47,12 @@ export function traceHeads(
   }
 }
 
-/** Follows every path from the output back to a model, and multiplies the weights along it. */
+/** Follows every path from the output back to a model, and multiplies the weights along the path. */
 class HeadWalk {
   readonly heads = new Map<string, { trace: Trace; weight: number }>();
   linear = true;
   logistics: Logistic[] | null = [];
-  /** Whether the walk is inside a logistic function, to which the models found belong. */
+  /** Whether the walk is inside a logistic function. Models found there belong to that function. */
   #inside = false;
   readonly #context: TraceContext;
   #steps = 0;
@@ -88,13 +89,13 @@ class HeadWalk {
     }
     if (this.#visitLinear(node, computed, weight)) return;
     this.linear = false;
-    // Normalizer does not change two classes that already add up to 1; the comparison of answers verifies this.
+    // Normalizer does not change two classes that already add up to 1. The comparison of outputs verifies that.
     if (!this.#inside && node.op !== 'Normalizer') this.logistics = null;
     if (!NONLINEAR.has(node.op)) throw new Untraceable(`${node.op} after the model`);
     for (const i of computed) this.visit(i, weight);
   }
 
-  /** Follows an operator with a known effect on the weights; false: another operator. */
+  /** Follows an operator whose effect on the weights is known; returns false for other operators. */
   #visitLinear(node: Node, computed: readonly string[], weight: number): boolean {
     const [first] = node.inputs as [string];
     switch (node.op) {
@@ -127,8 +128,8 @@ class HeadWalk {
         this.visit(first, weight / this.#factor(node));
         return true;
       case 'Concat': {
-        // A Concat along rows collects the terms of an average. For two classes side by side, the models of the last
-        // one are followed.
+        // A Concat along the rows collects the terms of an average. A Concat of two classes side by side is followed
+        // only to the second class.
         const axis = node.attributes.get('axis')?.i ?? 0;
         if (axis === 0) for (const i of computed) this.visit(i, weight / computed.length);
         else if (computed.length === 2) this.visit(computed[1]!, weight);
@@ -140,7 +141,7 @@ class HeadWalk {
     }
   }
 
-  /** The logistic function of a linear model whose result is `name`; null: another function. */
+  /** The logistic function of a linear model that computes `name`; null if another function computes it. */
   #logistic(name: string, weight: number): Logistic | null {
     const { producers } = this.#context;
     const node = producers.get(name)!;
@@ -151,7 +152,7 @@ class HeadWalk {
     }
     if (node.op === 'Sigmoid') return this.#affine(node.inputs[0]!, { weight, slope: 1, offset: 0 });
     if (node.op !== 'Div' || this.#number(node.inputs[0]!) !== 1) return null;
-    // 1 / (1 + exp(x))
+    // The pattern 1 / (1 + exp(x)).
     const sum = producers.get(node.inputs[1]!);
     if (sum?.op !== 'Add') return null;
     const exp = sum.inputs.map((i) => producers.get(i)).find((n) => n?.op === 'Exp');
@@ -159,7 +160,7 @@ class HeadWalk {
     return this.#affine(exp.inputs[0]!, { weight, slope: -1, offset: 0 });
   }
 
-  /** Follows slope × x + offset back to the linear model whose sum is x. */
+  /** Follows slope × x + offset back to the linear model that computes x. */
   #affine(name: string, { weight, slope, offset }: Omit<Logistic, 'trace'>): Logistic | null {
     const node = this.#context.producers.get(name);
     if (!node) return null;
@@ -198,9 +199,9 @@ class HeadWalk {
 }
 
 const MAX_HEAD_STEPS = 2_000;
-/** Operators that do not change a single sum. */
+/** Operators that do not change the value of a sum. */
 const PASSED = new Set(['Identity', 'Cast', 'Reshape', 'Squeeze', 'Unsqueeze', 'Flatten', 'Gather', 'ArrayFeatureExtractor', 'Slice']); // biome-ignore format: a list
-/** Operators on scores whose effect is determined by comparing answers. */
+/** Operators on scores whose effect is determined by comparing outputs. */
 const NONLINEAR = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
 const isHead = (n: Node): boolean =>
   /^(Trees|TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(

@@ -1,10 +1,11 @@
-// Labels in a graph: classes of a classifier, isotonic calibration of its probabilities, and categories of its encoders.
+// Finds labels in a graph: the classes of a classifier, an isotonic calibration of its probabilities, and the
+// categories of its encoders.
 import type { Graph, Node } from './graph.ts';
 import { type ClassLabel, labelsOf, PASSING, zipMaps } from './servable.ts';
 
 /**
- * The classes of a classifier in the order of its probability columns: from ZipMap, else from the array that labels are
- * picked from, else from the classifier. null: the graph lists no classes.
+ * The classes of a classifier, in the order of its probability columns. Sources, in this order: ZipMap, the array from
+ * which labels are picked, the classifier. Null if the graph lists no classes.
  */
 export function classesOf(graph: Graph): readonly ClassLabel[] | null {
   for (const z of zipMaps(graph)) if (z.classes.length > 0) return z.classes;
@@ -28,7 +29,10 @@ export function classesOf(graph: Graph): readonly ClassLabel[] | null {
   return first && listed.every((l) => l.length === first.length && l.every((v, i) => v === first[i])) ? first : null;
 }
 
-/** Whether probabilities are calibrated by steps (isotonic), which exporters get wrong by up to 0.05. */
+/**
+ * Whether probabilities are calibrated with a step function (isotonic). Exporters write such calibrations with errors
+ * up to 0.05.
+ */
 export function looksIsotonic(graph: Graph): boolean {
   const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
   return graph.nodes.some(
@@ -39,9 +43,9 @@ export function looksIsotonic(graph: Graph): boolean {
   );
 }
 
-// Finds the categories of each column of the text inputs.
+// Finds the categories of each text column.
 
-/** Categories in the encoders of a text column. */
+/** Categories that the encoders of a text column know. */
 export interface KnownCategories {
   values: readonly string[];
   /** How the graph handles other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
@@ -50,7 +54,10 @@ export interface KnownCategories {
   marker?: string;
 }
 
-/** A tensor and one of its columns; null: the tensor is a single column, or all its columns are meant. */
+/**
+ * A tensor, and the column of the tensor that is followed. The column is null if the tensor has a single column, or if
+ * all columns are followed.
+ */
 interface Follow {
   tensor: string;
   column: number | null;
@@ -59,7 +66,9 @@ interface Follow {
 /** Maximum number of nodes between an input and its encoder. */
 const MAX_FOLLOW = 12;
 
-/** Follows every column of a string input to the encoder of its text; keys are from `categoryKey`. */
+/**
+ * Follows every column of a string input to the encoder of its text. The keys of the result are made by `categoryKey`.
+ */
 export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategories> {
   const consumers = Map.groupBy(
     graph.nodes.flatMap((n) => n.inputs.map((i) => [i, n] as const)),
@@ -89,7 +98,8 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
         if (marks && texts.length === 1) found.marker = texts[0]!;
         else {
           found.values ??= texts;
-          // Exporters write a default for unknown categories; without one, training rejected them.
+          // If the training accepted unknown categories, exporters write a default value for them. Without a default,
+          // the training rejected unknown categories.
           found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
         }
       } else if (n.op === 'Concat') {

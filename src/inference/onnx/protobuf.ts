@@ -1,21 +1,21 @@
-// Reads and writes the protobuf wire format, checking the bounds of messages at every step.
+// Reads and writes the protobuf wire format. Every step of reading checks the bounds of the message.
 import { SluiceError } from '../../core/errors.ts';
 
-/** A field of a message. Varints have `value`; other fields have a payload in bytes `start` to `end - 1`. */
+/** A field of a message. Varints have a `value`; the payload of other fields is in bytes `start` to `end - 1`. */
 export interface Field {
   readonly number: number;
   readonly wire: 0 | 1 | 2 | 5;
-  /** Value of a varint, exact up to 2^53; negative if the 64-bit sign bit is set. */
+  /** Value of a varint, exact up to 2^53. Negative if the sign bit of the 64-bit number is set. */
   readonly value: number;
   readonly start: number;
   readonly end: number;
-  /** First byte of the field's tag; `from` to `end - 1` is the whole field. */
+  /** First byte of the field's tag. The whole field is in bytes `from` to `end - 1`. */
   readonly from: number;
 }
 
 const broken = (what: string): SluiceError => new SluiceError('model_invalid', `the ONNX file is damaged: ${what}`);
 
-/** Maximum nesting depth of messages (graphs in attributes, types in types). */
+/** Maximum nesting depth of messages, such as graphs in attributes and types in types. */
 const MAX_DEPTH = 64;
 
 /** Reads consecutive varints; `at` is the cursor. */
@@ -34,7 +34,10 @@ class VarintReader {
     return this.at >= this.#end;
   }
 
-  /** Reads a varint of up to 64 bits, in two's complement if it has ten bytes. @throws SluiceError model_invalid */
+  /**
+   * Reads a varint of up to 64 bits. A varint with ten bytes is in two's complement.
+   * @throws SluiceError model_invalid
+   */
   next(): number {
     // Fast path: most varints have one byte.
     if (this.at < this.#end) {
@@ -61,7 +64,7 @@ class VarintReader {
   }
 }
 
-/** Iterates over fields and is itself the current field, which avoids an object per field. */
+/** Iterates over fields. The cursor itself is the current field, so that no object per field is needed. */
 export class Cursor implements Field {
   number = 0;
   wire: Field['wire'] = 0;
@@ -79,7 +82,10 @@ export class Cursor implements Field {
     this.#limit = end;
   }
 
-  /** Moves to the next field; false: there is none. @throws SluiceError model_invalid if a field exceeds its message */
+  /**
+   * Moves to the next field; returns false if there is none.
+   * @throws SluiceError model_invalid if a field exceeds its message
+   */
   next(): boolean {
     const reader = this.#reader;
     if (reader.done) return false;
@@ -109,14 +115,14 @@ export class Cursor implements Field {
   }
 
   /**
-   * Appends the integer or float of this field and of directly following fields of the same kind, and moves to the last
-   * of them. Lists are written this way, one field per entry.
+   * Appends the integer or float of this field, and of all directly following fields of the same kind. Moves to the
+   * last of these fields. Lists are stored this way, one field per entry.
    */
   run(out: number[]): void {
     const reader = this.#reader;
     const bytes = this.#bytes;
     const tag = bytes[this.from]!;
-    // A field number above 15 takes two bytes; such fields are then read individually.
+    // A field number above 15 takes two bytes. Such fields are read one by one.
     const alike = this.number < 16;
     if (this.wire === 0) {
       out.push(this.value);
@@ -135,10 +141,10 @@ export class Cursor implements Field {
   }
 }
 
-/** A decoded text with its position. */
+/** A decoded text and the position where it was read. */
 export type KnownText = Pick<Field, 'start' | 'end'> & { readonly text: string };
 
-/** A message: its bytes and its nesting depth. */
+/** A message within the bytes of a file, and its nesting depth. */
 export class Message {
   readonly bytes: Uint8Array;
   readonly start: number;
@@ -162,12 +168,12 @@ export class Message {
     }
   }
 
-  /** Iterates over the fields without an object for each, because large ensembles have millions. */
+  /** Iterates over the fields without creating an object for each, because large ensembles have millions of fields. */
   cursor(): Cursor {
     return new Cursor(this.bytes, this.start, this.end);
   }
 
-  /** The message inside a field. @throws SluiceError model_invalid */
+  /** The message that a field contains. @throws SluiceError model_invalid */
   inside(field: Field): Message {
     if (field.wire !== 2) throw broken('a number was found where a message was expected');
     return new Message(this.bytes, field.start, field.end, this.#depth + 1);
@@ -178,7 +184,10 @@ export class Message {
     return decoder.decode(this.bytes.subarray(field.start, field.end));
   }
 
-  /** Like `text`, but decodes repeated texts (modes of nodes) once. `known` belongs to the caller. */
+  /**
+   * As `text`, but repeated texts (such as the modes of nodes) are decoded only once. The caller keeps `known` between
+   * calls.
+   */
   textAgain(field: Field, known: KnownText[]): string {
     if (field.wire !== 2) throw broken('a number was found where a text was expected');
     const length = field.end - field.start;
@@ -203,7 +212,7 @@ export class Message {
     return field.value;
   }
 
-  /** Appends the integers of a packed or single field. */
+  /** Appends the integers of a field, which is packed or a single varint. */
   integers(field: Field, out: number[]): void {
     if (field.wire === 0) {
       out.push(field.value);
@@ -259,7 +268,7 @@ export function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return out;
 }
 
-/** A length-delimited field: a message, a text or bytes. */
+/** A length-delimited field, which contains a message, a text or bytes. */
 export function lengthField(number: number, body: Uint8Array | string): Uint8Array {
   const bytes = typeof body === 'string' ? encoder.encode(body) : body;
   return concat([varint(number * 8 + 2), varint(bytes.length), bytes]);

@@ -14,7 +14,7 @@ import { concat, lengthField, Message } from './protobuf.ts';
 
 export type ClassLabel = string | number;
 
-/** Operators that pass a tensor on, and change at most its type and shape. */
+/** Operators that pass a tensor on and change at most its type and its shape. */
 export const PASSING = /^(Identity|Cast|Reshape|Squeeze|Unsqueeze|Flatten)$/;
 
 /** Classes listed in a node's attributes, or null. */
@@ -25,10 +25,11 @@ export function labelsOf(n: Node): readonly ClassLabel[] | null {
   return texts && texts.strings.length > 0 ? texts.strings : null;
 }
 
-// ZipMap converts a tensor of scores to a list of dictionaries. Without it, the tensor itself is served.
+// A ZipMap converts a tensor of scores to a list of dictionaries. If the ZipMap is removed, the tensor itself is
+// served.
 
 interface ZipMapInfo {
-  /** Name of the graph output. */
+  /** Name of the graph output that the ZipMap produces. */
   output: string;
   /** Name of the tensor [rows, classes] that the ZipMap converts. */
   tensor: string;
@@ -46,12 +47,12 @@ export function zipMaps(graph: Graph): ZipMapInfo[] {
 
 interface ServableGraph {
   bytes: Uint8Array;
-  /** Graph output in the file → output to fetch in its place. */
+  /** Graph output in the file → output to fetch instead. */
   renamed: ReadonlyMap<string, string>;
 }
 
 /**
- * The graph without ZipMap: its input tensor becomes the output. All other bytes stay unchanged.
+ * The graph without its ZipMap nodes: their input tensors become the outputs. All other bytes stay unchanged.
  * @throws SluiceError model_invalid
  */
 function withoutZipMap(model: OnnxModel): ServableGraph {
@@ -86,7 +87,7 @@ function withoutZipMap(model: OnnxModel): ServableGraph {
       const z = g.number === 12 ? byOutputField.get(g.from) : undefined;
       if (!z) inner.push(bytes.subarray(g.from, g.end));
       else if (!present.has(z.tensor)) {
-        // Only a name: ONNX Runtime infers the type, which is double if the inputs are.
+        // The name suffices, because ONNX Runtime infers the type: double if the inputs are double.
         inner.push(lengthField(12, lengthField(1, z.tensor)));
         present.add(z.tensor);
       }
@@ -96,7 +97,7 @@ function withoutZipMap(model: OnnxModel): ServableGraph {
   return { bytes: concat(pieces), renamed };
 }
 
-// Reasons to reject a graph that are visible in the file alone.
+// Reasons to reject a graph that can be found by reading the file alone.
 
 /** Operator domains that ONNX Runtime includes. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft']);
@@ -105,8 +106,8 @@ const FEEDABLE = new Set<ElementType>(['float32', 'float64', 'int64', 'int32', '
 const NARROW = new Set<ElementType>(['bfloat16', 'float16']);
 
 /**
- * The reasons why a graph cannot be served correctly, each with a fix; empty if it can. Covers only what the file
- * shows; whether outputs are raw scores shows only when rows are scored.
+ * The reasons why a graph cannot be served correctly, each with a fix; empty if the graph can be served. Only
+ * properties of the file are checked. Whether the outputs are raw scores is known only after rows were scored.
  */
 export function refusals(model: OnnxModel): string[] {
   const reasons: string[] = [];
@@ -159,7 +160,7 @@ export function refusals(model: OnnxModel): string[] {
 
 const RANDOM = /^(Random(Normal|Uniform)(Like)?|Bernoulli|Multinomial)$/;
 
-/** Rejects input shapes other than rows × columns, because only these can be filled from a table. */
+/** Rejects input shapes other than rows × columns. Only these shapes can be filled from a table. */
 function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   const [rows] = shape;
   if (shape.length === 0) {
@@ -180,18 +181,21 @@ function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
   return [];
 }
 
-/** A model for an evaluator session, with its input names and types and its output names. Plain data. */
+/**
+ * A model for an evaluator session: the file, the names and types of its inputs, and the names of its outputs. Plain
+ * data.
+ */
 export interface Servable {
   bytes: Uint8Array;
   format: OnnxModel['format'];
-  /** Former ZipMap outputs → the tensors that they converted. */
+  /** Former outputs of ZipMap nodes → the tensors that the nodes converted. */
   renamed: ReadonlyMap<string, string>;
   inputs: readonly ValueInfo[];
   outputs: readonly string[];
 }
 
 /**
- * Removes ZipMap from a model of `readModel`.
+ * Removes the ZipMap nodes from a model that `readModel` returned.
  * @throws SluiceError model_invalid if the graph is rejected
  */
 export function servable(model: OnnxModel): Servable {

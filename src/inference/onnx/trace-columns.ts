@@ -2,17 +2,17 @@
 import type { Attribute, Node, Tensor } from './graph.ts';
 import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './traced-model.ts';
 
-/** Thrown by a trace. Its message is the reason for falling back to ONNX Runtime. */
+/** Thrown if a graph cannot be traced. The message is the reason for using ONNX Runtime. */
 export class Untraceable extends Error {}
 
-/** The columns of a tensor [rows, ...dims], flattened row by row. */
+/** The columns of a tensor [rows, ...dims]. The dimensions of a row are flattened. */
 export interface Columns {
   features: readonly Feature[];
   dims: readonly number[];
   type: FeatureType;
 }
 
-/** Maximum traced columns of a tensor, because a damaged file can declare far more. */
+/** Maximum number of traced columns of a tensor, because a damaged file can declare far more. */
 const MAX_COLUMNS = 65_536;
 export function limited(columns: number): number {
   if (!(columns <= MAX_COLUMNS)) throw new Untraceable(`a tensor of ${columns} columns`);
@@ -23,11 +23,11 @@ interface Call {
   node: Node;
   opset: number;
   columns(input: number): Columns;
-  /** null: missing, or not a constant. */
+  /** The constant tensor of an input; null if the input is missing or not a constant. */
   constant(input: number): Tensor | null;
-  /** The constant text that a chain of nodes produces; null: not a constant. */
+  /** The constant text that a chain of nodes produces; null if the text is not a constant. */
   text(input: number): string | null;
-  /** Whether the trace explains answers of ONNX Runtime, so that rows on which the graph fails never occur. */
+  /** Whether the trace only explains outputs of ONNX Runtime. Rows on which the graph fails then never occur. */
   answered: boolean;
 }
 type Trace = (call: Call) => Columns;
@@ -38,7 +38,7 @@ const map = (x: Columns, step: (i: number) => FeatureStep): Columns => {
   return { features, dims: x.dims, type: features[0]?.type ?? x.type };
 };
 const product = (dims: readonly number[]): number => dims.reduce((a, b) => a * b, 1);
-/** Entry i of a list with a single number, or one per column. */
+/** Entry i of a list that has either one number, or one number per column. */
 const broadcast = (values: readonly number[], i: number, width: number): number => {
   if (values.length !== 1 && values.length !== width) throw new Untraceable('numbers of another shape');
   return values[values.length === 1 ? 0 : i]!;
@@ -70,7 +70,7 @@ const concat: Trace = (call) => {
   return { features, dims: [...parts[0]!.dims.slice(0, -1), features.length], type };
 };
 
-/** Supports a Reshape that keeps the rows as the first dimension. */
+/** Supports a Reshape that leaves the rows in the first dimension. */
 const reshape: Trace = (call) => {
   const x = call.columns(0);
   const shape = call.constant(1)?.numbers() ?? attribute(call, 'shape')?.ints;
@@ -183,7 +183,7 @@ const oneHot: Trace = (call) => {
   if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
   limited(x.features.length * categories.length);
   return {
-    // If a category is listed twice, the last entry wins.
+    // If a category is listed twice, the last entry is valid.
     features: x.features.flatMap((f) =>
       categories.map((category, i) =>
         extend(f, categories.lastIndexOf(category) === i
@@ -196,7 +196,7 @@ const oneHot: Trace = (call) => {
   }; // biome-ignore format: the choice reads better as one
 };
 
-/** Supports LabelEncoder with keys and values (ai.onnx.ml 2 and later). */
+/** Supports LabelEncoder with keys and values, as in ai.onnx.ml 2 and later. */
 const labels: Trace = (call) => {
   const x = call.columns(0);
   const list = (prefix: string): { type: FeatureType; cells: readonly Cell[] } | null => {
@@ -220,7 +220,7 @@ const labels: Trace = (call) => {
   return map(x, () => ({ op: 'map', type: values.type, table, otherwise }));
 };
 
-/** ONNX Runtime rejects NaN here, so missing values must have been imputed before. */
+/** ONNX Runtime rejects NaN in a Binarizer, so missing values must have been imputed before. */
 const binarizer: Trace = (call) => {
   const x = call.columns(0);
   const imputed = (f: Feature): boolean => f.steps.some((s) => s.op === 'impute' && Number.isNaN(s.replaced));
@@ -229,7 +229,7 @@ const binarizer: Trace = (call) => {
   return map(x, () => ({ op: 'binarize', type: x.type, threshold: attribute(call, 'threshold')?.f ?? 0 }));
 };
 
-/** Add, Sub, Mul, Div with a constant on either side. */
+/** Supports Add, Sub, Mul and Div with a constant on either side. */
 const arithmetic =
   (op: 'add' | 'sub' | 'mul' | 'div'): Trace =>
   (call) => {
@@ -244,7 +244,7 @@ const arithmetic =
     return map(x, (i) => ({ op, type: x.type, by: broadcast(values, i, x.features.length), swapped: !right }));
   };
 
-/** Supports Where(IsNaN(x), constant, x), which exporters write for an imputation. */
+/** Supports Where(IsNaN(x), constant, x), which is how exporters write an imputation. */
 const where: Trace = (call) => {
   const [condition, value, x] = [call.columns(0), call.constant(1), call.columns(2)];
   if (x.type === 'string') return whereText(call, condition, x);
@@ -271,8 +271,8 @@ const where: Trace = (call) => {
 };
 
 /**
- * Supports Where(x is a word, constant, x) on texts, which exporters write for SimpleImputer: LabelEncoder(word → 1,
- * else 0), then Cast to bool.
+ * Supports Where(x is a marker, constant, x) on texts, which is how exporters write SimpleImputer. The condition is
+ * LabelEncoder(marker → 1, otherwise 0), followed by a Cast to bool.
  */
 function whereText(call: Call, condition: Columns, x: Columns): Columns {
   const to = call.text(1);
@@ -308,7 +308,9 @@ const clip: Trace = (call) => {
   return map(x, () => ({ op: 'clip', type: x.type, low: bound(1, 'min', -Infinity), high: bound(2, 'max', Infinity) }));
 };
 
-/** Less and Greater of one column with the edges of bins, or of several columns with one number each. */
+/**
+ * Supports Less and Greater between one column and the edges of bins, or between several columns and one number each.
+ */
 const comparison =
   (op: 'less' | 'greater'): Trace =>
   (call) => {
@@ -325,8 +327,8 @@ const comparison =
   };
 
 /**
- * A column times 0 is a constant for every application: numbers are finite, and missing values were imputed before.
- * Exporters create columns of ones this way from the first available column.
+ * A column times 0 is the same constant for every application, because numbers are finite and missing values were
+ * imputed before. Exporters use this to create columns of ones from the first available column.
  */
 function asConstant(f: Feature): Feature {
   const zero = f.steps.findIndex((s) => s.op === 'mul' && s.by === 0);
@@ -336,7 +338,7 @@ function asConstant(f: Feature): Feature {
   return { source: null, steps: [], constant, type: f.type };
 }
 
-/** The bin of a value, which exporters write as ArgMax over functions of one cell. */
+/** The bin of a value. Exporters write binning as ArgMax over functions of one value. */
 const argmax: Trace = (call) => {
   const axis = attribute(call, 'axis')?.i ?? 0;
   const x = call.columns(0);
@@ -356,7 +358,7 @@ const argmax: Trace = (call) => {
   return { features: [feature], dims: [1], type: 'int64' };
 };
 
-/** Operators before a model, as `domain.Operator`; ai.onnx operators without a domain. */
+/** The operators that can precede a model, as `domain.Operator`. Operators of ai.onnx have no domain. */
 export const columnOps: Readonly<Record<string, Trace>> = {
   Identity: (call) => call.columns(0),
   Cast: cast,

@@ -1,9 +1,10 @@
-// Traces a graph backwards from an output: which cells of the application enter the model, and which steps follow the model.
+// Traces a graph backwards from an output: which columns of the application enter the model, and which steps follow the
+// model.
 import type { Graph, Node, OnnxModel, Tensor } from './graph.ts';
 import { type Columns, columnOps, limited, Untraceable } from './trace-columns.ts';
 import type { Feature, OutputStep, RealType, Trace } from './traced-model.ts';
 
-// State shared by all steps of a trace: producers of tensors, constants, and the columns before the model.
+// State that all steps of a trace share: producers of tensors, constants, and the columns before the model.
 
 export interface TraceContext {
   graph: Graph;
@@ -11,7 +12,7 @@ export interface TraceContext {
   opset: number;
   widths: ReadonlyMap<string, number>;
   known: Map<string, Columns>;
-  /** Whether the trace explains answers of ONNX Runtime, so that rows on which the graph fails never occur. */
+  /** Whether the trace only explains outputs of ONNX Runtime. Rows on which the graph fails then never occur. */
   answered: boolean;
 }
 
@@ -27,7 +28,7 @@ export function contextOf(model: OnnxModel, widths: ReadonlyMap<string, number>,
 /** Maximum number of nodes after the model, and maximum nesting depth before it. */
 const MAX_STEPS = 64;
 
-/** The columns of a tensor before the model, traced once. */
+/** The columns of a tensor before the model. Each tensor is traced only once. */
 function columnsOf(c: TraceContext, name: string, depth = 0): Columns {
   const known = c.known.get(name);
   if (known) return known;
@@ -78,7 +79,7 @@ export function constantOrNull(c: TraceContext, name: string): Tensor | undefine
   return tensor ?? undefined;
 }
 
-/** A constant text, also in the form that exporters write: a LabelEncoder of a constant number. */
+/** A constant text. Also supports the form that exporters write: a LabelEncoder of a constant number. */
 function constantText(c: TraceContext, name: string): string | null {
   const stored = constantOrNull(c, name);
   if (stored) return stored.element === 'string' && stored.strings().length === 1 ? stored.strings()[0]! : null;
@@ -95,7 +96,7 @@ export function constant(c: TraceContext, name: string): Tensor {
   return tensor;
 }
 
-// Traces linear heads: LinearClassifier and LinearRegressor, Gemm, and MatMul with an Add.
+// Traces linear heads: LinearClassifier, LinearRegressor, Gemm, and MatMul with an Add.
 
 function linearNode(c: TraceContext, node: Node, output: readonly OutputStep[]): Trace {
   const x = columnsOf(c, node.inputs[0]!);
@@ -124,7 +125,7 @@ function linearNode(c: TraceContext, node: Node, output: readonly OutputStep[]):
   };
 }
 
-/** Traces Gemm, or MatMul with the Add that follows it. */
+/** Traces a Gemm, or a MatMul with the Add that follows. */
 function matrix(c: TraceContext, node: Node, add: Tensor | null, output: readonly OutputStep[]): Trace {
   const x = columnsOf(c, node.inputs[0]!);
   const weights = constant(c, node.inputs[1]!);
@@ -154,7 +155,7 @@ function matrix(c: TraceContext, node: Node, add: Tensor | null, output: readonl
       secondClass: false,
       postTransform: 'NONE',
     },
-    // Steps after double arithmetic stay in double until a Cast changes the type.
+    // Steps that follow double arithmetic are in double precision, too, until a Cast changes the type.
     output: type === 'float64' ? inDouble(output) : output,
   };
 }
@@ -176,8 +177,8 @@ function real(element: string): RealType {
 type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
 
 /**
- * Traces `output` of the model. `widths`: number of columns of inputs whose shape the file leaves open. An untraceable
- * model is not an error: `trace` is then null, with the reason.
+ * Traces `output` of the model. `widths`: number of columns of those inputs whose shape the file does not declare. An
+ * untraceable model is not an error: `trace` is then null and `reason` states why.
  */
 export function traceModel(
   model: OnnxModel,
@@ -192,7 +193,7 @@ export function traceModel(
   }
 }
 
-/** Follows the output back to its head. @throws Untraceable */
+/** Follows the output back to the head that computes it. @throws Untraceable */
 export function traceHead(c: TraceContext, name: string, output: readonly OutputStep[]): Trace {
   if (output.length > MAX_STEPS) throw new Untraceable('too many steps after the model');
   const node = c.producers.get(name);
@@ -251,7 +252,8 @@ export function traceHead(c: TraceContext, name: string, output: readonly Output
     case 'Squeeze':
     case 'Flatten':
     case 'Reshape':
-      // The elements keep their order; the comparison with ONNX Runtime verifies the meaning of the columns.
+      // The order of the elements does not change. The comparison with ONNX Runtime verifies the meaning of the
+      // columns.
       return follow();
     case 'Gemm':
     case 'MatMul':
@@ -273,7 +275,7 @@ export function traceHead(c: TraceContext, name: string, output: readonly Output
   }
 }
 
-/** x / sum(|x|), which exporters write as single nodes in place of a Normalizer. */
+/** x / sum(|x|), which exporters write as separate nodes instead of a Normalizer. */
 function l1Division(c: TraceContext, node: Node): OutputStep[] {
   const sum = c.producers.get(node.inputs[1]!);
   const abs = sum?.op === 'ReduceSum' || sum?.op === 'ReduceL1' ? c.producers.get(sum.inputs[0]!) : undefined;

@@ -1,48 +1,49 @@
 // A traced model as plain data: features → head → output steps.
 import type { Node } from './graph.ts';
 
-// A feature program computes a number that enters the model from one column of one graph input.
+// A feature computes a number that enters the model from one column of one graph input.
 
-/** Types of traced values. The arithmetic of a step has the step's type. */
+/** Types of traced values. The arithmetic of a step uses the type of the step. */
 export type RealType = 'float32' | 'float64';
 export type FeatureType = RealType | 'int64' | 'int32' | 'bool' | 'string';
 
 export type Cell = number | string;
 
-/** One elementwise operation; operations are applied in order. `type` is the type of the result. */
+/** One elementwise operation. `type` is the type of its result. */
 export type FeatureStep =
   | { op: 'cast'; type: FeatureType }
-  /** Replaces `replaced` (NaN: a missing value) by `value`. */
+  /** Replaces the number `replaced` by `value`. NaN is a missing value. */
   | { op: 'impute'; type: FeatureType; replaced: number; value: number }
-  /** Replaces one text by another: an imputer's word for a missing value. */
+  /** Replaces one text by another, such as an imputer's marker of missing values. */
   | { op: 'replace'; type: 'string'; from: string; to: string }
-  /** (x - offset) * scale, as ai.onnx.ml Scaler computes it. */
+  /** (x - offset) * scale, computed like Scaler of ai.onnx.ml. */
   | { op: 'scale'; type: 'float32'; from: FeatureType; offset: number; scale: number }
-  /** x ∘ by; `swapped`: by ∘ x. */
+  /** x ∘ by; with `swapped`, by ∘ x. */
   | { op: 'add' | 'sub' | 'mul' | 'div'; type: FeatureType; by: number; swapped: boolean }
-  /** 1 if x equals the category, else 0. */
+  /** 1 if x equals the category, otherwise 0. */
   | { op: 'equals'; type: FeatureType; category: Cell }
-  /** The value of a key, or `otherwise`. */
+  /** The entry of `table` for x, or `otherwise` if there is none. */
   | { op: 'map'; type: FeatureType; table: ReadonlyMap<Cell, Cell>; otherwise: Cell }
-  /** 1 if x > threshold, else 0. */
+  /** 1 if x > threshold, otherwise 0. */
   | { op: 'binarize'; type: FeatureType; threshold: number }
   | { op: 'isnan' | 'not'; type: 'bool' }
-  /** 1 if x < by (less) or x > by (greater), else 0. */
+  /** 1 if x < by (`less`) or x > by (`greater`), otherwise 0. */
   | { op: 'less' | 'greater'; type: 'bool'; by: number }
   /**
-   * Index of the largest of several functions of the cell; ties go to the first. Always the first step of its feature.
+   * The index of the largest of several functions of x; if several are equal, the first. Always the first step of its
+   * feature.
    */
   | { op: 'argmax'; type: 'int64'; of: readonly Feature[] }
   | { op: 'clip'; type: FeatureType; low: number; high: number };
 
-/** Feature j of a model: the cell of the application that it reads, and the steps applied to it. */
+/** A feature of a model: the column of the application that it reads, and the steps that are applied to the value. */
 export interface Feature {
-  /** Graph input and column within it; null: the feature is a constant. */
+  /** Graph input, and column within that input; null if the feature is a constant. */
   readonly source: { readonly input: string; readonly column: number; readonly type: FeatureType } | null;
   readonly steps: readonly FeatureStep[];
-  /** Value of a constant feature. */
+  /** Value of the feature if it is a constant. */
   readonly constant: Cell;
-  /** Type of the result. */
+  /** Type of the feature's value. */
   readonly type: FeatureType;
 }
 
@@ -52,7 +53,7 @@ export const extend = (f: Feature, step: FeatureStep): Feature => ({
   type: step.type,
 });
 
-/** Rounds to a value of the type. Integers are truncated as in a C cast. */
+/** Rounds to a value of the type. Integers are truncated, as by a cast in C. */
 function rounded(x: number, type: FeatureType): number {
   if (type === 'float32') return Math.fround(x);
   if (type === 'float64') return x;
@@ -66,7 +67,7 @@ function arithmetic(op: 'add' | 'sub' | 'mul' | 'div', a: number, b: number): nu
   return op === 'mul' ? a * b : a / b;
 }
 
-/** Applies one step to one cell. A numeric category is compared with the truncated number, as OneHotEncoder does. */
+/** Applies one step to one value. A numeric category is compared with the truncated number, as in OneHotEncoder. */
 export function applyStep(step: FeatureStep, x: Cell): Cell {
   if (step.op === 'equals') {
     return (typeof step.category === 'number' ? Math.trunc(x as number) === step.category : x === step.category)
@@ -106,7 +107,7 @@ export function applyStep(step: FeatureStep, x: Cell): Cell {
   }
 }
 
-/** The value of a feature for one cell of its source column. */
+/** The value of a feature for one value of its source column. */
 export function evaluateFeature(f: Feature, x: Cell): Cell {
   if (f.source === null) return f.constant;
   for (const s of f.steps) x = applyStep(s, x);
@@ -122,13 +123,14 @@ export type OutputStep =
 
 export interface LinearHead {
   kind: 'linear';
-  /** Row-major: `targets` rows with one coefficient per feature. */
+  /** One coefficient per target and feature, in row-major order: a row per target. */
   coefficients: readonly number[];
   intercepts: readonly number[];
   targets: number;
   type: RealType;
   /**
-   * Whether it is a LinearClassifier with one row of coefficients for two classes, so that a second column is added.
+   * Whether the head is a LinearClassifier with one row of coefficients for two classes. A second column of scores is
+   * then added.
    */
   secondClass: boolean;
   postTransform: string;
@@ -145,6 +147,6 @@ export interface Trace {
   /** Type of the features when they reach the head. */
   type: FeatureType;
   head: TreesHead | LinearHead;
-  /** Output steps, in order of application. */
+  /** Output steps, in the order in which they are applied. */
   output: readonly OutputStep[];
 }

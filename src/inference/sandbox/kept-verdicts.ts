@@ -1,4 +1,4 @@
-// Caches the verdict on a model and its compiled form on disk, so that later processes start without ONNX Runtime.
+// Caches the verdict on a model and its compiled form on disk, so that later processes can start without ONNX Runtime.
 import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -10,9 +10,9 @@ import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 
 const KIND = 'verdict';
-/** Incremented when the format of plans changes within a release. */
+/** Must be incremented when the format of plans changes within a release. */
 const RULES = '2';
-/** Maximum size of a cached plan with its verdict, bytes, because larger ones would evict all others. */
+/** Maximum size of a cached verdict with its plan in bytes. A larger entry would evict all other entries. */
 const MOST_BYTES = 64 * 1024 * 1024;
 /** Number of leading bytes that suffice to identify a processor. */
 const CPUINFO_BYTES = 4096;
@@ -23,10 +23,10 @@ export interface KeptVerdict {
   readonly plan: NativePlan | null;
 }
 
-/** Whether verdicts are cached at all, so that preparing for a comparison may be unnecessary. */
+/** Whether verdicts are cached at all. If so, a comparison and its preparation may be unnecessary. */
 export const mayBeKept = (): boolean => KeptResults.ofUser()?.has(KIND) ?? false;
 
-/** The cache entry of the verdict on one model. */
+/** The cache entry for the verdict on one model. */
 export class VerdictPlace {
   readonly #kept: KeptResults;
   readonly #name: string;
@@ -37,8 +37,9 @@ export class VerdictPlace {
   }
 
   /**
-   * The entry for everything on which a verdict depends: the model file, its input mapping, the versions and the
-   * processor. null: verdicts are not cached. @throws SluiceError model_invalid | model_hash_mismatch
+   * The cache entry. The name of the entry covers everything on which a verdict depends: the model file, its input
+   * mapping, the versions and the processor. Null if verdicts are not cached.
+   * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static of(model: ModelPackage, policy: EnginePolicy): VerdictPlace | null {
     const kept = KeptResults.ofUser();
@@ -52,7 +53,7 @@ export class VerdictPlace {
 
   async read(): Promise<KeptVerdict | null> {
     const content = await this.#kept.read(this.#name);
-    // The cache verified the digest, so this content was written by `write`.
+    // The cache has verified the digest, so `write` wrote this content.
     return content && (deserialize(content) as KeptVerdict);
   }
 
@@ -63,7 +64,8 @@ export class VerdictPlace {
 }
 
 /**
- * In a source checkout, the time of the last code change, because a version number then covers many states of the code.
+ * In a source checkout, the time of the last code change; otherwise empty. In a checkout, a version number covers many
+ * states of the code.
  */
 function own(): string {
   if (!import.meta.url.endsWith('.ts')) return '';
@@ -76,7 +78,7 @@ function own(): string {
   return String(Math.max(...files.map((file) => statSync(file).mtimeMs)));
 }
 
-/** The processor's model and features, which determine the code that ONNX Runtime runs. */
+/** Model and features of the processor, which determine the code that ONNX Runtime executes. */
 function processor(): string {
   try {
     const file = openSync('/proc/cpuinfo', 'r');

@@ -1,6 +1,6 @@
-// Runs code that cannot be interrupted, such as ONNX Runtime, in a process with limits of memory and CPU time.
-// The process is killed from outside if it exceeds them. A thread would not do: terminating it inside native code takes
-// all other threads down.
+// Runs code that cannot be interrupted, such as ONNX Runtime, in a process with limits of memory and CPU time. If the
+// process exceeds a limit, it is killed from outside. A thread would not do, because terminating a thread inside native
+// code ends the whole process.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -10,26 +10,33 @@ import { fieldsOfStat } from '../../core/processes.ts';
 const MB = 1024 * 1024;
 
 interface ProcessLimits {
-  /** Maximum JavaScript heap, MB. */
+  /** Maximum JavaScript heap in MB. */
   heapMb: number;
-  /** Maximum memory of the process, bytes. */
+  /** Maximum memory of the process in bytes. */
   memoryBytes: number;
-  /** Maximum CPU time in the whole life of the process, seconds; null: no limit, for a process that serves. */
+  /**
+   * Maximum CPU time over the whole life of the process in seconds; null for no limit, as for a process that serves
+   * requests.
+   */
   cpuSeconds: number | null;
   /** Additional flags for Node. */
   flags?: readonly string[];
 }
 
-/** Limits for validating or serving a model of this size: generous for all known models, small for malicious ones. */
+/**
+ * Limits for validating or serving a model of this size. The limits suffice for all known models, and bound the damage
+ * that malicious models can do.
+ */
 export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
   memoryBytes: 512 * MB + 16 * modelBytes,
   openCpuSeconds: 5 + (2 * modelBytes) / MB,
 });
 
 /**
- * A shell sets the limits before Node starts, because Node cannot set them. RLIMIT_DATA counts memory reserved for
- * writing, so the memory that Node reserves but never uses is added. With a suitable setpriv, the process does not
- * outlive its parent; the inner shell checks that the parent has not ended before.
+ * Node cannot set the limits itself, so a shell sets them before Node starts. RLIMIT_DATA also counts memory that is
+ * reserved for writing. The memory that Node reserves without using it is therefore added to the limit. If setpriv
+ * supports this, the process is killed when its parent ends. The inner shell checks that the parent has not ended
+ * already.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null
 [ -z "$2" ] || ulimit -t "$2" 2>/dev/null
@@ -43,9 +50,12 @@ exec "$@"`;
 const living = new Set<ChildProcess>();
 let watchesExit = false;
 
-/** Starts a file of the program with only an IPC channel; its standard streams are ignored. */
+/**
+ * Starts a file of the program as a process. The only connection to the process is an IPC channel; its standard streams
+ * are ignored.
+ */
 export function startLimited(entry: URL, limits: ProcessLimits): ChildProcess {
-  // Without this, a signal that ends the parent at once would leave an endless loop running.
+  // Without this, an endless loop would continue to run if a signal ends the parent immediately.
   if (!watchesExit) process.on('exit', killAll);
   watchesExit = true;
   const flags = [
@@ -91,7 +101,10 @@ const plain = (entry: URL, execArgv: string[]): ChildProcess =>
 const LEAST_RESERVED = 560 * MB;
 const MOST_RESERVED = 900 * MB;
 
-/** Bytes that a process of this Node version reserves for writing without using them, measured in this process. */
+/**
+ * Number of bytes that a process of this Node version reserves for writing without using them. Measured in this
+ * process.
+ */
 function reservedBytes(): number {
   const status = statusOf('self');
   const reserved = (kilobytesOf(status, 'VmData') - kilobytesOf(status, 'RssAnon')) * 1024;
@@ -112,15 +125,15 @@ function statusOf(pid: number | 'self'): string {
 export interface Usage {
   cpuSeconds: number;
   residentBytes: number;
-  /** Maximum resident memory so far, bytes. */
+  /** Maximum resident memory so far in bytes. */
   peakBytes: number;
 }
 
-/** Clock ticks per second in /proc, the same on every Linux that Node supports. */
+/** Clock ticks per second in /proc. The value is the same on every Linux that Node supports. */
 const TICKS = 100;
 const PAGE_BYTES = 4096;
 
-/** Resource usage of a process; null: not available. */
+/** Resource usage of a process; null if not available. */
 export function usageOf(pid: number): Usage | null {
   try {
     const fields = fieldsOfStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -133,7 +146,9 @@ export function usageOf(pid: number): Usage | null {
 }
 
 const LOOK_MS = 100;
-/** Seconds without CPU time after which a process counts as hung. Also applies if CPU time cannot be measured. */
+/**
+ * A process that uses no CPU time for this many seconds counts as hung. Also applies if CPU time cannot be measured.
+ */
 const IDLE_SECONDS = 120;
 
 export interface Watch {
@@ -142,8 +157,8 @@ export interface Watch {
 }
 
 /**
- * Kills the process if from now on it uses more than `cpuSeconds` of CPU time, or too much memory. Time spent waiting
- * for a busy machine does not count. `onOver` receives the reason.
+ * Kills the process if, from now on, it uses more than `cpuSeconds` of CPU time, or if it uses too much memory. Time
+ * spent waiting for a busy machine does not count. `onOver` receives the reason.
  */
 export function watchUsage(
   child: ChildProcess,

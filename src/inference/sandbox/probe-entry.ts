@@ -1,4 +1,4 @@
-// Entry point of a probe's process, which protects the requesting process from damaged models.
+// Entry point of a probe's process. The process protects its parent from damaged models.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { endWithParent } from '../../core/processes.ts';
 import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
@@ -12,13 +12,13 @@ import type { EvaluatorSession } from '../evaluate/session.ts';
 import { servable } from '../onnx/servable.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe.ts';
 
-/** Minimum model size, bytes, for which loading it in a second thread pays off. */
+/** Minimum size in bytes of a model for which loading it in a second thread is faster. */
 const LARGE = 4 * 1024 * 1024;
 
 let session: EvaluatorSession | null = null;
-/** The file of a training library that is open; null: an ONNX file. */
+/** The training library's file that is open; null for an ONNX file. */
 let booster: BoosterModel | null = null;
-/** Sends an answer. Resolves when it is sent; this thread must not block before. */
+/** Sends an answer. Resolves when the answer is sent; until then, this thread must not block. */
 const answer = (message: ProbeAnswer): Promise<void> =>
   new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
 
@@ -82,6 +82,6 @@ process.on('message', (request: ProbeRequest) => {
 });
 endWithParent();
 await answer({ type: 'ready' });
-// All requests need ONNX Runtime, and the parent is often still preparing the first one. A failure surfaces when it is
-// used.
+// All requests need ONNX Runtime, and the parent is often still preparing the first request. An error here is ignored,
+// because it recurs when ONNX Runtime is used.
 await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});

@@ -1,4 +1,4 @@
-// Runs a model in a child process, so that a crash or an endless loop inside ONNX Runtime becomes an error with a reason.
+// Runs a model in a child process, so that a crash or an endless loop in ONNX Runtime becomes an error with a reason.
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,8 +15,8 @@ import { limitsFor, startLimited, type Watch, watchUsage } from './limited-proce
 // Messages between a probe and its process.
 
 /**
- * What the caller waits for. `verdict`: a large model is compiled and opened in ONNX Runtime in parallel; `plan`:
- * sequentially, with less memory.
+ * The result that the caller waits for. `verdict`: a large model is compiled while ONNX Runtime opens it. `plan`: the
+ * model is compiled first and opened afterwards, which needs less memory.
  */
 export type ProbeAim = 'plan' | 'verdict';
 
@@ -29,9 +29,9 @@ export type ProbeRequest =
 interface ProbeOpened {
   inputs: readonly SessionInput[];
   outputs: readonly string[];
-  /** Loading time, ms. */
+  /** Time to load the model in ms. */
   loadMs: number;
-  /** Growth of the process by loading, bytes. */
+  /** Memory by which loading the model enlarged the process, in bytes. */
   memoryBytes: number;
 }
 
@@ -49,7 +49,7 @@ const START_CPU_SECONDS = 20;
 /** Maximum CPU seconds per row. */
 const ROW_CPU_SECONDS = 0.02;
 const MB = 1024 * 1024;
-/** Model size for which a process is prepared, because the model is not known yet. */
+/** Model size in bytes for which a process is prepared before the model is known. */
 const PREPARED_FOR_BYTES = 64 * MB;
 
 /** Limits of one request. */
@@ -65,8 +65,8 @@ const limitOf = (modelBytes: number, signal?: AbortSignal): Limit => {
 };
 
 /**
- * Limits of a comparison: compiling needs additional time and memory. A graph that cannot be compiled is not run in
- * this process.
+ * Limits of a comparison, which needs additional time and memory to compile the model. A graph that cannot be compiled
+ * is not run in this process.
  */
 const comparisonLimit = (modelBytes: number, signal?: AbortSignal): Limit => ({
   cpuSeconds: 15 + (6 * modelBytes) / MB,
@@ -87,11 +87,11 @@ export class Probe {
 
   /**
    * Starts a process and loads the model in it. A request that exceeds the CPU time or memory for a model of this size
-   * ends the process; so does `signal`.
+   * ends the process. Aborting `signal` ends the process, too.
    * @throws SluiceError model_invalid (damaged, rejected, crashed or hung) | cancelled
    */
   static async open(bytes: Uint8Array, signal?: AbortSignal): Promise<Probe> {
-    // The prepared process is not used: its limits are too wide for running an unknown graph.
+    // The prepared process is not used, because its limits are too high for running an unknown graph.
     const child = start(bytes.length);
     const limit = limitOf(bytes.length, signal);
     try {
@@ -105,9 +105,9 @@ export class Probe {
   }
 
   /**
-   * Compares both evaluators in a process that ends afterwards, which frees the memory of ONNX Runtime and of
-   * compilation. `onPlan` receives the compiled model, if it can be compiled, before the comparison. `priority`: the
-   * result that the caller waits for.
+   * Compares both evaluators in a process that ends afterwards, which frees the memory of ONNX Runtime and of the
+   * compilation. If the model can be compiled, `onPlan` receives the compiled model before the comparison starts.
+   * `priority`: the result that the caller waits for.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static async verdict(
@@ -135,13 +135,13 @@ export class Probe {
   }
 
   /**
-   * Starts the process of the next probe in advance, so that its startup overlaps with other work. Does nothing if
+   * Starts the process of the next probe in advance, so that its start-up overlaps with other work. Does nothing if
    * verdicts are cached, because no probe may be needed.
    */
   static prepare(): void {
     if (prepared || mayBeKept()) return;
     prepared = start(PREPARED_FOR_BYTES);
-    // An unused process must not keep the parent alive.
+    // A prepared process must not keep the parent alive.
     prepared.unref();
     prepared.channel?.unref();
   }
@@ -153,8 +153,8 @@ export class Probe {
   }
 
   /**
-   * Runs each range of rows separately; returns the tensors of `outputs` for each range. @throws SluiceError
-   * model_failed | model_invalid
+   * Runs each range of rows separately. Returns the tensors of `outputs` for each range.
+   * @throws SluiceError model_failed | model_invalid
    */
   async run(
     inputs: readonly EncodedInput[],
@@ -165,7 +165,7 @@ export class Probe {
     return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limitFor(rows))).results;
   }
 
-  /** Rows per second in one thread, measured for about `ms` milliseconds, and the memory of the process, bytes. */
+  /** Measures the rows per second of one thread for about `ms` milliseconds, and the memory of the process in bytes. */
   async bench(
     inputs: readonly EncodedInput[],
     rows: number,
@@ -176,7 +176,7 @@ export class Probe {
     return ask(this.#child, { type: 'bench', inputs, rows, outputs, ms }, 'benched', limit);
   }
 
-  /** Adds CPU time for the rows. A graph that never ends is detected with the first few rows. */
+  /** The limit including CPU time for the rows. A graph that never ends is detected with the first few rows. */
   #limitFor(rows: number, seconds = 0): Limit {
     return { ...this.#limit, cpuSeconds: this.#limit.cpuSeconds + seconds + rows * ROW_CPU_SECONDS };
   }
@@ -188,10 +188,10 @@ export class Probe {
 
 let prepared: ChildProcess | null = null;
 
-/** Process → its ready message, awaited from its start. */
+/** Ready message of each process, awaited from the start of the process. */
 const ready = new WeakMap<ChildProcess, Promise<unknown>>();
 
-/** The prepared process, or a new one for a model that needs higher limits. */
+/** Returns the prepared process. Starts a new one if none is prepared, or if the model needs higher limits. */
 function take(modelBytes: number): ChildProcess {
   const child =
     prepared && modelBytes <= PREPARED_FOR_BYTES ? prepared : start(Math.max(modelBytes, PREPARED_FOR_BYTES));
@@ -205,11 +205,12 @@ function start(modelBytes: number): ChildProcess {
   const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
   const child = startLimited(new URL(own, import.meta.url), {
-    // Applies only if the parent was killed and cannot watch. Registering a model sends some dozen requests.
+    // This limit takes effect only if the parent was killed and cannot watch the process. Registering a model sends a
+    // few dozen requests.
     cpuSeconds: START_CPU_SECONDS + 30 * openCpuSeconds,
     memoryBytes,
     heapMb: 1024,
-    // The process is short-lived, so fewer garbage collections are worth some memory.
+    // The process is short-lived, so it may use more memory to save garbage collections.
     flags: ['--max-semi-space-size=32'],
   });
   const isReady = answerOf(child, 'ready', { cpuSeconds: START_CPU_SECONDS, memoryBytes });
@@ -226,7 +227,7 @@ async function ask<T extends ProbeAnswer['type']>(
 ): Promise<Extract<ProbeAnswer, { type: T }>> {
   const answer = answerOf(child, type, limit);
   child.send(request, (error) => {
-    // The following exit event has a better reason than EPIPE.
+    // The exit event that follows has a better reason than EPIPE.
     if (error) startTimer(() => child.kill('SIGKILL'), 100);
   });
   return answer;

@@ -1,4 +1,5 @@
-// Scores sample rows through a probe exactly as a worker would: same encoding rules, row groups and interpretation.
+// Scores sample rows through a probe exactly as a worker would: with the same encoding rules, row groups and
+// interpretation.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import type { EncodedRows } from '../encode/encode-rows.ts';
@@ -8,7 +9,7 @@ import { scoresOf } from '../evaluate/onnxruntime.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
 import type { Probe } from './probe.ts';
 
-/** Scores all rows in groups like a worker, or row by row if the graph accepts only one row. */
+/** Scores all rows in the same groups as a worker; one by one if the graph accepts only one row. */
 export async function scoreRows(
   probe: Pick<Probe, 'opened' | 'run'>,
   manifest: Manifest,
@@ -24,7 +25,7 @@ export async function scoreRows(
   return join(results, ranges, manifest, rows);
 }
 
-/** A probe as an evaluator, for explainers that evaluate the model. */
+/** Uses a probe as an evaluator, for explainers that evaluate the model. */
 export const probeEvaluator = (probe: Probe, manifest: Manifest): Evaluator => ({
   name: 'onnxruntime',
   score: (inputs, rows) => scoreRows(probe, manifest, { inputs, rows, rejected: new Map() }),
@@ -56,13 +57,16 @@ const blocks = (n: number, size: number): [number, number][] =>
 export interface BatchInvariance {
   sizes: number[];
   rows: number;
-  /** For each size: number of rows whose bits differ from the largest batch, as Sluice evaluates (whole groups). */
+  /**
+   * For each batch size: number of rows whose bits differ from those in the largest batch. Rows are evaluated in whole
+   * groups, as Sluice does.
+   */
   different: Record<string, number>;
-  /** The same for the graph alone, without whole groups. */
+  /** As `different`, but without whole groups. */
   differentBare: Record<string, number>;
-  /** Largest difference of a score. */
+  /** Largest difference between two scores of a row. */
   largest: number;
-  /** Whether the graph accepts only one row at a time, so that nothing can be compared. */
+  /** Whether the graph accepts only one row at a time. Then there is nothing to compare. */
   single: boolean;
 }
 
@@ -93,7 +97,7 @@ export async function checkBatchInvariance(
     const [reference] = await scored(inputs, [[0, rows]], [rows]);
     const width = reference!.length / rows;
     for (const size of SIZES) {
-      // Small batches need many calls, so some of the rows suffice.
+      // Small batches need many calls, so only the first rows are compared.
       const upTo = Math.min(rows, size * 128);
       const chunks = blocks(upTo, size);
       const take = chunks.map(([from, to]) => to - from);
@@ -135,7 +139,7 @@ function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   ).data;
 }
 
-/** Selects rows of encoded inputs, padded to the whole groups that evaluators need. */
+/** Selects rows of encoded inputs, and pads them to the whole groups that evaluators need. */
 export function takeRows(inputs: readonly EncodedInput[], rows: readonly number[]): readonly EncodedInput[] {
   const padded = [...rows, ...new Array<number>(paddedRows(rows.length) - rows.length).fill(rows[0] ?? 0)];
   return gather(
@@ -145,7 +149,7 @@ export function takeRows(inputs: readonly EncodedInput[], rows: readonly number[
   ).data;
 }
 
-/** Concatenates ranges of rows, each padded to `sizes[i]` rows with copies of its first row. */
+/** Concatenates ranges of rows. Each range is padded to `sizes[i]` rows with copies of its first row. */
 function gather(
   inputs: readonly EncodedInput[],
   ranges: readonly (readonly [number, number])[],

@@ -5,7 +5,7 @@ import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
 import { Probe, type ProbeAim } from './probe.ts';
 
-/** A verdict, and the compiled model while it is referenced elsewhere. */
+/** A verdict, with the compiled model as long as other code references it. */
 interface Finding {
   verdict: Verdict;
   plan: WeakRef<NativePlan> | null;
@@ -19,15 +19,17 @@ export interface Judgement {
   /** The compiled model without a verdict, or `known`, whichever is available first. */
   readonly draft: Promise<Known>;
   /**
-   * The verdict, and the compiled model if it is native. No verdict: the policy leaves nothing to decide.
+   * The verdict, and the compiled model if the evaluator is native. The verdict is null if the policy leaves nothing to
+   * decide.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   readonly known: Promise<Known>;
 }
 
 /**
- * Starts deciding a verdict. Either promise may be ignored; neither causes an unhandled rejection. `priority`: the
- * result that the caller waits for. `signal` aborts a running comparison, also for other callers that wait for it.
+ * Starts deciding a verdict. The caller may ignore either promise; neither causes an unhandled rejection. `priority`:
+ * the result that the caller waits for. Aborting `signal` ends a running comparison, also for other callers that wait
+ * for the same comparison.
  */
 export function judge(
   model: ModelPackage,
@@ -51,7 +53,7 @@ async function find(
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
-  // Rejects a changed file under the hash of a model that was judged before.
+  // Rejects a model file that was changed but is listed with the hash of a model that was judged before.
   modelHash(model);
   const key = JSON.stringify([manifest.onnx, manifest.inputs, columnsKey(model), policy]);
   const before = await found.get(key);
@@ -75,7 +77,7 @@ async function find(
   return { verdict: (await finding).verdict, plan };
 }
 
-/** The cached result of an earlier process, or the result of a comparison now. */
+/** The result that an earlier process cached; otherwise, the result of a comparison now. */
 async function judged(
   model: ModelPackage,
   policy: EnginePolicy,
@@ -97,7 +99,7 @@ async function judged(
   return found;
 }
 
-/** Moves the tables to memory that threads share, so that each does not need a copy. */
+/** Moves the tables to memory that all threads share, so that a thread needs no copy. */
 function shared(plan: NativePlan): NativePlan {
   const { head } = plan;
   if (head.kind === 'composition') return { ...plan, head: { ...head, parts: head.parts.map(inSharedMemory) } };

@@ -1,4 +1,5 @@
-// Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
+// Tree ensembles of ai.onnx.ml as typed arrays. Every node is checked, because a damaged ensemble can crash or hang
+// ONNX Runtime.
 import { SluiceError } from '../../core/errors.ts';
 import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/graph.ts';
 
@@ -20,7 +21,7 @@ function finite(what: string, values: readonly number[]): void {
   if (!values.every(Number.isFinite)) throw invalid(`${what} contains a number that is not finite`);
 }
 
-/** Checks that a text is one of the known ones. @throws SluiceError model_invalid */
+/** Checks that a text is one of the allowed texts; `otherwise` is the default. @throws SluiceError model_invalid */
 function enumerated<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
   if (text === undefined) return otherwise;
   const found = all.find((t) => t === text);
@@ -28,7 +29,9 @@ function enumerated<T extends string>(what: string, text: string | undefined, al
   return found;
 }
 
-/** Finds nodes by tree and ID. Exporters usually count from 0 in each tree; other numberings need a table. */
+/**
+ * Finds nodes by tree and ID. Exporters usually number the nodes of each tree from 0; other numberings need a table.
+ */
 class NodeIndex {
   readonly #trees: readonly number[];
   readonly #ids: readonly number[];
@@ -60,12 +63,12 @@ class NodeIndex {
   }
 }
 
-/** Tests of a node in ONNX files; MEMBER occurs only in TreeEnsemble (ai.onnx.ml 5). */
+/** Tests of a node in ONNX files. MEMBER occurs only in TreeEnsemble (ai.onnx.ml 5). */
 const ONNX_MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
 /**
- * All tests of a node. The last three occur only in files of training libraries. CATEGORY: the number without its
- * fraction is a member, and the number itself is above `value`. LEQ_OR_ZERO and LEQ_NOT_ZERO: at most `value`, where
- * numbers within `ZERO` of 0 always or never pass.
+ * All tests of a node. The last three occur only in files of training libraries. CATEGORY: the truncated number is a
+ * member, and the number itself is above `value`. LEQ_OR_ZERO and LEQ_NOT_ZERO: the number is at most `value`, but
+ * numbers within `ZERO` of 0 always pass (LEQ_OR_ZERO) or never pass (LEQ_NOT_ZERO).
  */
 export const MODES = [...ONNX_MODES, 'CATEGORY', 'LEQ_OR_ZERO', 'LEQ_NOT_ZERO'] as const;
 export type Mode = (typeof MODES)[number];
@@ -81,7 +84,7 @@ export type Aggregate = (typeof AGGREGATES)[number];
 
 /** How a training library converts the sums of its trees to predictions. */
 export interface BoosterFinish {
-  /** Whether sums start with the base values; otherwise these are added at the end. */
+  /** Whether the base values are the initial values of the sums; otherwise they are added at the end. */
   baseFirst: boolean;
   /** Divisor of the sums: the number of averaged trees, or 1. */
   divisor: number;
@@ -91,26 +94,32 @@ export interface BoosterFinish {
   slope: number;
 }
 
-/** Functions from sums to predictions. `logistic` with several targets: one probability per class, not normalized. */
+/**
+ * Functions that convert sums to predictions. `logistic` with several targets gives one probability per class, not
+ * normalised.
+ */
 export type BoosterLink = 'identity' | 'logistic' | 'softmax' | 'exp' | 'log1p_exp' | 'signed_square';
 
 /** An ensemble. Arrays over nodes have one entry per node, in file order. */
 export interface Ensemble {
   kind: 'classifier' | 'regressor' | 'booster';
-  /** Set for the kind `booster`: a file of a training library. */
+  /** Set only for the kind `booster`: how the training library finishes predictions. */
   booster?: BoosterFinish;
-  /** Whether thresholds and weights are double tensors. For a booster: whether sums and predictions are double. */
+  /**
+   * Whether thresholds and weights are double tensors. For a booster: whether sums and predictions have double
+   * precision.
+   */
   double: boolean;
-  /** Number of classes or targets: the columns of the output. */
+  /** Number of classes or targets, which is the number of output columns. */
   targets: number;
   aggregate: Aggregate;
   postTransform: PostTransform;
   base: readonly number[];
-  /** For a classifier: whether no weight is negative; ONNX Runtime then treats the sum as a probability. */
+  /** Classifiers only: whether no weight is negative. ONNX Runtime then treats the sum as a probability. */
   allPositive: boolean;
-  /** Number of distinct targets that leaves refer to. */
+  /** Number of distinct targets to which leaves refer. */
   named: number;
-  /** Minimum number of features of the input. */
+  /** Minimum number of features that the input must have. */
   features: number;
   /** Root node of every tree, in the order in which the trees are added up. */
   roots: Int32Array;
@@ -120,9 +129,9 @@ export interface Ensemble {
   missingTrue: Uint8Array;
   onTrue: Int32Array;
   onFalse: Int32Array;
-  /** Sets of MEMBER and CATEGORY nodes; undefined for other nodes. */
+  /** Sets of MEMBER and CATEGORY nodes, by node. */
   members: ReadonlyMap<number, readonly number[]>;
-  /** Weights of leaf i: `weightCount[i]` entries of weightTarget and weightValue from `weightFirst[i]`. */
+  /** Leaf i has `weightCount[i]` weights, from entry `weightFirst[i]` of weightTarget and weightValue on. */
   weightFirst: Int32Array;
   weightCount: Int32Array;
   weightTarget: Int32Array;
@@ -130,8 +139,8 @@ export interface Ensemble {
 }
 
 /**
- * Maximum length of a path from a root, counting a run of BRANCH_EQ on one feature once. ONNX Runtime follows paths by
- * recursion, and a longer path would overflow its stack.
+ * Maximum length of a path from a root; consecutive BRANCH_EQ nodes on one feature count once. ONNX Runtime follows
+ * paths by recursion, and a longer path would overflow its stack.
  */
 const MAX_DEPTH = 2_000;
 const INT32 = 2_147_483_647;
@@ -140,8 +149,8 @@ const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
 /**
- * Reads a model and checks all its tree ensembles, including those in branches and loops, because ONNX Runtime crashes
- * or hangs on damaged ones.
+ * Reads a model and checks all its tree ensembles, including ensembles in branches and loops. Damaged ensembles make
+ * ONNX Runtime crash or hang.
  * @throws SluiceError model_invalid with the error of the file or of the first damaged ensemble
  */
 export function readChecked(bytes: Uint8Array): OnnxModel {
@@ -153,7 +162,8 @@ export function readChecked(bytes: Uint8Array): OnnxModel {
 const read = new WeakMap<Node, Ensemble>();
 
 /**
- * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5), once per node.
+ * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5). Each node is read only
+ * once.
  * @throws SluiceError model_invalid
  */
 export function readEnsemble(node: Node): Readonly<Ensemble> {
@@ -168,7 +178,7 @@ export function readEnsemble(node: Node): Readonly<Ensemble> {
 
 const ints = (node: Node, name: string): readonly number[] => node.attributes.get(name)?.ints ?? [];
 
-/** Numbers of the attribute `name`, or of the tensor `name_as_tensor` if present. */
+/** The numbers of the attribute `name`, or of the tensor `name_as_tensor` if the node has one. */
 function reals(node: Node, name: string): { values: readonly number[]; double: boolean } {
   const tensor = node.attributes.get(`${name}_as_tensor`)?.tensor;
   if (!tensor) return { values: node.attributes.get(name)?.floats ?? [], double: false };
@@ -176,13 +186,13 @@ function reals(node: Node, name: string): { values: readonly number[]; double: b
   return { values: tensor.numbers(), double: tensor.element === 'float64' };
 }
 
-/** Attaches an ensemble that was not read from attributes to a node. @throws SluiceError model_invalid */
+/** Attaches an ensemble to a node that has no attributes to read it from. @throws SluiceError model_invalid */
 export function attachEnsemble(node: Node, ensemble: Ensemble): void {
   checkShape(ensemble);
   read.set(node, ensemble);
 }
 
-/** BRANCH_… and LEAF → number of the mode. */
+/** `BRANCH_…` or `LEAF` → number of the mode. */
 const MODE_OF = new Map(
   ONNX_MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
     string,
@@ -190,7 +200,7 @@ const MODE_OF = new Map(
   ][],
 );
 
-/** The node tables of the classic operators, all of the same length. */
+/** The node tables of the classic operators. All have the same length. */
 interface ClassicNodes {
   trees: readonly number[];
   ids: readonly number[];
@@ -200,7 +210,7 @@ interface ClassicNodes {
   no: readonly number[];
   values: readonly number[];
   double: boolean;
-  /** May be empty. */
+  /** Empty, or one number per node. */
   missing: readonly number[];
 }
 
@@ -225,7 +235,7 @@ function classicNodes(node: Node): ClassicNodes {
   return { trees, ids, features, modes, yes, no, values, double, missing };
 }
 
-/** Copies the nodes, tree by tree, and returns the root of each tree. */
+/** Copies the nodes, tree by tree. Returns the root of each tree. */
 function fillClassic(e: Columns, { trees, ids, features, modes, values, missing }: ClassicNodes): number[] {
   const roots: number[] = [];
   const seen = new Set<number>();
@@ -237,7 +247,7 @@ function fillClassic(e: Columns, { trees, ids, features, modes, values, missing 
       seen.add(tree);
       roots.push(i);
     }
-    // Leaves are checked too, because ONNX Runtime reads the feature of a leaf if modes are mixed.
+    // Leaves are checked, too, because ONNX Runtime reads the feature of a leaf if modes are mixed.
     e.feature[i] = index('a feature id', features[i]!, INT32);
     const mode = MODE_OF.get(modes[i]!);
     if (mode === undefined) throw invalid(`mode ${modes[i]} is not known`);
@@ -322,14 +332,20 @@ const empty = (n: number, kind: Ensemble['kind'], targets: number): Columns => (
   weightValue: new Float64Array(0),
 });
 
-/** Rejects more base values than classes, which would be written beyond the scores. */
+/**
+ * Rejects base values whose number differs from the number of classes; surplus values would be written beyond the
+ * scores.
+ */
 function checkedBase(base: readonly number[], targets: number): readonly number[] {
   finite('base_values', base);
   if (base.length > 1) same('base_values', base.length, targets);
   return base;
 }
 
-/** Sorts the weights by leaf, in file order within a leaf. Weights of inner nodes are ignored, as in ONNX Runtime. */
+/**
+ * Sorts the weights by leaf; the weights of a leaf stay in file order. Weights of inner nodes are ignored, as in ONNX
+ * Runtime.
+ */
 function readWeights(
   e: Columns,
   values: readonly number[],
@@ -358,8 +374,8 @@ function readWeights(
 }
 
 /**
- * Reads TreeEnsemble of ai.onnx.ml 5: inner nodes and leaves in two tables, and explicit roots. Leaves become nodes
- * after the inner ones.
+ * Reads TreeEnsemble of ai.onnx.ml 5, which has inner nodes and leaves in two tables, and explicit roots. The leaves
+ * become nodes after the inner nodes.
  */
 function readFlat(node: Node): Ensemble {
   const numbers = (a: Attribute | undefined): readonly number[] => a?.tensor?.numbers() ?? [];
@@ -407,7 +423,7 @@ function readFlat(node: Node): Ensemble {
   return {
     ...e,
     members,
-    // A tree with a single leaf is written as a node whose two children are that leaf.
+    // A tree with a single leaf is written as a node, both of whose children are that leaf.
     roots: Int32Array.from(roots),
     base: [],
     double: node.attributes.get('nodes_splits')?.tensor?.element === 'float64',
@@ -419,7 +435,7 @@ function readFlat(node: Node): Ensemble {
   };
 }
 
-/** Splits numbers into sets at NaN. */
+/** Splits the numbers into sets; NaN separates two sets. */
 function splitSets(values: readonly number[]): number[][] {
   const sets: number[][] = [[]];
   for (const v of values) if (Number.isNaN(v)) sets.push([]);
@@ -428,7 +444,8 @@ function splitSets(values: readonly number[]): number[][] {
 }
 
 /**
- * Checks that every path ends, every node is reached from exactly one root, and no path is too deep for ONNX Runtime.
+ * Checks that every path ends, that every node is reached from exactly one root, and that no path is too deep for ONNX
+ * Runtime.
  */
 function checkShape(e: Ensemble): void {
   // State of each node: 0 not visited, 1 on the current path, 2 done.

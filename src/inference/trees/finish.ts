@@ -1,11 +1,10 @@
-// Converts sums to scores like ONNX Runtime, quirks included: base values, averages, post-transforms, the second class;
-// and like the training libraries.
-// Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
+// Converts sums to scores exactly like ONNX Runtime (base values, averages, post-transforms, the second class) or like
+// the training libraries. Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
 import type { BoosterFinish, BoosterLink, Ensemble } from './ensemble.ts';
 import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Writes the scores of `rows` rows, `targets` per row, from sums with `stride` entries per target. */
+/** Writes `targets` scores for each of `rows` rows. The sums have `stride` entries per target. */
 type Finish = (
   sums: Float32Array | Float64Array,
   stride: number,
@@ -27,7 +26,7 @@ function softmax(values: Float64Array): void {
   for (let i = 0; i < values.length; i++) values[i] = f(values[i]! / sum);
 }
 
-/** Softmax that keeps zeros nearly zero. */
+/** ONNX Runtime's SOFTMAX_ZERO: values near zero stay near zero and do not contribute to the sum. */
 function softmaxZero(values: Float64Array, round: (x: number) => number): void {
   let top = -3.4028234663852886e38;
   for (const v of values) if (f(v) > top) top = f(v);
@@ -43,7 +42,7 @@ function softmaxZero(values: Float64Array, round: (x: number) => number): void {
   for (let i = 0; i < values.length; i++) values[i] = round(values[i]! / sum);
 }
 
-/** The post-transform of two or more values. */
+/** The post-transform for two or more values. */
 function postTransform(e: Finishing): PostTransform {
   const round = e.double ? (x: number): number => x : f;
   switch (e.postTransform) {
@@ -65,8 +64,8 @@ function postTransform(e: Finishing): PostTransform {
 }
 
 /**
- * Targets for which every row has a weight. ONNX Runtime treats a target without any weight as absent.
- * @throws Unsupported if that depends on the row and affects the answer
+ * For each target, whether every row has a weight for it. ONNX Runtime treats a target without any weight as absent.
+ * @throws Unsupported if that depends on the row and affects the scores
  */
 function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolean[] {
   const always = new Array<boolean>(e.targets).fill(false);
@@ -99,7 +98,7 @@ export interface Finishing
 }
 
 /**
- * @param leavesOf leaves of every tree, as nodes of the ensemble
+ * @param leavesOf the leaves of every tree, as nodes of the ensemble
  * @throws Unsupported
  */
 export function finishing(e: Ensemble, leavesOf: readonly (readonly number[])[]): Finishing {
@@ -122,7 +121,7 @@ export function finisher(e: Finishing): Finish {
   const transform = postTransform(e);
   const values = new Float64Array(e.targets);
   const mirrored = e.kind === 'classifier' && e.targets === 2 && has[1]! && e.base.length === 2;
-  // Classes with a base value are present even without a weight.
+  // Classes with a base value are present even if they have no weight.
   const there = has.map((h, t) => h || (e.kind === 'classifier' && e.targets > 2 && t < e.base.length));
   return (sums, stride, rows, out) => {
     for (let r = 0; r < rows; r++) {
@@ -141,7 +140,10 @@ export function finisher(e: Finishing): Finish {
   };
 }
 
-/** Base value of every target. A classifier of many classes adds as many as are given; other models add all or none. */
+/**
+ * Base value of every target. A classifier with many classes adds as many base values as there are; other models add
+ * all or none.
+ */
 function baseOf(e: Finishing, has: readonly boolean[]): number[] {
   const base = new Array<number>(e.targets).fill(0);
   const all = e.base.length === e.targets;
@@ -150,7 +152,7 @@ function baseOf(e: Finishing, has: readonly boolean[]): number[] {
   return base;
 }
 
-/** A single target: only PROBIT is applied. */
+/** Finishes models with a single target. Of the post-transforms, only PROBIT is applied. */
 function single(e: Finishing, has: boolean): Finish {
   if (e.kind === 'classifier' || !has) throw new Unsupported('a classifier of one class');
   const round = e.double ? (x: number): number => x : f;
@@ -165,12 +167,15 @@ function single(e: Finishing, has: boolean): Finish {
   };
 }
 
-/** Two classes with weights only for the first, which belong to the second. */
+/**
+ * Finishes models with two classes in which all weights belong to the first target. The sum is the score of the second
+ * class.
+ */
 function binary(e: Finishing): Finish {
   if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
   const round = e.double ? (x: number): number => x : f;
   const base = e.base[0] ?? 0;
-  // Without negative weights and a transform, the sum is a probability.
+  // Without negative weights and without a transform, the sum is a probability.
   if (e.allPositive && e.postTransform !== 'LOGISTIC') {
     return (sums, _, rows, out) => {
       for (let r = 0; r < rows; r++) {
@@ -184,7 +189,7 @@ function binary(e: Finishing): Finish {
     return (sums, _, rows, out) => {
       for (let r = 0; r < rows; r++) {
         const v = f(round(sums[r]! + base));
-        // logistic(-v) and logistic(v) share the exponential.
+        // logistic(-v) and logistic(v) use the same exponential.
         const larger = logisticOfMagnitude(v);
         out[r * 2] = v > 0 ? 1 - larger : larger;
         out[r * 2 + 1] = v < 0 ? 1 - larger : larger;
@@ -200,7 +205,7 @@ function binary(e: Finishing): Finish {
   };
 }
 
-/** Predictions of a training library, in its own precision. */
+/** Predictions of a training library, computed in the precision of the library. */
 function boosterFinisher({ targets, base, double }: Finishing, finish: BoosterFinish): Finish {
   const { baseFirst, divisor, scale } = finish;
   const round = double ? (x: number): number => x : f;
@@ -238,7 +243,7 @@ export function boosterLink({ link, slope }: Pick<BoosterFinish, 'link' | 'slope
   return links[link]();
 }
 
-/** XGBoost's Sigmoid, which limits the exponent. */
+/** XGBoost's Sigmoid, which limits the argument of the exponential. */
 const logisticOfFloat = (x: number): number => f(1 / f(expf(Math.min(-x, f(88.7))) + 1));
 
 function softmaxInDouble(values: Float64Array): void {
@@ -248,7 +253,7 @@ function softmaxInDouble(values: Float64Array): void {
   for (let i = 0; i < values.length; i++) values[i]! /= sum;
 }
 
-/** XGBoost's Softmax: exponentials in float32, their sum in double. */
+/** XGBoost's Softmax: the exponentials are float32, and their sum is double. */
 function softmaxOfFloats(values: Float64Array): void {
   const top = values.reduce((a, b) => Math.max(a, b), -Infinity);
   let sum = 0;

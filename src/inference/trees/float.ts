@@ -1,8 +1,9 @@
-// Floating-point details on which equal bits depend: neighbours of a number, and the C library's expf and logf.
+// Floating-point details that bit-identical scores depend on: neighbours of a number, and the functions expf and logf
+// of the C library.
 
 const buffer = new DataView(new ArrayBuffer(8));
 
-/** The next smaller number of the type; -Infinity is returned unchanged. */
+/** The next smaller number of the type. Returns -Infinity and NaN unchanged. */
 export function below(x: number, double: boolean): number {
   if (x === -Infinity || Number.isNaN(x)) return x;
   if (x === 0) return double ? -Number.MIN_VALUE : -1.401298464324817e-45;
@@ -30,7 +31,10 @@ const POWERS = Float64Array.of(
 ); // biome-ignore format: the table reads better packed
 
 const powerValue = new Float64Array(1);
-/** Its two halves; the second contains the exponent (all machines that run WebAssembly SIMD are little-endian). */
+/**
+ * The two halves of the double. The second half contains the exponent, because all machines that run WebAssembly SIMD
+ * are little-endian.
+ */
 const power = new Int32Array(powerValue.buffer);
 const EXPONENT_BIAS = 1023;
 const EXPONENT_AT = 20;
@@ -40,9 +44,9 @@ const SHIFT = 6_755_399_441_055_744;
 const [C0, C1, C2] = [1.6938359250920212e-6, 0.00023459809789509004, 0.021660849396613134];
 
 /**
- * expf as computed by glibc (Arm's optimized routines: a table of 32 powers and a cubic, in double), which ONNX Runtime
- * calls on Linux. `x` is a float32. A correctly rounded exp would differ in the last bit about once in some hundred
- * numbers.
+ * expf as computed by glibc, which ONNX Runtime calls on Linux. The algorithm is that of Arm's optimized routines: a
+ * table of 32 powers and a cubic polynomial, in double precision. `x` is a float32. A correctly rounded exp would
+ * differ in the last bit for about one in some hundred numbers.
  */
 export function expf(x: number): number {
   if (!(x < 88.72283172607422)) return Number.isNaN(x) ? x : Infinity;
@@ -50,12 +54,12 @@ export function expf(x: number): number {
   const z = INVERSE * x;
   const k = z + SHIFT - SHIFT;
   const r = z - k;
-  // 2^(k/32): the fraction from the table, the rest as the exponent of a double.
+  // 2^(k/32): the fraction comes from the table, the integer part is the exponent of a double.
   power[1] = ((k >> 5) + EXPONENT_BIAS) << EXPONENT_AT;
   return Math.fround(((C0 * r + C1) * (r * r) + (C2 * r + 1)) * (POWERS[k & 31]! * powerValue[0]!));
 }
 
-/** 1 / c and log(c) for 16 numbers c around 1. */
+/** 1 / c and log(c), for 16 numbers c around 1. */
 const LOG_TABLE = Float64Array.of(
   1.398907162146528, -0.33569133332882284, 1.3403141896637998, -0.2929040563774074, 1.286432210124115, -0.2518726580937369,
   1.2367150214269895, -0.21245868807117255, 1.1906977166711752, -0.17453945183745634, 1.1479821020556429, -0.1380057072319758,
@@ -64,13 +68,14 @@ const LOG_TABLE = Float64Array.of(
   0.8050314851692001, 0.21687389031699977, 0.7664671008843108, 0.2659635028121397, 0.731428603316328, 0.3127556664073557,
 ); // biome-ignore format: the table reads better packed
 const [L0, L1, L2] = [-0.25089342214237154, 0.333456765744066, -0.4999997485802103];
-/** Lower end of the interval to which `logf` reduces numbers, as bits. */
+/** Lower end of the interval to which `logf` reduces numbers, as the bits of a float32. */
 const LOG_FROM = 0x3f330000;
 const MANTISSA_BITS = 23;
 
 /**
- * logf as computed by glibc (Arm's optimized routines: a table of 16 logarithms and a polynomial, in double). `x` is a
- * positive normal float32. A correctly rounded logarithm would differ in the last bit now and then.
+ * logf as computed by glibc. The algorithm is that of Arm's optimized routines: a table of 16 logarithms and a
+ * polynomial, in double precision. `x` is a positive normal float32. A correctly rounded logarithm would occasionally
+ * differ in the last bit.
  */
 export function logf(x: number): number {
   if (x === 1) return 0;

@@ -1,37 +1,38 @@
-// Builds trees for evaluation from an ensemble's node table; chains of == on one feature become one set split.
+// Builds trees for evaluation from the node table of an ensemble. A chain of == tests on one feature becomes a single
+// split by a set.
 
 import { type Ensemble, EQ, LEAF, MODES, type Mode } from './ensemble.ts';
 import { Unsupported } from './unsupported.ts';
 
 /**
- * An inner node. `yes` and `no`: index of a branch, or ~index of a leaf. The leaves of a subtree have consecutive
- * numbers.
+ * An inner node. `yes` and `no` are the index of a branch, or ~index of a leaf. The leaves of a subtree have
+ * consecutive numbers.
  */
 export interface Branch {
   feature: number;
   mode: Exclude<Mode, 'LEAF'>;
   value: number;
-  /** The set of EQ, MEMBER and CATEGORY; empty for other modes. */
+  /** The set of an EQ, MEMBER or CATEGORY test; empty for other modes. */
   members: readonly number[];
   missingTrue: boolean;
-  /** Ensemble nodes that this branch represents: one, or a chain of ==. */
+  /** The ensemble nodes that this branch represents: a single node, or a chain of == nodes. */
   nodes: readonly number[];
   yes: number;
   no: number;
-  /** Leaves under `yes`: first..middle-1; under `no`: middle..end-1. */
+  /** Leaves `first` to `middle - 1` are under `yes`; leaves `middle` to `end - 1` are under `no`. */
   first: number;
   middle: number;
   end: number;
 }
 
 export interface Tree {
-  /** Branches, parents before children and the root first. Empty: the tree is a single leaf. */
+  /** The branches; the root comes first, and parents come before their children. Empty if the tree is a single leaf. */
   branches: readonly Branch[];
-  /** Ensemble node of every leaf. */
+  /** The ensemble node of every leaf. */
   leaves: readonly number[];
 }
 
-/** Maximum leaves of a tree after shared subtrees are copied. ONNX Runtime evaluates larger trees. */
+/** Maximum number of leaves of a tree, counting the copies of shared subtrees. ONNX Runtime evaluates larger trees. */
 const MAX_LEAVES = 1 << 16;
 
 /** @throws Unsupported */
@@ -88,7 +89,7 @@ function grow(e: Ensemble, root: number, shapes: Int32Array | null): Tree {
   return { branches, leaves };
 }
 
-/** Shape number of every subtree: equal numbers mean equal subtrees, including weights. */
+/** Assigns a number to every subtree. Equal numbers mean equal subtrees, including their weights. */
 function canonical(e: Ensemble): Int32Array {
   const shape = new Int32Array(e.mode.length).fill(-1);
   const known = new Map<string, number>();

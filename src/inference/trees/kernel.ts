@@ -1,20 +1,23 @@
-// Code shared by both tree kernels: the order of additions, and adding a leaf's weights to the sums.
+// Code for both tree kernels: the order of additions, and adding the weights of a leaf to the sums.
 
 import type { Local, WasmFunction } from '../../wasm/function.ts';
 import type { Aggregate, Ensemble } from './ensemble.ts';
 import type { Tree } from './grow.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Trees that add to the same targets. Within a target, trees keep the file order, in which ONNX Runtime adds them. */
+/**
+ * Trees that add to the same targets. The trees of a target stay in file order, because ONNX Runtime adds them in this
+ * order.
+ */
 export interface Lot {
-  /** First target; a lot with several targets contains all of them. */
+  /** First target. A lot with several targets contains all targets. */
   target: number;
-  /** Number of targets for which leaves of the lot have weights: 1 or all. */
+  /** Number of targets for which the leaves of the lot have weights: one, or all. */
   width: number;
   trees: readonly Tree[];
 }
 
-/** Maximum weights that a kernel keeps in registers. */
+/** Maximum number of weights that a kernel holds in registers. */
 const MAX_WIDTH = 32;
 
 /** @throws Unsupported */
@@ -32,7 +35,10 @@ export function lotsOf(e: Ensemble, trees: readonly Tree[]): Lot[] {
   return lots;
 }
 
-/** The target of all weights of a tree; 0 if it has no weights, -1 if there are several targets. @throws Unsupported */
+/**
+ * The target of all weights in a tree; 0 if the tree has no weights, -1 if it has weights for several targets.
+ * @throws Unsupported
+ */
 function targetsOf(e: Ensemble, tree: Tree): number {
   let only = -1;
   let several = false;
@@ -49,11 +55,16 @@ function targetsOf(e: Ensemble, tree: Tree): number {
   return several ? -1 : Math.max(0, only);
 }
 
-/** Value of an absent weight, and initial value of sums. ONNX Runtime starts MIN and MAX with the first weight. */
+/**
+ * Value of an absent weight, and initial value of the sums. For MIN and MAX, ONNX Runtime starts with the first weight.
+ */
 export const neutral = (aggregate: Aggregate): number =>
   aggregate === 'MIN' ? Infinity : aggregate === 'MAX' ? -Infinity : 0;
 
-/** Writes the weights of a leaf for the targets of its lot to `out` from `at`, which must contain neutral values. */
+/**
+ * Writes the weights of a leaf for the targets of its lot to `out`, from index `at` on. These entries must contain
+ * neutral values.
+ */
 export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Array | Float64Array, at: number): void {
   const first = e.weightFirst[leaf]!;
   for (let w = first; w < first + e.weightCount[leaf]!; w++)
@@ -61,8 +72,8 @@ export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Ar
 }
 
 /**
- * Emits code that adds the number pushed by `load` to `sum`, or combines them by MIN or MAX. `scratch` is a local of
- * the same type.
+ * Emits code that takes the number pushed by `load` and adds it to `sum`, or combines both by MIN or MAX. `scratch`: a
+ * local variable of the same type.
  */
 export function fold(f: WasmFunction, e: Ensemble, sum: Local, scratch: Local, load: () => void): void {
   const real = e.double ? 'f64' : 'f32';

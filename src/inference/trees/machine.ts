@@ -1,4 +1,4 @@
-// Compiles an ensemble to WebAssembly: numbers and category states in, sums of weights per target and row out.
+// Compiles an ensemble to WebAssembly. Input: numbers and category states. Output: sums of weights per target and row.
 import { Arena } from '../../wasm/arena.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
@@ -23,50 +23,53 @@ import { Unsupported } from './unsupported.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 
-/** Position of a numeric slot's numbers: element `offset` of every row of a region. */
+/** Position of the numbers of a numeric slot: element `offset` of every row in a region. */
 export interface NumberPlace {
   region: number;
   offset: number;
-  /** State of NaN, which implements imputation without a pass over the data. Undefined: the last state. */
+  /**
+   * State that NaN gets. An imputed NaN gets the state of the imputed value, so that imputation needs no pass over the
+   * data. Undefined: the last state.
+   */
   missing?: number;
 }
 
 interface MachineOptions {
   /** Whether numbers have double precision. */
   double: boolean;
-  /** Maximum rows of a micro-batch. */
+  /** Maximum number of rows in a micro-batch. */
   capacity: number;
   /** Numbers per row in each region. */
   regions: readonly number[];
   /** Position of every numeric slot; undefined for categories. */
   places: readonly (NumberPlace | undefined)[];
-  /** Default: the kernel that is expected to be faster. */
+  /** Kernel to use. Default: the kernel that is expected to be faster. */
   kernel?: Kernel;
 }
 
-/** Maximum size of tables, bytes. Larger ones exceed all CPU caches, and the walk is faster. */
+/** Maximum size of the tables in bytes. Larger tables exceed all CPU caches, so that the walk kernel is faster. */
 const MAX_TABLES = 32 * 1_048_576;
-/** Maximum memory, bytes. ONNX Runtime evaluates larger ensembles. */
+/** Maximum memory in bytes. ONNX Runtime evaluates larger ensembles. */
 const MAX_MEMORY = 512 * 1_048_576;
 
-/** A call of a kernel. `four`: the kernel for whole groups of four rows; null: there is none. */
+/** A call of a kernel. `four`: the kernel for whole groups of four rows; null if there is none. */
 interface KernelCall {
   one: string;
   four: string | null;
   args: readonly number[];
 }
 
-/** A compiled ensemble as plain data, which another thread or process can turn into a machine quickly. */
+/** A compiled ensemble as plain data, from which another thread or process can quickly create a machine. */
 export interface MachineImage {
   readonly kernel: Kernel;
   readonly capacity: number;
   readonly targets: number;
-  /** Initial value of the sums of each target. */
+  /** Initial value of the sums, by target. */
   readonly start: readonly number[];
-  /** Whether numbers, and sums, have double precision. */
+  /** `double`: whether numbers have double precision. `doubleSums`: whether sums do. */
   readonly double: boolean;
   readonly doubleSums: boolean;
-  /** Address of each region, and its numbers per row. */
+  /** Address of each region, and number of values per row in the region. */
   readonly regions: readonly { at: number; width: number }[];
   readonly states: number;
   readonly stateWidth: number;
@@ -74,7 +77,7 @@ export interface MachineImage {
   readonly calls: readonly KernelCall[];
   /** The WebAssembly module. */
   readonly code: Uint8Array;
-  /** Contents of its memory from address 0. */
+  /** Contents of the module's memory, from address 0 on. */
   readonly memory: Uint8Array;
 }
 
@@ -93,7 +96,8 @@ export function compileMachine(
   if (options.kernel === 'quickscorer' && bytes > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
   const kernel = options.kernel ?? (bytes <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
 
-  // One state per slot, followed by one for each slot that the walk also needs ranked with NaN lowest.
+  // A row has one state per slot. For slots whose states the walk also needs with NaN ranked lowest, a second state
+  // follows.
   const lowest = new Map<number, number>();
   const columns: WalkColumns = {
     decisions: new Map(),
@@ -161,22 +165,22 @@ export function compileMachine(
 }
 
 export class TreeMachine {
-  /** Row-major numbers; `regions[i]` of the options gives the numbers per row. */
+  /** Numbers in row-major order. The option `regions[i]` is the number per row. */
   readonly regions: readonly (Float32Array | Float64Array)[];
-  /** Row-major states, slot s at index s of a row. The caller writes those of category slots. */
+  /** States in row-major order; slot s is at index s of a row. The caller writes the states of category slots. */
   readonly states: Uint16Array;
   /** States per row. */
   readonly stateWidth: number;
   /** Sums, `capacity` entries per target. */
   readonly sums: Float32Array | Float64Array;
   readonly capacity: number;
-  /** Bytes of WebAssembly memory. */
+  /** Size of the WebAssembly memory in bytes. */
   readonly bytes: number;
   readonly #start: readonly number[];
   readonly #calls: readonly ((rows: number) => void)[];
   readonly #targets: number;
 
-  /** @throws Unsupported without memory or SIMD */
+  /** @throws Unsupported if there is not enough memory, or no SIMD */
   constructor(image: MachineImage) {
     const { capacity } = image;
     const { memory, exports } = instantiate(image);
@@ -193,7 +197,7 @@ export class TreeMachine {
     this.bytes = memory.buffer.byteLength;
   }
 
-  /** Adds up the trees for the first `rows` rows (at least 1, at most `capacity`) of regions and states. */
+  /** Adds up the trees for the first `rows` rows of regions and states. `rows`: from 1 to `capacity`. */
   run(rows: number): void {
     for (let t = 0; t < this.#targets; t++)
       this.sums.fill(this.#start[t]!, t * this.capacity, t * this.capacity + rows);
@@ -201,7 +205,9 @@ export class TreeMachine {
   }
 }
 
-/** Places the thresholds of all numeric slots, and the records that describe the slots to the rank kernel. */
+/**
+ * Places the thresholds of all numeric slots in memory, with the records that describe the slots to the rank kernel.
+ */
 function rankRecords(
   arena: Arena,
   plan: SlotPlan,
@@ -231,7 +237,7 @@ function rankRecords(
   return { at, count: records.length };
 }
 
-/** @throws Unsupported without memory or SIMD */
+/** @throws Unsupported if there is not enough memory, or no SIMD */
 function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
   try {
     return loadModule(image.code, image.memory);
@@ -241,8 +247,8 @@ function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
 }
 
 /**
- * Binds a call to its functions. For remaining rows, the first arguments (rows, states, bytes per row of states, sums)
- * are moved forward.
+ * Binds a call to its functions: groups of four rows, then single rows. For the single rows, the first arguments (rows,
+ * states, bytes per row of states, sums) are moved forward.
  */
 function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: number) => void {
   const one = exports[call.one]!;
@@ -257,8 +263,8 @@ function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: n
 }
 
 /**
- * Compares the estimated time per row of both kernels, roughly in nanoseconds. Measured on one machine; only the ratio
- * matters.
+ * Compares the estimated times of both kernels per row, roughly in nanoseconds. The constants were measured on one
+ * machine; only the ratio of the times matters.
  */
 function quickIsFaster(tiles: readonly Tile[], trees: readonly Tree[]): boolean {
   const quick = tiles.reduce((n, t) => n + t.columns.length * (0.6 + t.vectors * 0.3) + t.trees * 1.2, 0);

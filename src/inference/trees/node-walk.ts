@@ -1,4 +1,5 @@
-// The walk kernel for trees with many leaves: traverses eight trees at once through nodes of 8 bytes, without branches to mispredict.
+// The walk kernel, for trees with many leaves. The kernel traverses eight trees at once, through nodes of 8 bytes, and
+// without branches that the processor could mispredict.
 
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
@@ -8,27 +9,28 @@ import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 import { Unsupported } from './unsupported.ts';
 
-/** Trees walked at once: enough independent loads to keep a core busy. */
+/** Number of trees that are walked at once. The independent loads of several walks keep a core busy. */
 export const GROUP = 8;
 /**
- * Bytes of a node: offset of the state within a row and rank (16 bits each), and the address of both adjacent children.
+ * Size of a node in bytes: offset of the state within a row and rank (16 bits each), and the address of its two
+ * adjacent children.
  */
 const NODE = 8;
 
 /**
- * Columns of states. Most slots need one; numeric slots whose NaN takes both directions also need one with NaN ranked
- * lowest.
+ * Columns of states. Most slots need one column. A numeric slot whose NaN can take both directions also needs a column
+ * with NaN ranked lowest.
  */
 export interface WalkColumns {
-  /** Column of a slot with NaN as the highest state. */
+  /** Column of a slot in which NaN is the highest state. */
   high(slot: number): number;
-  /** Column of a slot with NaN as state 0 and all other states shifted up by one. */
+  /** Column of a slot in which NaN is state 0, and all other states are one higher. */
   low(slot: number): number;
-  /** Decisions so far; equal tests share one. */
+  /** The decisions so far. Equal tests share a decision. */
   readonly decisions: Map<Truth, Decision>;
 }
 
-/** A decision `state ≤ rank` with the indexes of its children. A leaf is its own child. */
+/** A decision `state ≤ rank` with the indexes of its children. Both children of a leaf are the leaf itself. */
 interface WalkNode {
   column: number;
   rank: number;
@@ -44,20 +46,21 @@ interface WalkTree {
 }
 
 /**
- * Converts a tree to decisions. A test that is not a single range of states becomes several, which share the subtrees.
+ * Converts a tree to decisions. A test that is not a single range of states becomes several decisions, which share the
+ * subtrees.
  */
 export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): WalkTree {
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
   const entry = new Array<number>(tree.branches.length).fill(0);
   const of = (child: number): number => (child < 0 ? ~child : entry[child]!);
-  // Children follow their parents, so the loop runs backwards.
+  // Children come after their parents, so the loop runs backwards.
   for (let i = tree.branches.length - 1; i >= 0; i--) {
     const b: Branch = tree.branches[i]!;
     const { at, first, column } = decisionOf(plan.truth(b), plan.slots, columns);
     const yes = of(b.yes);
     const no = of(b.no);
     if (at.length === 1) {
-      // The usual test: `yes` up to a state.
+      // The usual case: the test is true (or false) up to one state.
       const [left, right] = first ? [yes, no] : [no, yes];
       entry[i] = nodes.push({ column, rank: at[0]! - 1, yes: left, no: right, leaf: -1 }) - 1;
       continue;
@@ -75,13 +78,15 @@ export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): Wal
 }
 
 interface Decision {
-  /** States at which the result of the test changes, and its result at state 0. */
+  /** The states at which the result of the test changes, and the result at state 0. */
   at: readonly number[];
   first: boolean;
   column: number;
 }
 
-/** The shorter of two forms of a test: with NaN as the highest or as the lowest state. */
+/**
+ * Converts a test to a decision. NaN is the highest or the lowest state, whichever needs fewer changes of the result.
+ */
 function decisionOf(truth: Truth, slots: readonly Slot[], columns: WalkColumns): Decision {
   let decision = columns.decisions.get(truth);
   if (decision) return decision;
@@ -98,8 +103,8 @@ function decisionOf(truth: Truth, slots: readonly Slot[], columns: WalkColumns):
 }
 
 /**
- * Computes where a test's result changes along `states` states; `first` is its result at state 0. Ranges are shifted up
- * by `shift`. `missing`: state of NaN if the test is true for it, else -1.
+ * Computes the states at which the result of a test changes, among `states` states; `first` is the result at state 0.
+ * All ranges are moved up by `shift`. `missing`: state of NaN if the test is true for NaN, otherwise -1.
  */
 function toggles(
   ranges: readonly (readonly [number, number])[],
@@ -124,8 +129,9 @@ function toggles(
 export const walkKernelName = (lot: Lot): string => `walk${lot.width}`;
 
 /**
- * walk…(rows, states, rowBytes, sums, roots, weights) adds eight trees, whose roots are at `roots`, to the sums of
- * every row. The weights of the node at address a are at `weights` + a/8 · their size. A leaf is its own child.
+ * walk…(rows, states, rowBytes, sums, roots, weights) adds eight trees to the sums of every row. The roots of the trees
+ * are at `roots`. The weights of the node at address a are at `weights` + a/8 · size of its weights. A leaf is its own
+ * child.
  */
 export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
@@ -143,7 +149,7 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   const { node, moved } = f.locals('i32', 'node', 'moved');
   const acc = Array.from({ length: lot.width }, (_, k) => f.local(real, `sum${k}`));
   const spare = f.local(real, 'spare');
-  /** Pushes the address of the child for the row. */
+  /** Pushes the address of the child that the row takes. */
   const step = (c: Local): void => {
     f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
     f.op('i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
@@ -186,7 +192,9 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   return f.end();
 }
 
-/** Places the nodes of a lot's trees. Returns the arguments `roots` and `weights` for each group of eight trees. */
+/**
+ * Places the nodes of all trees in a lot. Returns the arguments `roots` and `weights` for each group of eight trees.
+ */
 export function placeWalk(
   arena: Arena,
   lot: Lot,
@@ -194,7 +202,7 @@ export function placeWalk(
   forest: readonly WalkTree[],
 ): { roots: number; weights: number }[] {
   const size = (e.double ? 8 : 4) * lot.width;
-  // A single-leaf tree without weights fills the last group.
+  // A tree with a single leaf and no weights, which fills up the last group.
   const filler: WalkTree = { nodes: [{ column: 0, rank: 0xffff, yes: 0, no: 0, leaf: -2 }], root: 0 };
   const groups: { roots: number; weights: number }[] = [];
   for (let from = 0; from < forest.length; from += GROUP) {
@@ -240,11 +248,12 @@ export function placeWalk(
 }
 
 /**
- * Lays a tree out level by level with siblings adjacent; a shared subtree is stored once, below copies of its root.
- * Entry i is a copy of `node[i]`. Its children are entries `children[i]` (yes) and the next one (no).
+ * Lays out a tree level by level, with siblings next to each other. A shared subtree is stored once; only its root is
+ * copied. Entry i is a copy of `node[i]`. The children of entry i are the entries `children[i]` (yes) and `children[i]
+ * + 1` (no).
  */
 function pairs(tree: WalkTree): { tree: WalkTree; node: number[]; children: number[] } {
-  // The second entry keeps pairs at even indexes.
+  // The root takes two entries, so that pairs of siblings begin at even indexes.
   const node = [tree.root, tree.root];
   const children: number[] = [];
   const placed = new Int32Array(tree.nodes.length).fill(-1);

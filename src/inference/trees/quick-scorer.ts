@@ -1,6 +1,7 @@
-// QuickScorer (Lucchese et al., SIGIR 2015) with a table row per state, which masks the excluded leaves of many trees at once.
-// Masks have up to 64 bits per tree. ANDed over all slots, they leave one bit per tree: its exit leaf. States that the
-// trees of a tile do not distinguish share a table row, so that a tile's tables stay in the first-level cache.
+// QuickScorer (Lucchese et al., SIGIR 2015) with a table row per state. A row masks out the excluded leaves of many
+// trees at once. Masks have up to 64 bits per tree; combined by AND over all slots, they leave one bit per tree, its
+// exit leaf. States that the trees of a tile treat alike share a table row, so that the tables of a tile stay in the
+// first-level cache.
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
@@ -8,21 +9,28 @@ import type { Branch } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
 
-// Table keys: slots, and compounds of several slots with few states each. A credit application has many such slots (yes
-// or no, one of five). A lookup of a compound costs no more than a lookup of a single slot.
+// A table is indexed by a column: the states of a slot, or a compound of several slots that have few states each. A
+// credit application has many such slots (yes or no, one of five). Looking up a compound costs no more than looking up
+// a single slot.
 
-/** Maximum states of a compound. Its table has a row per state, so more would exceed the first-level cache. */
+/**
+ * Maximum number of states in a compound. The table of a compound has a row per state, so more states would exceed the
+ * first-level cache.
+ */
 const MAX_COMPOUND = 128;
 
 interface TableColumn {
   states: number;
   /** Whether the last state is NaN. */
   missing: boolean;
-  /** Index of the state in a row of states. */
+  /** Index of the column's state in a row of states. */
   place: number;
 }
 
-/** State of a compound: the sum of its members' states, each multiplied by its factor. */
+/**
+ * A compound of slots. The state of the compound is the sum of the members' states, each multiplied by the member's
+ * factor.
+ */
 interface Compound {
   place: number;
   members: readonly { slot: number; factor: number }[];
@@ -31,13 +39,13 @@ interface Compound {
 interface TableColumns {
   columns: readonly TableColumn[];
   compounds: readonly Compound[];
-  /** Column of a feature in use. */
+  /** The column that contains a feature. */
   columnOf(feature: number): number;
-  /** The states of its column in which a test is true; `slot` is the column. */
+  /** The states of the branch's column in which the test is true; `slot` is the column. */
   truth(branch: Parameters<SlotPlan['truth']>[0]): Truth;
 }
 
-/** Creates the table columns. Compounds follow the slots in a row of states. */
+/** Creates the table columns. In a row of states, the compounds come after the slots. */
 export function tableColumns(plan: SlotPlan): TableColumns {
   const columns: TableColumn[] = [];
   const compounds: Compound[] = [];
@@ -77,7 +85,7 @@ export function tableColumns(plan: SlotPlan): TableColumns {
   };
 }
 
-/** Groups slots by first fit, largest first. Slots that fit nowhere stay alone. */
+/** Groups slots by first fit, starting with the slot that has most states. Slots that fit nowhere stay alone. */
 function groupsOf(slots: readonly Slot[]): number[][] {
   const bins: { slots: number[]; states: number }[] = [];
   const order = slots.map((_, i) => i).sort((a, b) => slots[b]!.states - slots[a]!.states || a - b);
@@ -92,7 +100,7 @@ function groupsOf(slots: readonly Slot[]): number[][] {
   return bins.map((b) => b.slots);
 }
 
-/** The states of a compound with `states` states in which the test of a member is true. */
+/** The states of a compound in which the test of a member is true. `states`: number of states of the compound. */
 function spreadOut(own: Truth, slot: Slot, factor: number, states: number): [number, number][] {
   const spans = own.ranges.map(([from, to]): [number, number] => [from, to]);
   if (slot.kind === 'number' && own.missing) spans.push([slot.states - 1, slot.states]);
@@ -131,26 +139,26 @@ export function combineKernel(compounds: readonly Compound[]): WasmFunction {
 }
 
 /**
- * A table that needs more rows than this share of the states gets a row per state, because mapping states to rows would
- * cost more than it saves.
+ * Maximum ratio of table rows to states. A table that needs more rows gets one row per state, because mapping states to
+ * rows would cost more time than it saves.
  */
 const MOST_ROWS = 0.7;
-/** Maximum vectors of a tile, which stay in registers next to the loads. */
+/** Maximum number of vectors in a tile. This number of vectors fits into registers together with the loaded vectors. */
 const FULL = 8;
 
 export interface Tile {
-  /** Vectors of 16 bytes per table row. */
+  /** Number of 16-byte vectors in a table row. */
   vectors: number;
   bits: 32 | 64;
   lot: Lot;
-  /** First tree of the lot in the tile, and number of trees. */
+  /** Index in the lot of the tile's first tree, and number of trees in the tile. */
   from: number;
   trees: number;
-  /** Columns tested by nodes of the tile. */
+  /** The columns that nodes of the tile test. */
   columns: readonly number[];
 }
 
-/** Divides lots into tiles; null: a tree has too many leaves. */
+/** Divides lots into tiles; null if a tree has too many leaves. */
 export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | null {
   const tiles: Tile[] = [];
   for (const lot of lots) {
@@ -172,24 +180,24 @@ export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | nu
   return tiles;
 }
 
-/** Size of a tile's tables, bytes. */
+/** Size of the tables of a tile in bytes. */
 export const tableBytes = (tile: Tile, tables: TableColumns): number =>
   tile.columns.reduce((n, c) => n + tables.columns[c]!.states * tile.vectors * 16, 0);
 
-/** Rows per kernel iteration: sums are chains of additions, and four chains run in parallel. */
+/** Rows per kernel iteration. A sum is a chain of dependent additions; four chains run in parallel. */
 type TileRows = 1 | 4;
 
-/** Name of a tile's kernel. Tiles of the same form share a kernel. */
+/** Name of a tile's kernel. Tiles of the same shape share a kernel. */
 export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.trees}x${t.bits}x${t.lot.width}x${rows}`;
 
-/** Bytes of scratch memory for the masks of four rows. */
+/** Size in bytes of the scratch memory for the masks of four rows. */
 export const SCRATCH = 4 * FULL * 16;
 
 /**
  * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch) adds the trees of a tile
- * to the sums of every row; `rows` is a multiple of the rows per iteration. `direct` is a list of i32 pairs: byte
- * offset of a slot's state within a row, and address of its table. `mapped` is a list of triples with the additional
- * address of a u16 array that maps each state to its table row. The function is long because an emitter is most
+ * to the sums of every row. `rows` is a multiple of the rows per iteration. `direct` is a list of pairs of i32: byte
+ * offset of a slot's state within a row, and address of its table. `mapped` is a list of triples; the third number is
+ * the address of a u16 array that maps each state to its table row. The function is long because an emitter is most
  * readable in the order of its instructions.
  */
 export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
@@ -281,10 +289,13 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f.end();
 }
 
-/** Runs of states that no branch of a tile distinguishes: first state of each, followed by the number of states. */
+/**
+ * Runs of states that all branches of a tile treat alike: the first state of each run, followed by the number of
+ * states.
+ */
 function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
   const bounds = new Set([0, states]);
-  // NaN is a separate run.
+  // NaN is always a run of its own.
   if (missing) bounds.add(states - 1);
   for (const { ranges } of truths) {
     for (const [from, to] of ranges) {
@@ -295,7 +306,7 @@ function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): num
   return [...bounds].sort((x, y) => x - y);
 }
 
-/** Places the tables and leaves of a tile. Returns the kernel arguments between `sums` and `scratch`. */
+/** Places the tables and leaves of a tile in memory. Returns the kernel arguments between `sums` and `scratch`. */
 export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColumns): number[] {
   const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.columns.map((c) => [c, []]));
   for (let tree = 0; tree < t.trees; tree++) {
@@ -351,8 +362,8 @@ export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColum
 }
 
 /**
- * Fills the table rows of a column: row i is for the states from `starts[i]`; `missing`: the last row is for NaN. Most
- * tests change their result once along the states. Their masks below and above that state are collected, and then
+ * Fills the table rows of a column. Row i is for the states from `starts[i]` on. `missing`: the last row is for NaN.
+ * Most tests change their result at only one state. The masks below and above this state are collected, and then
  * applied to all rows in one pass each.
  */
 function fillTable(
@@ -373,7 +384,7 @@ function fillTable(
     return low;
   };
   table.fill(0xffffffff);
-  /** Masks for all rows before row i, and for row i and all rows after it. */
+  /** Masks to apply to all rows before row i (`before`), and to row i and all later rows (`after`). */
   const before = new Uint32Array((last + 1) * words).fill(0xffffffff);
   const after = new Uint32Array((last + 1) * words).fill(0xffffffff);
   for (const { tree, branch, truth } of tests) {
@@ -404,7 +415,7 @@ function fillTable(
   }
 }
 
-/** Bits from..to-1 of a mask within its 32-bit word number `word`. */
+/** The bits `from` to `to - 1` of a mask that are in its 32-bit word number `word`. */
 function bitsOf(from: number, to: number, word: number): number {
   let bits = 0;
   for (let i = Math.max(from, word * 32); i < Math.min(to, word * 32 + 32); i++) bits |= 1 << (i - word * 32);

@@ -1,22 +1,28 @@
-// Converts numbers to states with a branch-free binary search in each feature's thresholds, four rows at once.
+// Converts numbers to states: a branch-free binary search in the thresholds of each feature, for four rows at once.
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 
-/** Bytes of the record that describes a numeric slot to the rank kernel. */
+/** Size in bytes of the record that describes a numeric slot to the rank kernel. */
 export const RANK_RECORD = 32;
 
-/** Rows searched in parallel, because a search is a chain of dependent loads. */
+/** Number of rows that are searched in parallel, because each search is a chain of dependent loads. */
 const ROWS = 4;
 
 /**
- * rank(rows, records, count, states, rowBytes). A record has eight i32: address of the first value, bytes from row to
- * row, address and number of the cuts, state of NaN, byte offset of the state within a row, byte offset of the state
- * with NaN ranked lowest (-1: not needed), and state of NaN there.
+ * rank(rows, records, count, states, rowBytes). A record has eight i32:
+ * 1. address of the first value
+ * 2. bytes from row to row
+ * 3. address of the cuts
+ * 4. number of cuts
+ * 5. state of NaN
+ * 6. byte offset of the state within a row
+ * 7. byte offset of the state with NaN ranked lowest, or -1 if that state is not needed
+ * 8. state of NaN in that ranking
  */
 export const rankKernel = (double: boolean): WasmFunction => new RankProgram(double).emit();
 
 class RankProgram {
   readonly #real: 'f32' | 'f64';
-  /** Binary logarithm of the size of a number. */
+  /** Binary logarithm of the size of a number in bytes. */
   readonly #shift: number;
   readonly #f = new WasmFunction('rank', { rows: 'i32', record: 'i32', count: 'i32', states: 'i32', rowBytes: 'i32' });
   /** The fields of a record, in order. */
@@ -56,7 +62,7 @@ class RankProgram {
     return f.end();
   }
 
-  /** Ranks the next `n` rows. */
+  /** Emits code that ranks the next `n` rows. */
   #rank(n: number): void {
     const f = this.#f;
     const { x, stride, cuts } = this.#record;
@@ -69,7 +75,7 @@ class RankProgram {
     f.bump(this.#local.left, -n);
   }
 
-  /** Sets `at` to the last cut below `v`, or to the first cut. */
+  /** Emits code that sets `at` to the last cut below `v`, or to the first cut if there is none. */
   #search(own: readonly { at: Local; v: Local }[]): void {
     const f = this.#f;
     const { size } = this.#record;
@@ -93,7 +99,10 @@ class RankProgram {
     });
   }
 
-  /** Writes the state of a row, and the state with NaN ranked lowest if needed. Then moves `out` to the next row. */
+  /**
+   * Emits code that writes the state of a row and, if needed, the state with NaN ranked lowest. Then moves `out` to the
+   * next row.
+   */
   #write({ at, v }: { at: Local; v: Local }): void {
     const f = this.#f;
     const { cuts, missing, high, low, lowest } = this.#record;

@@ -1,6 +1,5 @@
-// Maps the application values that an ensemble tests to slots, whose states are small integers.
-// The state of a numeric slot is the rank of its value among all thresholds; that of a category slot is the number of
-// its text. Every test of every node is then a set of states.
+// Maps the values that an ensemble tests to slots. A slot has a small integer as its state: for numbers, the rank of
+// the value among all thresholds; for categories, the number of the text. Every test of a node is then a set of states.
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/traced-model.ts';
 import { ZERO } from './ensemble.ts';
 import { below } from './float.ts';
@@ -13,24 +12,24 @@ interface Source {
   type: string;
 }
 
-/** A numeric slot. State: the number of cuts below the value, 0..cuts.length; the last state, one more, is NaN. */
+/** A numeric slot. The state is the number of cuts below the value, from 0 to cuts.length. One further state is NaN. */
 export interface NumberSlot {
   kind: 'number';
   source: Source;
   feature: Feature;
-  /** Ascending, distinct, at least one, in the precision of the ensemble's input. */
+  /** The cuts: ascending and distinct, at least one, in the precision of the ensemble's input. */
   cuts: Float64Array;
   states: number;
 }
 
-/** A category slot. State 0: an unlisted category; then the categories in order. */
+/** A category slot. State 0 means an unlisted category; the listed categories follow in order. */
 export interface CategorySlot {
   kind: 'category';
   source: Source;
-  /** Steps from the cell to the key of `categories`. */
+  /** Steps from the value of the column to the key of `categories`. */
   before: readonly FeatureStep[];
   categories: ReadonlyMap<Cell, number>;
-  /** Whether categories are integers, which are compared after truncation. */
+  /** Whether categories are integers. Values are then truncated before they are compared. */
   whole: boolean;
   states: number;
 }
@@ -39,28 +38,28 @@ export type Slot = NumberSlot | CategorySlot;
 /** The set of states in which a test is true. */
 export interface Truth {
   slot: number;
-  /** Half-open ranges of states, ascending; they never include the state of NaN. */
+  /** Half-open ranges of states in ascending order. The state of NaN is never included. */
   ranges: readonly (readonly [number, number])[];
-  /** For number slots: the result of the test for a missing value. */
+  /** For number slots: the result of the test if the value is missing. */
   missing: boolean;
 }
 
 export interface SlotPlan {
   slots: readonly Slot[];
-  /** Slot of a feature in use. */
+  /** The slot of a feature that some tree uses. */
   slotOf(feature: number): number;
-  /** The states in which a branch's test is true. Equal tests on numbers return the same object. */
+  /** The states in which the test of a branch is true. For equal tests on numbers, returns the same object. */
   truth(branch: Branch): Truth;
 }
 
-/** A text that no model uses as a category. */
+/** A text that no model has as a category. */
 const OTHER = '\u0000 no category';
-/** Maximum states, because ranks are stored in 16 bits. */
+/** Maximum number of states, because ranks are stored in 16 bits. */
 const MAX_STATES = 65_000;
 
 /**
- * Plans the slots of the features in use.
- * @param double the features reach the ensemble in double precision
+ * Plans the slots of the features that the trees use.
+ * @param double whether the features reach the ensemble in double precision
  * @throws Unsupported
  */
 export function planSlots(features: readonly Feature[], trees: readonly Tree[], double: boolean): SlotPlan {
@@ -88,8 +87,8 @@ export function planSlots(features: readonly Feature[], trees: readonly Tree[], 
     slotOf.set(feature, key.slot);
   }
   /**
-   * For each slot: tests that are true up to a state, and tests that are true beyond it, indexed by state and result
-   * for a missing value.
+   * For each slot: the tests that are true up to a state, and the tests that are true beyond a state. Indexed by state
+   * and result for a missing value.
    */
   const known = slots.map(() => ({ upTo: [] as Truth[], beyond: [] as Truth[] }));
   return {
@@ -119,12 +118,14 @@ interface CategoryKey {
   slot: number;
 }
 
-/** Features that depend on the same text, or on the same integer through a OneHotEncoder, share a slot. */
+/**
+ * Finds features that share a slot: those that depend on the same text, or on the same integer through a OneHotEncoder.
+ */
 export class CategoryKeys {
   readonly #known = new Map<string, CategoryKey>();
   readonly #steps = new Map<FeatureStep, number>();
 
-  /** Returns null for a numeric feature. */
+  /** The key of a feature; null for a numeric feature. */
   of(f: Feature): CategoryKey | null {
     if (f.source === null) return null;
     const text = f.source.type === 'string';
@@ -142,7 +143,7 @@ export class CategoryKeys {
   }
 }
 
-/** The slot of all features with the key of `f`. */
+/** The slot for all features that have the same key as `f`. */
 export function categorySlot(f: Feature, key: CategoryKey, features: readonly Feature[]): CategorySlot {
   const categories = new Map<Cell, number>();
   const keys = new CategoryKeys();
@@ -163,7 +164,7 @@ export function categorySlot(f: Feature, key: CategoryKey, features: readonly Fe
               ? [step.from]
               : [];
       for (const category of named) if (!categories.has(category)) categories.set(category, categories.size + 1);
-      // After a replacement the value is still a text, and the next step names further categories.
+      // After a replacement, the value is still a text, so the next step names further categories.
       if (step.op !== 'replace') break;
     }
   }
@@ -194,7 +195,7 @@ function categoryRanges(slot: CategorySlot, f: Feature, branch: Branch): [number
   return ranges;
 }
 
-/** The result of a node's test for a number other than NaN. */
+/** The result of a node's test for a number that is not NaN. */
 export function holds(b: Branch, x: number): boolean {
   switch (b.mode) {
     case 'LEQ':
@@ -222,8 +223,8 @@ export function holds(b: Branch, x: number): boolean {
 const missingOf = (b: Branch): boolean => b.missingTrue || b.mode === 'NEQ';
 
 /**
- * Adds the numbers at which tests change. x ≤ cut decides every test, because x < t is equivalent to x ≤ the number
- * below t.
+ * Adds the numbers at which the result of a test changes. Comparisons x ≤ cut suffice for every test, because x < t is
+ * equivalent to x ≤ the next number below t.
  */
 function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
   const { mode, value } = b;
@@ -233,8 +234,8 @@ function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
 }
 
 /**
- * The numbers for which a test against single values is true, as pairs: above the first and up to the second number,
- * ascending.
+ * The numbers for which a test against single values is true: pairs of an exclusive lower bound and an inclusive upper
+ * bound, ascending.
  */
 function intervalsOf({ mode, value, members }: Branch, double: boolean): (readonly [above: number, upTo: number])[] {
   const under = (x: number): number => below(x, double);
@@ -262,7 +263,7 @@ function intervalsOf({ mode, value, members }: Branch, double: boolean): (readon
 }
 
 function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
-  // No number is below -Infinity, so x < -Infinity has no cut.
+  // No number is below -Infinity, so x < -Infinity cannot be expressed with a cut.
   if (
     tests.some((b) => (b.value === -Infinity || b.members.includes(-Infinity)) && b.mode !== 'LEQ' && b.mode !== 'GT')
   ) {
@@ -270,7 +271,7 @@ function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean)
   }
   const all = new Float64Array(tests.reduce((n, b) => n + 4 + b.members.length * 2, 0));
   let count = 0;
-  // Adding 0 converts -0 to the equal 0.
+  // Adding 0 converts -0 to 0, which is an equal number.
   const add = (cut: number): void => {
     all[count++] = cut + 0;
   };
@@ -295,7 +296,7 @@ export function rank(cuts: Float64Array, x: number): number {
   return low;
 }
 
-/** The single state at which an ordered test changes; null for other tests. */
+/** The only state at which the result of an ordered test changes; null for tests of other kinds. */
 function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: number; beyond: boolean } | null {
   const { mode, value } = b;
   if (mode === 'LEQ' || mode === 'GT') return { bound: rank(cuts, value) + 1, beyond: mode === 'GT' };
@@ -303,7 +304,7 @@ function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: numbe
   return null;
 }
 
-/** Ranges of tests against single values. */
+/** State ranges of a test against single values. */
 function pointsOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
   const ranges: [number, number][] = [];
   for (const [above, upTo] of intervalsOf(b, double)) {

@@ -1,17 +1,17 @@
-// Files for the many categories of a column: CSV next to model.yaml, as `codes_file` or `values_file`. One category per line, fast to read,
-// easy to compare.
+// Files for a column with many categories: CSV files next to model.yaml, named by `codes_file` or `values_file`. A file
+// has one category per line, so that it is fast to read and easy to compare.
 import { setImmediate as turn } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
 
-/** Number of categories above which they are written to a separate file. */
+/** If a column has more categories than this, they are written to a separate file. */
 const MANY = 1_000;
 const FOLDER = 'categories';
 const LINES_A_TURN = 10_000;
 const PIECE = 64 * 1024;
-/** Maximum length of a line with quotes, in characters. */
+/** Maximum length in characters of a line that contains quotes. */
 const MOST_LINE = 1024 * 1024;
-/** A category, its code, and a third field that is an error. */
+/** A category, its code, and a third field. A line that has a third field is invalid. */
 const MOST_FIELDS = 3;
 const CODE = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
@@ -21,7 +21,10 @@ type Files = Pick<ColumnSpec, 'codes_file' | 'values_file'>;
 export const categoryFilesOf = (spec: Files): string[] =>
   [spec.codes_file, spec.values_file].filter((name) => name !== undefined);
 
-/** Moves large categories out of a manifest: returns the manifest for model.yaml, and the files (path in the package → content). */
+/**
+ * Moves long lists of categories out of a manifest. Returns the manifest for model.yaml, and the files as a map from
+ * path in the package to content.
+ */
 export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; files: ReadonlyMap<string, string> } {
   const files = new Map<string, string>();
   const columns = manifest.columns.map((spec): ColumnSpec => {
@@ -36,12 +39,12 @@ export function withCategoryFiles(manifest: Manifest): { manifest: Manifest; fil
   return { manifest: { ...manifest, columns }, files };
 }
 
-/** A name such as `categories/employer.csv`, valid in every file system and unique. */
+/** A unique file name for a column, such as `categories/employer.csv`, which is valid in every file system. */
 function freeName(column: string, taken: ReadonlyMap<string, string>): string {
   const plain = column.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 100);
   const names = (n: number) => `${FOLDER}/${plain}${n === 1 ? '' : `-${n}`}.csv`;
   let n = 1;
-  // Names must also be unique on case-insensitive file systems.
+  // Compared in lower case, so that names are also unique on case-insensitive file systems.
   const lower = new Set([...taken.keys()].map((name) => name.toLowerCase()));
   while (lower.has(names(n).toLowerCase())) n++;
   return names(n);
@@ -53,18 +56,21 @@ const codesAsCsv = (codes: Readonly<Record<string, number>>): string =>
   `value,code\n${Object.entries(codes).map(([value, code]) => `${cell(value)},${digits(code)}\n`).join('')}`; // biome-ignore format: one line
 const valuesAsCsv = (values: readonly string[]): string => `value\n${values.map((v) => `${cell(v)}\n`).join('')}`;
 
-/** The categories of a column and their indexes. */
+/** The categories of a column, and the index of each. */
 export interface Categories {
   readonly values: readonly string[];
   readonly index: ReadonlyMap<string, number>;
-  /** The numbers used in training; null: the model reads the text. */
+  /** The codes that training used; null if the model reads the text. */
   readonly codes: readonly number[] | null;
 }
 
-/** Cached by column for categories from a file, else by the object or array in the manifest. A column being drafted can get new ones. */
+/**
+ * Cache. Categories from a file are cached by column. Other categories are cached by the object or array in the
+ * manifest, because a column that is being drafted can get new ones.
+ */
 const listed = new WeakMap<object, Categories>();
 
-/** The categories of a column in order; null: none are listed. Computed once per list. */
+/** The categories of a column in order; null if the column lists none. Computed once per list. */
 export function categoriesOf(spec: ColumnSpec): Categories | null {
   const ofFile = listed.get(spec);
   if (ofFile) return ofFile;
@@ -80,8 +86,8 @@ export function categoriesOf(spec: ColumnSpec): Categories | null {
 }
 
 /**
- * Adds the categories of a file to a column. `codes` is created on first access, because an object with a million keys
- * takes seconds to create.
+ * Adds the categories from a file to a column. `codes` is created on first access, because creating an object with a
+ * million keys takes seconds.
  */
 function withCategories(spec: ColumnSpec, categories: Categories): ColumnSpec {
   const { values, codes } = categories;
@@ -99,7 +105,7 @@ function withCategories(spec: ColumnSpec, categories: Categories): ColumnSpec {
   return listedAs(own, categories);
 }
 
-/** Replaces the codes of a column; they are in category order. */
+/** Replaces the codes of a column. `codes` are in the order of the categories. */
 export const recoded = (spec: ColumnSpec, codes: readonly number[]): ColumnSpec =>
   withCategories(spec, { ...categoriesOf(spec)!, codes });
 
@@ -109,8 +115,8 @@ function listedAs(spec: ColumnSpec, categories: Categories): ColumnSpec {
 }
 
 /**
- * Reads category files into `codes` and `values`; the manifest keeps the file names. `read`: returns the bytes of a
- * package file.
+ * Reads category files into `codes` and `values`. The manifest also keeps the file names. `read`: returns the bytes of
+ * a package file.
  * @throws SluiceError model_invalid: an invalid line or a duplicate category
  */
 export async function readCategoryFiles(
@@ -126,7 +132,7 @@ export async function readCategoryFiles(
   return { ...manifest, columns };
 }
 
-/** Removes the content of separate files from a manifest, as in model.yaml. */
+/** Removes the categories that are in separate files from a manifest. The result is the content of model.yaml. */
 export const withoutCategories = (manifest: Manifest): Manifest => ({
   ...manifest,
   columns: manifest.columns.map((spec) => {
@@ -149,7 +155,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
   const codes: number[] = [];
   const index = new Map<string, number>();
   let line = 0;
-  /** false: the first line is not a header. */
+  /** Returns false if the first line is not a header. */
   const accept = ([value, code, more]: string[]): boolean => {
     line++;
     if (line === 1) return [value, ...(code === undefined ? [] : [code])].join() === header;
@@ -161,7 +167,7 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
     codes.push(Number(code));
     return true;
   };
-  // Yields to the event loop between some lines, so that a service stays responsive.
+  // From time to time, yields to the event loop, so that a service stays responsive.
   if (/["\r]/.test(text)) {
     for await (const fields of quotedLines(name, text)) if (!accept(fields)) break;
   } else {
@@ -174,7 +180,10 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
   return { values, index, codes: coded ? codes : null };
 }
 
-/** Without quotes, every comma separates fields and every line feed ends a line. A million lines take a fifth of csv-parse's time. */
+/**
+ * Without quotes, every comma separates fields and every line feed ends a line. For a million lines, this takes a fifth
+ * of the time of csv-parse.
+ */
 function* plainLines(text: string): Generator<string[]> {
   for (let from = 0; from < text.length; ) {
     const at = text.indexOf('\n', from);

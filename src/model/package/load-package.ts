@@ -1,4 +1,4 @@
-// Loads the manifest of a model package (the folder of one version) and checks that its parts are consistent.
+// Loads the manifest of a model package (the folder of one version), and checks that its contents are consistent.
 import path from 'node:path';
 import { formatProblem } from '../../config/yaml-problem.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -15,15 +15,15 @@ export const versionOf = (manifest: Manifest): string => String(manifest.version
 const MANIFEST = 'model.yaml';
 
 /**
- * Reads a package folder: checks the file list, hashes every file, and parses the `model.yaml` bytes that were hashed.
- * Files that are read later must still have these hashes.
+ * Reads a package folder: checks the list of files, hashes every file, and parses the same bytes of `model.yaml` that
+ * were hashed. Files that are read later must still have these hashes.
  * @throws SluiceError model_invalid, listing every error as file:line:column | model_hash_mismatch
  */
 export async function loadPackage(folder: string): Promise<ModelPackage> {
   const file = path.join(folder, MANIFEST);
   const { kept, hashed } = await beginHashing(folder, [MANIFEST, LOCK]);
   const [lock, bytes] = [kept.get(LOCK), kept.get(MANIFEST)];
-  // Other threads hash large files meanwhile.
+  // Other threads hash large files at the same time.
   const parsed = await (bytes && readModelYaml(file, bytes.toString()));
   const { sha256, files } = await hashed;
   if (lock !== undefined) checkLock(lock, files, folder);
@@ -42,11 +42,11 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   return { folder: path.resolve(folder), manifest, ref, sha256, files, locked: lock !== undefined };
 }
 
-/** Whether a column has both codes and values, which exclude each other inline and in files. */
+/** Whether a column has both codes and values. Only one of them is allowed, whether in model.yaml or in a file. */
 const saidTwice = (c: ColumnSpec): boolean =>
   [c.codes, c.values, c.codes_file, c.values_file].filter((said) => said !== undefined).length > 1;
 
-/** Checks what the schema cannot express: references between names, and kinds that fit their inputs. */
+/** Checks what the schema cannot express: names must refer to existing entries, and kinds must fit the inputs. */
 function inconsistencies(m: Manifest): string[] {
   const problems: string[] = [];
   const columns = new Map(m.columns.map((c) => [c.name, c]));

@@ -1,4 +1,4 @@
-// The schema of model.yaml, from which the type, the validation and the reference page are derived.
+// The schema of model.yaml. The type, the validation and the reference page are derived from it.
 import type { Static } from 'typebox';
 import { Type } from '../../config/schema.ts';
 
@@ -186,6 +186,6 @@ export type ColumnSpec = Static<typeof ColumnSchema>;
 export type InputSpec = Static<typeof InputSchema>;
 
 const { scorecard, decisions, reasons, reasons_max } = ManifestSchema.properties;
-/** The policy: the part of model.yaml that can change without changing the model. */
+/** The policy: the part of model.yaml that can change while the model stays the same. */
 export const PolicySchema = Type.Object({ scorecard, decisions, reasons, reasons_max }, closed);
 export type Policy = Static<typeof PolicySchema>;

@@ -1,5 +1,5 @@
-// A loaded package and its model file. Separate from load-package.ts, so that workers do not load the YAML and schema libraries, which use
-// 30 MB per thread.
+// A loaded package and its model file. Separate from load-package.ts, so that workers do not load the YAML and schema
+// libraries, which take 30 MB per thread.
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { isInnerPath } from '../../core/file-names.ts';
 import { categoryFilesOf, readCategoryFiles, withoutCategories } from './category-files.ts';
 import type { Manifest } from './manifest.ts';
 
-/** A file of a package: path in the package with slashes, size in bytes, and hash. */
+/** A file of a package: its path in the package with slashes, its size in bytes, and its hash. */
 export interface PackageFile {
   name: string;
   bytes: number;
@@ -16,24 +16,24 @@ export interface PackageFile {
 }
 
 export interface ModelPackage {
-  /** Absolute path of the folder of this version. */
+  /** Absolute path of the folder that contains this version. */
   folder: string;
   manifest: Manifest;
-  /** `id:version`, the canonical form for summaries, metrics and responses. */
+  /** `id:version`: the form of the reference in summaries, metrics and responses. */
   ref: string;
   /** The package hash, which identifies the content of the version. */
   sha256: string;
-  /** The files of the folder when it was loaded, sorted by name; no other file is ever read. */
+  /** The files that were in the folder when the package was loaded, sorted by name. No other file is ever read. */
   files: readonly PackageFile[];
-  /** Whether `package.lock` was present; a lock that does not match is an error. */
+  /** Whether the folder contained `package.lock`. A lock that does not match is an error. */
   locked: boolean;
-  /** Folder in which processes record that they have loaded the package; absent: the registry has none. */
+  /** Folder in which processes record that they have loaded the package; absent if the registry has no such folder. */
   heldIn?: string;
 }
 
 /**
- * The bytes of a package file. Checks that they are unchanged since loading, so that the checked bytes are the bytes
- * used.
+ * Returns the bytes of a package file. Checks that the file has not changed since the package was loaded, so that
+ * exactly the checked bytes are used.
  * @throws SluiceError model_hash_mismatch | model_invalid: the file is outside the package, missing or unreadable
  */
 export async function readPackageFile(
@@ -47,7 +47,7 @@ export async function readPackageFile(
   let bytes: Buffer<ArrayBuffer> | null = null;
   try {
     const file = path.join(model.folder, name);
-    // A file with a changed size is not read, because it may be arbitrarily large.
+    // If the size has changed, the file is not read, because it may be arbitrarily large.
     if ((await stat(file)).size === listed?.bytes) bytes = await readFile(file);
   } catch (cause) {
     throw new SluiceError('model_invalid', `${model.ref}: ${name} cannot be read`, { cause });
@@ -56,7 +56,10 @@ export async function readPackageFile(
   throw new SluiceError('model_hash_mismatch', `${model.ref}: ${name} was changed after the package was loaded`);
 }
 
-/** Prepares a package for another thread or process, which reads a million categories faster from files than from a message. */
+/**
+ * Prepares a package for another thread or process. A million categories are read from files faster than from a
+ * message.
+ */
 export const asMessage = (model: ModelPackage): ModelPackage => ({
   ...model,
   manifest: withoutCategories(model.manifest),
@@ -77,23 +80,23 @@ const categoryFiles = ({ manifest, files }: ModelPackage): PackageFile[] => {
 export const categoryBytes = (model: ModelPackage): number =>
   categoryFiles(model).reduce((sum, file) => sum + file.bytes, 0);
 
-/** A key that is equal for packages with the same columns; category files are compared by hash. */
+/** A text that is equal for packages with the same columns. Category files are compared by their hashes. */
 export const columnsKey = (model: ModelPackage): string =>
   JSON.stringify([withoutCategories(model.manifest).columns, categoryFiles(model).map((f) => [f.name, f.sha256])]);
 
 /**
- * Reads the ONNX file of a package and checks its hash.
+ * Reads the ONNX file of a package and checks the hash of the file.
  * @throws SluiceError model_hash_mismatch | model_invalid
  */
 export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await readPackageFile(model, model.manifest.onnx.file);
-  // Also compares the hash in `model.yaml`; the bytes were checked against the loaded hash.
+  // The bytes were compared with the loaded hash; this call also compares that hash with `model.yaml`.
   modelHash(model);
   return bytes;
 }
 
 /**
- * The hash of the ONNX file when the package was loaded, which must equal the hash in `model.yaml`.
+ * The hash that the ONNX file had when the package was loaded; this hash must equal the hash in `model.yaml`.
  * @throws SluiceError model_hash_mismatch | model_invalid: the file is missing
  */
 export function modelHash(model: ModelPackage): string {
@@ -107,7 +110,7 @@ export function modelHash(model: ModelPackage): string {
   );
 }
 
-/** The graph outputs with the scores: a single output, or one per class. */
+/** The graph outputs that contain the scores: a single output, or one output per class. */
 export function scoreOutputs({ onnx }: Pick<Manifest, 'onnx'>): string[] {
   if (Array.isArray(onnx.probabilities)) return onnx.probabilities;
   return [onnx.probabilities ?? onnx.value ?? ''];

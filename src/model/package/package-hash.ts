@@ -1,4 +1,5 @@
-// The identity of a package: SHA-256 over all served files. Also limits file sizes before files are read.
+// The identity of a package: SHA-256 over all files that a service uses. Also limits the size of files before they are
+// read.
 import { createHash } from 'node:crypto';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,14 +10,17 @@ import type { Manifest } from './manifest.ts';
 import type { ModelPackage, PackageFile } from './model-package.ts';
 
 const MIB = 2 ** 20;
-/** Maximum size of `model.yaml`, `package.lock` and `model.sig`. Many categories belong in separate files. */
+/**
+ * Maximum size in bytes of `model.yaml`, `package.lock` and `model.sig`. Large numbers of categories belong in separate
+ * files.
+ */
 export const MOST_TEXT_BYTES = MIB;
-/** Maximum size of the background sample, of a self-test file, and of a category file. */
+/** Maximum size in bytes of the background sample, of a self-test file, and of a category file. */
 const MOST_TABLE_BYTES = 64 * MIB;
 const MOST_COVERS_BYTES = 256 * MIB;
-/** Maximum size of an ONNX file, by its format. */
+/** Maximum size in bytes of an ONNX file, which the ONNX format imposes. */
 const MOST_MODEL_BYTES = 2048 * MIB - 1;
-/** Maximum number of files in a package, including subfolders. */
+/** Maximum number of files in a package, including files in subfolders. */
 const MOST_FILES = 1000;
 
 const tooLarge = (file: string, bytes: number, most: number): SluiceError =>
@@ -26,8 +30,8 @@ const tooLarge = (file: string, bytes: number, most: number): SluiceError =>
   );
 
 /**
- * Checks a file before it is read completely; `file` is its path. Returns its size.
- * @throws SluiceError model_invalid: too large, or not a regular file | any error of `stat`
+ * Checks a file before it is read. `file` is its path. Returns the size of the file in bytes.
+ * @throws SluiceError model_invalid: the file is too large, or not a regular file | any error of `stat`
  */
 async function assertReadable(file: string, most: number): Promise<number> {
   const found = await stat(file);
@@ -36,7 +40,10 @@ async function assertReadable(file: string, most: number): Promise<number> {
   return found.size;
 }
 
-/** Checks the files named in model.yaml before any of them is read. @throws SluiceError model_invalid */
+/**
+ * Checks the sizes of the files that model.yaml names, before any of these files is read.
+ * @throws SluiceError model_invalid
+ */
 export function assertWithinLimits(
   { onnx, explain, self_test, columns }: Manifest,
   files: readonly PackageFile[],
@@ -53,11 +60,11 @@ export function assertWithinLimits(
     check(name, MOST_TABLE_BYTES);
 }
 
-/** The lock file and the signature; they describe the package and are not part of its hash. */
+/** Lock file and signature. Both describe the package, so the package hash does not cover them. */
 export const LOCK = 'package.lock';
 export const SIGNATURE = 'model.sig';
 
-/** The files of a package and their common hash. */
+/** The files of a package, and their common hash. */
 type HashedPackage = Pick<ModelPackage, 'sha256' | 'files'>;
 
 type Named = Pick<PackageFile, 'name' | 'sha256'>;
@@ -67,32 +74,38 @@ const hashOf = (files: readonly Named[]): string => {
   return createHash('sha256').update(Buffer.concat(lines)).digest('hex');
 };
 
-/** The files without lock file and signature. */
+/** The files without the lock file and the signature. */
 export const hashedFiles = <F extends Named>(files: readonly F[]): F[] =>
   files.filter((f) => f.name !== LOCK && f.name !== SIGNATURE);
 
 /**
- * The package hash: SHA-256 over the lines `<sha256> <name>
- * `, sorted by their bytes. Remote registries store it, so its definition can never change.
+ * The package hash: SHA-256 over the lines `<sha256> <name>`, each with a line feed, sorted by their bytes. Remote
+ * registries store this hash, so its definition must never change.
  */
 export const packageHash = (files: readonly Named[]): string => hashOf(hashedFiles(files));
 
-/** The hash of all files, including lock file and signature; identifies a copy of the folder. */
+/** The hash of all files, including lock file and signature, which identifies a copy of the folder. */
 export const contentHash = (files: readonly Named[]): string => hashOf(files);
 
-/** Files up to this size are read completely; larger files in pieces, so that memory stays small and in the CPU cache. */
+/**
+ * Files up to this size in bytes are read as a whole. Larger files are read in pieces, so that the memory stays small
+ * and in the CPU cache.
+ */
 const WHOLE_BYTES = 256 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-/** A file whose hash may still be in progress. */
+/** A file that may still be being hashed. */
 interface Hashing {
   name: string;
-  /** null: the bytes were not requested. */
+  /** Null unless the bytes were requested. */
   bytes: Buffer<ArrayBuffer> | null;
   file: Promise<PackageFile>;
 }
 
-/** A pool thread of Node reads a piece while the previous piece is hashed here, so that only hashing determines the duration. */
+/**
+ * While this function hashes a piece, a pool thread of Node reads the next piece. Only hashing thus determines the
+ * duration.
+ */
 async function inPieces(name: string, at: string): Promise<PackageFile> {
   const handle = await open(at);
   try {
@@ -113,12 +126,12 @@ async function inPieces(name: string, at: string): Promise<PackageFile> {
   }
 }
 
-/** `size`: size of the file when its limit was checked. */
+/** `size`: size of the file in bytes when its limit was checked. */
 async function beginFile(folder: string, name: string, keep: boolean, size: number): Promise<Hashing> {
   const at = path.join(folder, name);
   if (!keep && size > WHOLE_BYTES) {
     const file = inPieces(name, at);
-    // The promise may never be awaited, because another file can fail first.
+    // Prevents an unhandled rejection: if another file fails first, nothing awaits this promise.
     file.catch(() => {});
     return { name, bytes: null, file };
   }
@@ -127,7 +140,7 @@ async function beginFile(folder: string, name: string, keep: boolean, size: numb
   return { name, bytes, file: Promise.resolve({ name, bytes: bytes.length, sha256 }) };
 }
 
-/** Starts to hash all files of a folder after checking that every file is readable and within its limit. */
+/** Starts to hash all files of a folder, after checking that each is readable and within its limit. */
 async function beginFiles(folder: string, names: readonly string[], kept: readonly string[]): Promise<Hashing[]> {
   const sizes = await Promise.all(
     names.map((name) => assertReadable(path.join(folder, name), kept.includes(name) ? MOST_TEXT_BYTES : Infinity)),
@@ -156,7 +169,9 @@ export async function namesOf(folder: string, prefix = ''): Promise<string[]> {
   return names.sort();
 }
 
-/** A text that changes with any file of the folder: names, sizes, times. null: the folder cannot be read. */
+/**
+ * A text of names, sizes and times that changes when any file of the folder changes; null if the folder cannot be read.
+ */
 export async function stampOf(folder: string): Promise<string | null> {
   try {
     const stamps = (await namesOf(folder)).map(async (name) => {
@@ -170,8 +185,8 @@ export async function stampOf(folder: string): Promise<string | null> {
 }
 
 /**
- * Starts to hash the files of a folder. `kept`: the hashed bytes of the named files, available before all hashes are
- * complete.
+ * Starts to hash the files of a folder. `kept`: the bytes of the files in `names`, which are available before all files
+ * are hashed.
  * @throws SluiceError model_invalid: a file cannot be read or has an invalid name
  */
 export async function beginHashing(
@@ -179,7 +194,7 @@ export async function beginHashing(
   names: readonly string[],
 ): Promise<{ kept: ReadonlyMap<string, Buffer>; hashed: Promise<HashedPackage> }> {
   const all = await namesOf(folder).catch(unreadable(folder));
-  // A line end in a name could make one file look like two, and sha256sum reads a backslash as an escape.
+  // A line end in a name could make one file look like two, and sha256sum treats a backslash as an escape character.
   if (all.some((name) => /[\n\r\\]/.test(name))) {
     throw new SluiceError('model_invalid', `${folder}: the name of a file has a line end or a backslash`);
   }
@@ -189,7 +204,7 @@ export async function beginHashing(
     (files) => ({ sha256: packageHash(files), files }),
     unreadable(folder),
   );
-  // Callers that await it get the error; others must not cause an unhandled rejection.
+  // Prevents an unhandled rejection: callers that await `hashed` get the error.
   hashed.catch(() => {});
   return { kept: new Map(kept), hashed };
 }
@@ -199,11 +214,11 @@ const unreadable = (folder: string) => (cause: unknown) => {
   throw new SluiceError('model_invalid', `${folder}: ${fileFault(cause)}`, { cause });
 };
 
-/** The files of a folder and their package hash. @throws SluiceError model_invalid */
+/** The files of a folder, and the package hash. @throws SluiceError model_invalid */
 export const hashFolder = async (folder: string): Promise<HashedPackage> => (await beginHashing(folder, [])).hashed;
 
 /**
- * Rejects files that are used but not covered by the hash. Missing files are reported by their readers.
+ * Rejects files that are used but not covered by the hash. Missing files are reported by the functions that read them.
  * @throws SluiceError model_invalid
  */
 export function assertCovered(model: Pick<ModelPackage, 'manifest' | 'ref'>): void {
@@ -224,7 +239,7 @@ const isLeftOut = (name: string): boolean =>
     .split('/')
     .some((part) => part.startsWith('.'));
 
-/** All files named in model.yaml. */
+/** All files that model.yaml names. */
 function servedFiles({ manifest: { onnx, explain, self_test, columns } }: Pick<ModelPackage, 'manifest'>): string[] {
   const own = [onnx.file, explain?.background, explain?.covers, self_test?.input, self_test?.expected];
   const named = [...own, ...columns.flatMap(categoryFilesOf)];

@@ -1,5 +1,5 @@
-// package.lock: lists the SHA-256 of every package file, in the format of `sha256sum -c package.lock`. Packages that differ from it are not
-// loaded.
+// The file package.lock lists the SHA-256 of every package file, in the format of `sha256sum -c package.lock`. A
+// package that differs from its lock is not loaded.
 import { randomUUID } from 'node:crypto';
 import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { PackageFile } from './model-package.ts';
 import { beginHashing, hashedFiles, LOCK } from './package-hash.ts';
 
-/** The canonical text of a file list: one line `<sha256>  <name>` per file, sorted by the bytes of the names. */
+/** The canonical text for a list of files: one line `<sha256>  <name>` per file, sorted by the bytes of the names. */
 export function lockText(files: readonly Pick<PackageFile, 'name' | 'sha256'>[]): string {
   const lines = hashedFiles(files).map((f) => ({ name: Buffer.from(f.name), line: `${f.sha256}  ${f.name}\n` }));
   return lines
@@ -28,7 +28,10 @@ function readLock(text: string): Map<string, string> | null {
 
 const MAX_NAMED = 5;
 
-/** Compares the files with the lock. @throws SluiceError model_hash_mismatch, naming the differing files or the lock itself */
+/**
+ * Compares the files with the lock.
+ * @throws SluiceError model_hash_mismatch, naming the files that differ, or the lock itself
+ */
 export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: string): void {
   if (lock.equals(Buffer.from(lockText(files)))) return;
   const listed = readLock(lock.toString());
@@ -42,14 +45,15 @@ export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: s
     return listed.get(name) === sha256 ? [] : [`${at(name)} was changed`];
   });
   const faults = [...gone, ...other];
-  // The files match, but the lock has another order or duplicates.
+  // The files match, but the lock is in a different order or has duplicates.
   if (faults.length === 0) throw mismatch(`${at(LOCK)} is damaged`);
   const more = faults.length > MAX_NAMED ? `, and ${faults.length - MAX_NAMED} more` : '';
   throw mismatch(`${faults.slice(0, MAX_NAMED).join(', ')}${more}: the files do not match ${LOCK}`);
 }
 
 /**
- * Writes the lock file if it is missing, and returns whether it was written. An existing lock file must match.
+ * Writes the lock file if it is missing. Returns whether it was written. If a lock file exists, the files must match
+ * it.
  * @throws SluiceError model_hash_mismatch | model_invalid | registry_unavailable
  */
 export async function sealPackage(folder: string): Promise<boolean> {

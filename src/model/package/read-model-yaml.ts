@@ -1,4 +1,5 @@
-// Reads model.yaml against its schema. A long file is read in a separate thread, so that a service stays responsive.
+// Reads model.yaml and checks it against its schema. A long file is read in a separate thread, so that a service stays
+// responsive.
 import { Worker } from 'node:worker_threads';
 import { fits } from '../../config/schema.ts';
 import type { Validated } from '../../config/yaml-problem.ts';
@@ -6,12 +7,15 @@ import { keptYamlValue, readYamlValue } from '../../config/yaml-value.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Manifest, ManifestSchema } from './manifest.ts';
 
-/** Maximum length in characters to read without a thread; it takes about as long as starting one. */
+/**
+ * Maximum length in characters of a text that is read without a thread. Reading such a text takes about as long as
+ * starting a thread.
+ */
 const SHORT = 64 * 1024;
-/** Heap of the thread; 1 MiB of YAML consisting only of errors needs less. */
+/** Heap of the thread in MB. 1 MiB of YAML that consists only of errors needs less. */
 const HEAP_MB = 2048;
 
-/** The message with which the thread is started. */
+/** The data with which the thread is started. */
 export interface ModelYamlText {
   file: string;
   text: string;
@@ -19,14 +23,17 @@ export interface ModelYamlText {
 
 const isManifest = (value: unknown): value is Manifest => fits(ManifestSchema, value);
 
-/** `file`: name in problem messages. @throws SluiceError model_invalid: reading takes too much memory */
+/** `file`: the name of the file in messages. @throws SluiceError model_invalid: reading takes too much memory */
 export async function readModelYaml(file: string, text: string): Promise<Validated<Manifest>> {
   if (text.length <= SHORT) return readModelYamlHere({ file, text });
   const value = await keptYamlValue(text);
   return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });
 }
 
-/** Reads model.yaml in this thread. The validator takes 30 MB and 100 ms, so it is loaded only to explain invalid files. */
+/**
+ * Reads model.yaml in this thread. The validator takes 30 MB and 100 ms, so it is imported only to explain an invalid
+ * file.
+ */
 export async function readModelYamlHere({ file, text }: ModelYamlText): Promise<Validated<Manifest>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) return read;

@@ -1,4 +1,4 @@
-// aliases.yaml (alias → version), and the journal of alias moves with author, time, reason and package.
+// The file aliases.yaml (alias → version), and the journal of alias moves with author, time, reason and package.
 import type { KeyObject } from 'node:crypto';
 import { formatProblem, type YamlProblem } from '../../config/yaml-problem.ts';
 import { readYamlValue } from '../../config/yaml-value.ts';
@@ -14,15 +14,18 @@ export interface PlannedMove {
   alias: string;
   from: string | null;
   to: string | null;
-  /** Package hash of `to`. */
+  /** Package hash of the version `to`. */
   package_sha256: string | null;
   by: string | Mover;
 }
 
-/** The recorded author of a move made outside Sluice. */
+/** The author to record for a move that was made outside Sluice. */
 type Unseen = 'edited by hand' | 'moved in MLflow';
 
-/** The journal entries for a move: the move itself, preceded by an entry for changes outside Sluice since the last entry. */
+/**
+ * The journal entries for a move. If the alias was changed outside Sluice since the last entry, an entry for that
+ * change precedes the move.
+ */
 export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, unseen: Unseen): AliasMove[] {
   const { alias, from, to, package_sha256, by } = planned;
   const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
@@ -31,7 +34,7 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   const entries: AliasMove[] = [];
   const append = (move: AliasMove, signer?: KeyObject): void => {
     const before = entries.at(-1) ?? history.at(-1);
-    // MLflow allows simultaneous moves of an alias, so these entries are not chained.
+    // MLflow allows simultaneous moves of an alias, so the entries cannot be chained.
     const isLoose = unseen === 'moved in MLflow';
     entries.push(isLoose ? signed(move, textOf, signer) : chained(move, before, textOf, signer));
   };
@@ -40,7 +43,7 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   return entries;
 }
 
-/** Reads a stored entry; unknown keys are dropped. */
+/** Parses a stored entry. Unknown keys are dropped. */
 export function journalEntry(json: string): AliasMove {
   const move = JSON.parse(json) as AliasMove;
   const { alias, from, to } = move;
@@ -48,8 +51,8 @@ export function journalEntry(json: string): AliasMove {
 }
 
 /**
- * Checks that each entry continues the chain and, if keys are supplied, that one of them signed every alias move made
- * through Sluice. Entries of releases without a chain may precede it.
+ * Checks that each entry continues the chain. If keys are given, also checks that one of them signed every alias move
+ * that was made through Sluice. Entries of releases without a chain may come first.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export const checkJournal = (
@@ -58,7 +61,10 @@ export const checkJournal = (
 ): { chained: number; signed: number } =>
   checkChain(moves, textOf, { keys, asked: (move) => move.previous !== undefined && move.who !== 'edited by hand' });
 
-/** Reads versions as text. @throws SluiceError model_invalid, listing every error as file:line:column */
+/**
+ * Reads the aliases; versions become text.
+ * @throws SluiceError model_invalid, listing every error as file:line:column
+ */
 export async function readAliases(file: string, text: string): Promise<Record<string, string>> {
   const read = await readYamlValue(file, text);
   if (!read.ok) throw faulty(read.problems);
@@ -74,7 +80,9 @@ export async function readAliases(file: string, text: string): Promise<Record<st
   return aliases;
 }
 
-/** The positions of the errors. `aliases`: those without a version; null: the document is not a map. */
+/**
+ * The errors with their positions. `aliases`: the aliases without a valid version; null if the document is not a map.
+ */
 async function faultsOf(file: string, text: string, aliases: readonly string[] | null): Promise<YamlProblem[]> {
   const { readYaml } = await import('../../config/yaml.ts');
   const read = readYaml(file, text);

@@ -1,4 +1,5 @@
-// Disk cache for packages of remote registries, keyed by the hash of their content: verified on opening, limited in size.
+// Disk cache for packages of remote registries, keyed by the hash of their content. Packages are verified when they are
+// opened; the size of the cache is limited.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,22 +12,25 @@ import { contentHash, filesOf, namesOf, stampOf } from '../package/package-hash.
 
 interface PackageCacheOptions {
   folder: string;
-  /** Maximum size in bytes; packages in use by this process are kept even beyond it. */
+  /** Maximum size of the cache in bytes. Packages that this process uses are kept even beyond this limit. */
   maxBytes: number;
-  /** Logs packages that were discarded because they were damaged. */
+  /** Log for packages that were discarded because they were damaged. */
   log?: Log;
 }
 
-/** Processes update the time of packages in use at least this often; packages with a recent time are not evicted. */
+/**
+ * A process updates the times of the packages that it uses at least this often, in ms. Packages with a recent time are
+ * not evicted.
+ */
 const TOUCH_MS = 60_000;
 const OTHERS_USE_MS = 10 * TOUCH_MS;
-/** Downloads older than this were left by a crashed process. */
+/** A download that is older than this, in ms, was left by a process that crashed. */
 const LEFT_BEHIND_MS = 24 * 3600 * 1000;
 
 interface Opened {
-  /** Names, sizes and times of its files when their hashes were verified. */
+  /** Names, sizes and times that the files had when their hashes were verified. */
   stamp: string;
-  /** Dereferences while this process uses the package; its files must then stay. */
+  /** Can be dereferenced as long as this process uses the package. The files must exist until then. */
   model: WeakRef<ModelPackage>;
   touched: number;
 }
@@ -41,7 +45,7 @@ export class PackageCache {
     this.#folder = path.join(options.folder, 'packages');
   }
 
-  /** The package with this hash; null: it is not cached, or was damaged and has been discarded. */
+  /** The package with this hash; null if it is not cached. A damaged package is discarded and counts as not cached. */
   async get(key: string): Promise<ModelPackage | null> {
     const folder = path.join(this.#folder, key);
     const stamp = await stampOf(folder);
@@ -57,7 +61,7 @@ export class PackageCache {
       if (contentHash(opened.files) === key) return await this.#open(key, { folder, stamp, model: opened });
     } catch (error) {
       const files = await filesOf(folder).catch(() => null);
-      // Another process removed it meanwhile.
+      // Another process has just removed the package.
       if (files === null && (await stampOf(folder)) === null) return null;
       if (files !== null && contentHash(files) === key) throw error;
     }
@@ -71,7 +75,7 @@ export class PackageCache {
   }
 
   /**
-   * Caches what `fill` writes into an empty folder. `check` can reject the package before it is cached.
+   * Caches the files that `fill` writes into an empty folder. `check` can reject the package before it is cached.
    * @throws errors of `fill` or `check` | model_invalid | model_hash_mismatch | registry_unavailable
    */
   async put(
@@ -88,7 +92,7 @@ export class PackageCache {
       check(model);
       const folder = path.join(this.#folder, key);
       await rename(partial, folder).catch((error: NodeJS.ErrnoException) => {
-        // Another process was faster with the same content.
+        // Another process has already cached the same content.
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
       });
       const kept = await this.get(key);
@@ -125,7 +129,7 @@ export class PackageCache {
     return this.#opened.get(key)?.model.deref() !== undefined;
   }
 
-  /** Evicts the least recently used packages until the cache is within its limit. */
+  /** Evicts the packages that were not used for the longest time, until the cache is within its limit. */
   async #evict(): Promise<void> {
     const now = epochMs();
     const kept: { key: string; bytes: number; used: number }[] = [];
@@ -145,7 +149,7 @@ export class PackageCache {
     }
   }
 
-  /** Renames the folder before deleting it, so that it disappears atomically. */
+  /** The folder is renamed before it is deleted, so that it disappears atomically. */
   async #remove(key: string): Promise<void> {
     this.#opened.delete(key);
     const removed = path.join(this.#folder, `.${randomUUID()}.gone`);
@@ -154,7 +158,7 @@ export class PackageCache {
   }
 }
 
-/** Checks the hash of the model file in the package. @throws SluiceError model_invalid | model_hash_mismatch */
+/** Checks the hash of the package's model file. @throws SluiceError model_invalid | model_hash_mismatch */
 export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly PackageFile[]): void {
   const { file, sha256 } = manifest.onnx;
   const found = files.find((f) => f.name === path.posix.normalize(file));

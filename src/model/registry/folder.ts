@@ -1,4 +1,4 @@
-// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml, and journals.
+// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml, and with journals.
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -37,9 +37,9 @@ const FRESH_MS = 500;
 const MAX_RESOLVED = 1000;
 
 interface FolderOptions {
-  /** If set, only versions with a valid approval are resolved. */
+  /** If set, references resolve only to versions with a valid approval. */
   approvals?: Approvals | null;
-  /** Called when a retired version is requested by its number. */
+  /** Called when a reference names a retired version by its number. */
   onRetired?: (ref: string) => void;
 }
 
@@ -49,19 +49,20 @@ export class FolderRegistry implements Registry {
   readonly #loaded = new Map<string, { stamp: string; model: Promise<ModelPackage> }>();
   readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
 
-  /** Folders are searched in order; the first folder that contains the id is used. */
+  /** Folders are searched in order. The first folder that contains the id is used. */
   constructor(folders: readonly string[], options: FolderOptions = {}) {
     this.#folders = folders.map((f) => path.resolve(f));
     this.#options = options;
   }
 
-  /** Every model of every folder, sorted by id. */
+  /** Every model in every folder, sorted by id. */
   async list(): Promise<ModelEntry[]> {
     const entries = new Map<string, ModelEntry>();
     for (const folder of this.#folders) {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
-        // An invalid or foreign folder (lost+found) must not hide others; a folder without read permission is skipped too.
+        // A folder that is invalid or does not belong to the registry (lost+found) must not hide other models. A folder
+        // that cannot be read is skipped, too.
         const entry = await this.#entry(folder, id).catch((error: SluiceError) => {
           const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
           if (error.code === 'registry_unavailable' && !denied) throw error;
@@ -74,8 +75,8 @@ export class FolderRegistry implements Registry {
   }
 
   /**
-   * The package that a reference resolves to. Results are cached for half a second, so that a request for one
-   * application does not include reading YAML.
+   * The package to which a reference resolves. Results are cached for half a second, so that a request for one
+   * application need not wait for reading YAML.
    * @throws SluiceError model_not_found | model_invalid
    */
   async resolve(reference: string): Promise<ModelPackage> {
@@ -101,9 +102,9 @@ export class FolderRegistry implements Registry {
       const { [alias]: _, ...others } = entry.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
       const planned = { alias, from, to, package_sha256: model?.sha256 ?? null, by };
-      // Manual edits since the last move are recorded too.
+      // Manual edits since the last move are recorded as well.
       const moves = entriesFor(await this.history(id), planned, 'edited by hand');
-      // Imported only here, because readers do not need the YAML library.
+      // Imported on demand, because readers of aliases do not need the YAML library.
       const { formatYaml } = await import('../../config/yaml.ts');
       await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
       await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
@@ -145,7 +146,7 @@ export class FolderRegistry implements Registry {
           await assertFree(own, `${id}:${version}`);
         }
       }
-      // Damaged versions can still be retired and removed.
+      // A damaged version can still be retired or removed.
       const loading = this.#load(path.join(own, version));
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
@@ -172,7 +173,8 @@ export class FolderRegistry implements Registry {
         const entry = stateEntryFor(history, { version, to: 'proposed', package_sha256, by });
         if (await stat(target).catch(() => null)) throw exists(id, version);
         await writeStates(this.#folders[0]!, id, [...history, entry]);
-        // Fails if the folder exists and is not empty, so that two concurrent additions of the same version cannot both succeed.
+        // Fails if the folder exists and is not empty. If two processes add the same version at the same time, only one
+        // succeeds.
         await rename(temporary, target);
       });
     } catch (cause) {
@@ -208,9 +210,12 @@ export class FolderRegistry implements Registry {
     throw new SluiceError('model_not_found', `every version of ${id} was removed`);
   }
 
-  /** Hashing a package and parsing model.yaml takes tens of milliseconds, so the result is cached until a file changes. */
+  /**
+   * Loads a package. The result is cached until a file changes, because hashing the files and parsing model.yaml takes
+   * tens of milliseconds.
+   */
   async #load(folder: string): Promise<ModelPackage> {
-    // Computed before reading, so that changes during reading cause another read.
+    // Computed before reading, so that a change during reading causes the package to be read again.
     const stamp = (await stampOf(folder)) ?? '';
     const known = this.#loaded.get(folder);
     if (known && known.stamp === stamp) return known.model;
@@ -254,7 +259,7 @@ const writeStates = (folder: string, id: string, history: readonly StateEntry[])
 async function appendState(folder: string, id: string, planned: PlannedState): Promise<StateEntry> {
   const history = await readJournal(folder, id);
   const last = history.findLast((e) => e.version === planned.version);
-  // Continues an interrupted removal.
+  // The version was already recorded as removed: this call completes an interrupted removal.
   if (planned.to === 'removed' && last?.to === 'removed') return last;
   const entry = stateEntryFor(history, { ...planned, package_sha256: planned.package_sha256 ?? last?.package_sha256 ?? null }); // biome-ignore format: one line
   await writeStates(folder, id, [...history, entry]);
@@ -269,7 +274,7 @@ async function assertFree(own: string, ref: string): Promise<void> {
   throw new SluiceError('model_in_use', `${ref} is loaded by ${holders.slice(0, 5).join('; ')}`);
 }
 
-/** The current time by the clock of the file system, which may be on another machine. */
+/** The current time in ms by the clock of the file system, which may be on another machine. */
 async function timeIn(folder: string): Promise<number> {
   const probe = path.join(folder, `.${randomUUID()}.now`);
   const handle = await open(probe, 'wx');
@@ -281,7 +286,7 @@ async function timeIn(folder: string): Promise<number> {
   }
 }
 
-/** Renames the folder before deleting it, so that it disappears atomically. */
+/** The folder is renamed before it is deleted, so that it disappears atomically. */
 async function removeFolder(own: string, version: string): Promise<void> {
   const gone = path.join(own, `.${version}.${randomUUID()}.removed`);
   try {
@@ -299,7 +304,7 @@ async function subfolders(folder: string): Promise<string[]> {
 
 /**
  * The content of a file, or `otherwise` if the file does not exist. Other errors, such as a failing disk or too many
- * open files, are thrown: without its aliases, another version would be served.
+ * open files, are thrown: if the aliases were missing, another version would be served.
  * @throws SluiceError registry_unavailable
  */
 async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T | U> {
@@ -317,12 +322,12 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} already exists`);
 
-/** Lock file next to the versions of a model: only one process at a time may change the model. */
+/** Lock file in the folder of a model. Only one process at a time may change the model. */
 const LOCK = '.lock.sqlite';
-/** Allows many changes to take turns, each of which reads a package. */
+/** Maximum wait for the lock in ms. The wait allows many processes to take turns, each of which reads a package. */
 const LOCK_WAIT_MS = 120_000;
 
-/** Runs `work` under the lock of a model. @throws SluiceError registry_unavailable | errors of `work` */
+/** Runs `work` while holding the lock of a model. @throws SluiceError registry_unavailable | errors of `work` */
 function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
   const refused = (cause: unknown): SluiceError => {
     const why = cause === null ? `another process has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
@@ -331,7 +336,7 @@ function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
   return underFileLock(path.join(own, LOCK), { waitMs: LOCK_WAIT_MS, refused }, work);
 }
 
-/** Replaces a file atomically: readers see the old or the new text, even after a crash. */
+/** Replaces a file atomically: even after a crash, readers see either the old or the new text. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const temporary = `${file}.${randomUUID()}.partial`;
   const handle = await open(temporary, 'w');

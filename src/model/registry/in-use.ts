@@ -1,4 +1,5 @@
-// Marker files in a registry folder for versions that a process has loaded, so that running versions are not removed.
+// Marker files in a registry folder. The markers show which versions a process has loaded, so that such versions are
+// not removed.
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -7,12 +8,12 @@ import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
-/** In the folder of the model; names with a leading dot are not versions. */
+/** Name of the folder for markers in the folder of a model. A name with a leading dot is not a version. */
 const IN_USE = '.in-use';
-/** Delay before the marker is written; shorter use leaves no marker. */
+/** Delay in ms before the marker is written. If a version is used for a shorter time, no marker is written. */
 const LASTS_MS = 1000;
 const BEAT_MS = 30_000;
-/** A process that has not renewed its marker for this long has crashed. */
+/** A process that has not renewed its marker for this many ms counts as crashed. */
 const SILENT_MS = 10 * BEAT_MS;
 
 const unlessThere = (error: NodeJS.ErrnoException): void => {
@@ -28,7 +29,7 @@ interface Holder {
 export const inUseFolder = (modelFolder: string): string => path.join(modelFolder, IN_USE);
 
 /**
- * Marks that this process uses a version until the returned function is called. Without write access to the folder, no
+ * Marks that this process uses a version, until the returned function is called. If the folder is not writable, no
  * marker is written.
  */
 export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_MS): () => Promise<void> {
@@ -39,11 +40,11 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
   let beat: Timer | null = null;
   const write = async () => {
     const put = async () => {
-      // Not recursive: a registry folder that was removed must not be created again.
+      // Not recursive, so that the folder of a model that was removed is not created again.
       await mkdir(heldIn).catch(unlessThere);
       await writeFile(file, `${JSON.stringify(holder)}\n`);
     };
-    // Retried, because the last process may be removing the folder at the same time.
+    // Tried again, because another process may be removing the folder at the same time.
     await put().catch(put).catch(put);
     beat = startInterval(() => inBackground('holding a model', () => utimes(file, new Date(epochMs()), new Date(epochMs())).catch(() => {})), BEAT_MS); // biome-ignore format: one line
     beat.unref();
@@ -58,12 +59,15 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
     if (beat === null) return;
     stopTimer(beat);
     await rm(file, { force: true }).catch(() => {});
-    // The last process also removes the folder.
+    // The last process to leave also removes the folder.
     await rmdir(heldIn).catch(() => {});
   };
 }
 
-/** Descriptions of the processes that use a version. `now`: time of the folder's file system, ms. */
+/**
+ * Descriptions of the processes that use a version. `now`: current time in ms, by the clock of the folder's file
+ * system.
+ */
 export async function holdersOf(modelFolder: string, version: string, now: number): Promise<string[]> {
   const folder = inUseFolder(modelFolder);
   const names = await readdir(folder).catch(() => []);

@@ -1,31 +1,32 @@
-// Journals of a model. Each entry contains the hash of the previous entry and, with a key, a signature, so that later changes are detected.
+// Journals of a model. Each entry contains the hash of the previous entry and, if a key is given, a signature. Later
+// changes of the journal are thus detected.
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 
 export interface JournalEntry {
-  /** ISO 8601 time. */
+  /** Time in ISO 8601. */
   at: string;
   who: string;
-  /** The reason, if supplied. */
+  /** The reason, if one was given. */
   why?: string;
-  /** Package hash of the version concerned. */
+  /** Package hash of the version that the entry concerns. */
   package_sha256?: string | null;
-  /** Hash of the previous entry; null: this is the first. Absent in entries of older releases. */
+  /** Hash of the previous entry; null for the first entry. Entries of older releases do not have this field. */
   previous?: string | null;
   signature?: { keyid: string; sig: string };
 }
 
-/** The author of an entry, the reason, and the key (Ed25519 or on a NIST curve) that signs it. */
+/** The author of an entry, the reason, and the key that signs the entry (Ed25519, or on a NIST curve). */
 export interface Mover {
   who: string;
   why?: string;
   key?: KeyObject;
 }
 
-/** Returns the canonical text of an entry, without its signature. */
+/** Returns the canonical text of an entry without its signature. */
 type TextOf<E extends JournalEntry> = (entry: E) => string;
 
-/** SHA-256 of the public key as SubjectPublicKeyInfo; entries refer to a key by it. */
+/** SHA-256 of a public key as SubjectPublicKeyInfo. Entries refer to a key by this id. */
 export const signerId = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
@@ -36,7 +37,7 @@ const hashOf = <E extends JournalEntry>(entry: E, textOf: TextOf<E>): string =>
     .update(`${textOf(entry)}\n${entry.signature?.sig ?? ''}`)
     .digest('hex');
 
-/** Chains an entry to the previous one, and signs it if there is a key. */
+/** Chains an entry to the previous entry. Also signs the entry if a key is given. */
 export function chained<E extends JournalEntry>(
   entry: E,
   before: E | undefined,
@@ -46,7 +47,7 @@ export function chained<E extends JournalEntry>(
   return signed({ ...entry, previous: before ? hashOf(before, textOf) : null }, textOf, key);
 }
 
-/** Signs an entry if there is a key, without chaining it. */
+/** Signs an entry without chaining it. Without a key, returns the entry unchanged. */
 export function signed<E extends JournalEntry>(entry: E, textOf: TextOf<E>, key?: KeyObject): E {
   if (!key) return entry;
   const sig = sign(algorithmOf(key), Buffer.from(textOf(entry)), key).toString('base64');
@@ -64,8 +65,8 @@ export function isSignedBy<E extends JournalEntry>(entry: E, keys: readonly KeyO
 }
 
 /**
- * Checks that each entry continues the chain. With keys, also checks that one of them made every signature, and that
- * all entries selected by `asked` are signed. Entries of releases without a chain may precede it.
+ * Checks that each entry continues the chain. If keys are given, also checks that one of them made every signature, and
+ * that all entries selected by `asked` are signed. Entries of releases without a chain may come first.
  * @throws SluiceError signature_invalid, naming the entry
  */
 export function checkChain<E extends JournalEntry>(
@@ -91,7 +92,7 @@ export function checkChain<E extends JournalEntry>(
   return { chained: inChain, signed: withKey };
 }
 
-/** The fields common to all stored entries; unknown keys are dropped. */
+/** The fields that all stored entries have in common. Unknown keys are dropped. */
 export function journalFields({ at, who, why, package_sha256, previous, signature }: JournalEntry): JournalEntry {
   return {
     ...{ at, who },

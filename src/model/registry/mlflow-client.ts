@@ -1,4 +1,4 @@
-// The parts of the REST interface of an MLflow tracking server that a package registry needs.
+// The calls of an MLflow tracking server's REST interface that a package registry needs.
 
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
@@ -9,7 +9,7 @@ import { type Download, type HttpCall, HttpClient, type Reply, unavailable } fro
 export interface MlflowClientOptions {
   name: string;
   address: URL;
-  /** Returns the value of `Authorization`; called before each request. */
+  /** Returns the value of the Authorization header. Called before each request. */
   authorization: () => string | undefined;
   timeoutMs: number;
   retries: number;
@@ -38,10 +38,10 @@ export type MlflowModel = Static<typeof ModelSchema>;
 export type MlflowVersion = Static<typeof VersionSchema>;
 type MlflowRun = Static<typeof RunSchema>['info'];
 
-/** Maximum number of retries for setting an alias that another client sets at the same time. */
+/** Maximum number of retries if another client sets the same alias at the same time. */
 const COLLISIONS = 5;
 
-/** The server understood the request and rejected it. */
+/** The server understood the request, but rejected it. */
 export class MlflowRefusal extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -89,7 +89,7 @@ export class MlflowClient {
     return (await orNull(this.#get(schema, 'registered-models/get', { name })))?.registered_model ?? null;
   }
 
-  /** The location of a version's artifacts. */
+  /** The location of a version's artifacts; null if the version does not exist. */
   async downloadUri(name: string, version: string): Promise<string | null> {
     const schema = Type.Object({ artifact_uri: Type.String() });
     return (
@@ -101,7 +101,7 @@ export class MlflowClient {
     await orExists(this.#send('POST', 'registered-models/create', { name }));
   }
 
-  /** The id of the experiment, which is created if it does not exist. */
+  /** The id of the experiment. Creates the experiment if it does not exist. */
   async experiment(name: string): Promise<string> {
     const schema = Type.Object({ experiment: Type.Object({ experiment_id: Type.String() }) });
     const get = () => orNull(this.#get(schema, 'experiments/get-by-name', { experiment_name: name }));
@@ -120,7 +120,10 @@ export class MlflowClient {
     await this.#send('POST', 'runs/update', { run_id: runId, status, end_time: epochMs() });
   }
 
-  /** Creates a version and returns the number that the server assigned. Not retried, because two requests would create two versions. */
+  /**
+   * Creates a version. Returns the number that the server assigned. The request is never repeated, because two requests
+   * would create two versions.
+   */
   async createVersion(name: string, source: string, runId: string, tags: Record<string, string>): Promise<string> {
     const list = Object.entries(tags).map(([key, value]) => ({ key, value }));
     const schema = Type.Object({ model_version: VersionSchema });
@@ -150,14 +153,15 @@ export class MlflowClient {
         await this.#send('POST', 'registered-models/alias', { name, alias, version });
         return;
       } catch (error) {
-        // MLflow checks for the alias and then inserts it, so its database rejects one of two concurrent inserts.
+        // MLflow first looks for the alias and then inserts it. Of two concurrent inserts, its database therefore
+        // rejects one.
         const collided = error instanceof MlflowRefusal && /IntegrityError|UniqueViolation/i.test(error.message);
         if (!collided || tried > COLLISIONS) throw error;
       }
     }
   }
 
-  /** Names of files and folders directly in an artifact folder; empty if it does not exist. */
+  /** Names of the files and folders directly in an artifact folder; empty if the folder does not exist. */
   async listArtifacts(folder: string): Promise<{ path: string; folder: boolean }[]> {
     const schema = Type.Object({
       files: Type.Optional(Type.Array(Type.Object({ path: Type.String(), is_dir: Type.Optional(Type.Boolean()) }))),
@@ -228,14 +232,14 @@ export class MlflowClient {
     throw unavailable(this.#options.name, 'the response is not that of an MLflow server');
   }
 
-  /** @throws MlflowRefusal a rejection that the caller can handle | SluiceError registry_unavailable */
+  /** @throws MlflowRefusal: a rejection that the caller can handle | SluiceError registry_unavailable */
   #expect<R extends Reply>(reply: R): R {
     if (reply.status < 300) return reply;
     let refusal: { error_code?: unknown; message?: unknown } = {};
     try {
       refusal = JSON.parse(reply.text);
     } catch {
-      // Not every response is JSON.
+      // Not every response is JSON, so the text is used below.
     }
     const message = typeof refusal?.message === 'string' ? refusal.message : reply.text.slice(0, 200);
     const code = refusal?.error_code;
@@ -245,7 +249,7 @@ export class MlflowClient {
   }
 }
 
-/** null if the object does not exist. */
+/** Returns null if the object does not exist. */
 async function orNull<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call;

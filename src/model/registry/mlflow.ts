@@ -1,4 +1,4 @@
-// A registry in an MLflow tracking server: registered models with versions and aliases; packages are artifacts of runs.
+// A registry in an MLflow tracking server. Registered models have versions and aliases; packages are artifacts of runs.
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -25,20 +25,23 @@ import type { StateEntry } from './state-journal.ts';
 import type { FoundEntry } from './version-states.ts';
 
 /**
- * Tag with the value `uploading` until all files are uploaded. A version without it was registered by another tool and
- * counts as complete.
+ * Tag that has the value `uploading` until all files are uploaded. Another tool may have registered a version without
+ * this tag; such a version counts as complete.
  */
 const STATE = 'sluice.state';
 const PACKAGE_HASH = 'sluice.sha256';
-/** Prefix of one tag per move on the registered model, so that concurrent moves do not overwrite each other. */
+/**
+ * Prefix of tags on the registered model. Each alias move has its own tag, so that concurrent moves do not overwrite
+ * each other.
+ */
 const MOVE = 'sluice.alias_move.';
 const MANIFEST = 'model.yaml';
-/** Age above which an upload counts as abandoned. */
+/** Age in ms from which on an upload counts as abandoned. */
 const STALE_UPLOAD_MS = 3600_000;
 const FILES_MAX = 1000;
 
 interface MlflowStoreOptions extends MlflowClientOptions {
-  /** Name of the experiment whose runs contain the added packages. */
+  /** Name of the experiment whose runs contain the packages that were added. */
   experiment: string;
 }
 
@@ -113,7 +116,7 @@ export class MlflowStore implements Store {
     );
   }
 
-  /** MLflow has no conditional writes: concurrent moves are all applied, and the last one wins. */
+  /** MLflow has no conditional writes. Concurrent moves are therefore all applied, and the last one takes effect. */
   async moveAlias(id: string, planned: Omit<PlannedMove, 'from'>): Promise<AliasMove> {
     const { alias, to } = planned;
     const model = await this.#asked(this.#client.model(id));
@@ -123,7 +126,7 @@ export class MlflowStore implements Store {
       const known = (model.aliases ?? []).map((a) => a.alias);
       throw new SluiceError('model_not_found', `${id} has no alias ${alias}${didYouMean(alias, known)}`);
     }
-    // Moves by other tools since the last move are recorded too.
+    // Moves that other tools made since the last move are recorded as well.
     const entries = entriesFor(movesOf(model), { ...planned, from }, 'moved in MLflow');
     const move = entries.pop()!;
     for (const before of entries) await this.#record(id, 0, before);
@@ -132,7 +135,9 @@ export class MlflowStore implements Store {
     return move;
   }
 
-  /** MLflow cannot store a journal: everyone can edit any tag, and without conditional writes entries cannot be chained. */
+  /**
+   * MLflow cannot store a journal: everyone can edit any tag, and entries cannot be chained without conditional writes.
+   */
   async states(): Promise<StateEntry[]> {
     return [];
   }
@@ -150,8 +155,8 @@ export class MlflowStore implements Store {
   }
 
   /**
-   * Adds a version; the server assigns its number. The version is created first and marked as uploading, its number is
-   * written into model.yaml, and the mark is removed after all files were uploaded.
+   * Adds a version, whose number the server assigns. Steps: create the version with the mark `uploading`, write its
+   * number into model.yaml, upload all files, remove the mark.
    */
   async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
     if (!/^[1-9]\d{0,8}$/.test(version)) {
@@ -209,12 +214,12 @@ export class MlflowStore implements Store {
     return version;
   }
 
-  /** Filtered again, because some databases ignore case when they compare names. */
+  /** Compares the names again, because some databases ignore case when they compare names. */
   async #versions(id: string): Promise<MlflowVersion[]> {
     return (await this.#client.versions(`name='${id}'`)).filter((v) => v.name === id);
   }
 
-  /** Tags are sorted by key; `order` sorts moves with the same time. */
+  /** Tags are sorted by key. `order` determines the order of moves with the same time. */
   #record(id: string, order: 0 | 1, move: AliasMove): Promise<void> {
     const key = `${MOVE}${move.at.replaceAll(':', '-')}.${order}.${randomUUID().slice(0, 8)}`;
     return this.#asked(this.#client.tagModel(id, key, JSON.stringify(move)));
@@ -226,7 +231,7 @@ export class MlflowStore implements Store {
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
       const listed = await this.#client.listArtifacts(folder === '' ? root : `${root}/${folder}`);
       for (const item of listed) {
-        // Some servers return names, others full paths; the last part is the name in both cases.
+        // Some servers return names, and others return full paths. In both cases, the last segment is the name.
         const base = item.path.split('/').filter(Boolean).at(-1) ?? '';
         if (base.startsWith('.')) continue;
         const name = folder === '' ? base : `${folder}/${base}`;
@@ -242,7 +247,7 @@ export class MlflowStore implements Store {
     return names.sort();
   }
 
-  /** Converts an unexpected rejection by the server. */
+  /** Converts a rejection that the caller does not expect to a SluiceError. */
   async #asked<T>(call: Promise<T>): Promise<T> {
     try {
       return await call;
@@ -274,7 +279,7 @@ const isWhole = (v: MlflowVersion): boolean =>
 
 const tagOf = (v: MlflowVersion, key: string): string | undefined => v.tags?.find((t) => t.key === key)?.value;
 
-/** @throws SluiceError version_exists: the number is taken, or its upload is in progress */
+/** @throws SluiceError version_exists: the number is taken, or its upload is still in progress */
 function refuseTaken(id: string, version: string, versions: readonly MlflowVersion[]): void {
   const taken = versions.find((v) => v.version === version);
   if (!taken) return;
@@ -284,7 +289,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
   }
 }
 
-/** Alias moves in the tags of a model, oldest first. */
+/** The alias moves in the tags of a model, oldest first. */
 function movesOf(model: MlflowModel): AliasMove[] {
   const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
   return tags.flatMap((t) => {
@@ -296,7 +301,7 @@ function movesOf(model: MlflowModel): AliasMove[] {
   });
 }
 
-/** Changes only the version in the text of model.yaml. @throws SluiceError model_invalid */
+/** Changes only the version number in the text of model.yaml. @throws SluiceError model_invalid */
 async function withVersion(text: string, version: string): Promise<string> {
   const changed = text.replace(/^version:[ \t]{0,8}(?:"[^"\n]*"|'[^'\n]*'|[^\s#'"][^\s#]*)/m, `version: ${version}`);
   const parsed = await readModelYaml(MANIFEST, changed);
@@ -307,7 +312,7 @@ async function withVersion(text: string, version: string): Promise<string> {
   );
 }
 
-/** The path below the server's artifact proxy; null: the artifacts are stored elsewhere. */
+/** The path of artifacts below the server's artifact proxy; null if the artifacts are stored elsewhere. */
 function artifactPath(uri: string): string | null {
   const found = withoutSlashes(behindProxy(uri) ?? '');
   return found === '' || found.split('/').includes('..') ? null : found;

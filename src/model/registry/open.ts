@@ -1,4 +1,4 @@
-// Opens a remote registry by its address: `s3://bucket/prefix`, `mlflow+https://host`.
+// Opens a remote registry by its address: `s3://bucket/prefix` or `mlflow+https://host`.
 
 import { readFileSync } from 'node:fs';
 import type { RegistryOptions } from '../../config/registry-options.ts';
@@ -16,7 +16,7 @@ import type { Approvals } from './state-journal.ts';
 interface OpenRemoteOptions {
   options: RegistryOptions;
   env: Record<string, string | undefined>;
-  /** Registry for ids that the remote registry does not have. */
+  /** Fallback registry, for ids that the remote registry does not have. */
   behind?: Registry;
   log?: Log;
   approvals?: Approvals | null;
@@ -24,7 +24,7 @@ interface OpenRemoteOptions {
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** Opens a registry without accessing the network yet. @throws SluiceError usage */
+/** Opens a registry. Does not access the network yet. @throws SluiceError usage */
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
   if (open.approvals && address.startsWith('mlflow')) {
@@ -85,7 +85,10 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
 
 const addressOf = (what: string, text: string): URL => httpAddress(`${what} ${text}`, text);
 
-/** The value of `Authorization`; read before each request, because tokens are rotated. undefined: no authentication. */
+/**
+ * The value of the Authorization header; undefined without authentication. The value is read before each request,
+ * because tokens are rotated.
+ */
 function mlflowAuthorization(options: RegistryOptions, env: OpenRemoteOptions['env']): () => string | undefined {
   const username = options.username ?? env.MLFLOW_TRACKING_USERNAME;
   return () => {

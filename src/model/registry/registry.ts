@@ -13,7 +13,7 @@ export interface Reference {
 
 /**
  * Parses `id`, `id:version` or `id@alias`.
- * @throws SluiceError model_not_found: the text has another form, so it must not be used as a path
+ * @throws SluiceError model_not_found: the text is not a reference, so it must not be used as a path
  */
 export function parseReference(text: string): Reference {
   const m =
@@ -26,26 +26,26 @@ export function parseReference(text: string): Reference {
 
 export interface ModelEntry {
   id: string;
-  /** Oldest first; numeric versions in numeric order. */
+  /** Oldest first. Numeric versions are in numeric order. */
   versions: string[];
   aliases: Record<string, string>;
-  /** States of all versions, including removed ones. */
+  /** States of all versions, including removed versions. */
   states: Record<string, VersionState>;
 }
 
-/** A model entry with the data needed for resolving references. */
+/** A model entry with the data that is needed to resolve references. */
 export interface ResolvableEntry extends ModelEntry {
-  /** Version → hash of the approved package; null: approvals are not required. */
+  /** Version → hash of the approved package; null if approvals are not required. */
   approved: Record<string, string> | null;
 }
 
 const PLAIN_NUMBER = /^[1-9][0-9]{0,14}$/;
 let collator: Intl.Collator | null = null;
 
-/** Compares versions: oldest first, numeric versions in numeric order. */
+/** Compares two versions: the older one is smaller. Numeric versions are compared as numbers. */
 export function byVersion(a: string, b: string): number {
   if (PLAIN_NUMBER.test(a) && PLAIN_NUMBER.test(b)) return Number(a) - Number(b);
-  // Created on demand, because it takes as long as loading thirty modules.
+  // Created on demand, because creating it takes as long as loading thirty modules.
   collator ??= new Intl.Collator('en', { numeric: true });
   return collator.compare(a, b);
 }
@@ -53,50 +53,51 @@ export function byVersion(a: string, b: string): number {
 /** One move of an alias. */
 export interface AliasMove extends JournalEntry {
   alias: string;
-  /** null: the alias did not exist. */
+  /** Null if the alias did not exist before. */
   from: string | null;
-  /** null: the alias was removed. */
+  /** Null if the alias was removed. */
   to: string | null;
 }
 
-/** Possible state changes of an existing version. */
+/** States to which an existing version can change. */
 export type StateChange = 'approved' | 'retired' | 'removed';
 
 export interface Registry {
   /** All models, sorted by id. @throws SluiceError registry_unavailable */
   list(): Promise<ModelEntry[]>;
   /**
-   * The package that a reference resolves to. The result may be slightly stale (half a second in a folder, `refresh_ms`
-   * in a remote registry), so that scoring one application does not include reading YAML.
+   * The package to which a reference resolves. The result may be slightly outdated: by half a second in a folder, by
+   * `refresh_ms` in a remote registry. Scoring one application thus need not wait for reading YAML.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   resolve(reference: string): Promise<ModelPackage>;
-  /** Moves an alias; `to` null removes it. @throws SluiceError model_not_found | registry_unavailable | usage */
+  /** Moves an alias; `to: null` removes it. @throws SluiceError model_not_found | registry_unavailable | usage */
   moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove>;
-  /** Alias moves of a model, oldest first. */
+  /** The moves of a model's aliases, oldest first. */
   history(id: string): Promise<AliasMove[]>;
   /**
-   * Adds a version from a folder with a complete package. The version appears atomically and never changes again. `by`:
-   * who proposes it. Returns its version, which differs from the requested one only if the registry assigns numbers.
+   * Adds a version from a folder that contains a complete package. The version appears atomically and never changes
+   * afterwards. `by`: the author. Returns the version, which differs from the requested version only if the registry
+   * assigns the numbers.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
   add(id: string, version: string, folder: string, by?: string | Mover): Promise<string>;
-  /** State changes of a model's versions, oldest first; empty if the model does not exist. */
+  /** The state changes of a model's versions, oldest first; empty if the model does not exist. */
   states(id: string): Promise<StateEntry[]>;
   /**
-   * Approves, retires or removes a version. `force`: even if references resolve to it or processes use it.
+   * Approves, retires or removes a version. `force`: even if references resolve to the version or processes use it.
    * @throws SluiceError model_not_found | model_retired | model_in_use | approval_refused | registry_unavailable |
    * usage
    */
   setState(id: string, version: string, to: StateChange, by: Mover, force?: boolean): Promise<StateEntry>;
 }
 
-/** The next whole number after the existing versions. */
+/** The whole number that follows the existing versions. */
 export const nextVersion = (versions: readonly string[]): number =>
   Math.max(0, ...versions.map(Number).filter((n) => Number.isInteger(n) && n > 0)) + 1;
 
 /**
- * The version that a reference resolves to.
+ * The version to which a reference resolves.
  * @throws SluiceError model_not_found | model_retired: the alias points to a retired version, or all versions are
  * retired | approval_missing
  */
@@ -123,7 +124,7 @@ export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   return newest(entry);
 }
 
-/** The version for an id without version or alias if the model has no champion. */
+/** The version to which an id alone resolves if the model has no champion. */
 function newest({ id, versions, states, approved }: ResolvableEntry): string {
   const standing = versions.filter((v) => states[v] !== 'retired');
   if (standing.length === 0) throw new SluiceError('model_retired', `every version of ${id} is retired`);
@@ -132,7 +133,10 @@ function newest({ id, versions, states, approved }: ResolvableEntry): string {
   throw new SluiceError('approval_missing', `no version of ${id} has a valid approval`);
 }
 
-/** Checks that an alias may point to a version. @throws SluiceError model_not_found | model_retired | approval_missing */
+/**
+ * Checks that an alias may point to this version.
+ * @throws SluiceError model_not_found | model_retired | approval_missing
+ */
 export function assertTarget(entry: ResolvableEntry, version: string): string {
   if (!entry.versions.includes(version)) throw noVersion(entry, version);
   if (entry.states[version] === 'retired') {
@@ -146,7 +150,7 @@ function approvedOnly({ id, approved }: ResolvableEntry, version: string): strin
   throw new SluiceError('approval_missing', `${id}:${version} has no valid approval`);
 }
 
-/** @throws SluiceError approval_missing: the approval is for a package with another hash */
+/** @throws SluiceError approval_missing: the approval is for a package with a different hash */
 export function assertApprovedHash({ approved }: ResolvableEntry, version: string, model: ModelPackage): void {
   if (approved === null || approved[version] === model.sha256) return;
   throw new SluiceError('approval_missing', `${model.ref} is not the approved package: its hash differs`);
@@ -160,7 +164,7 @@ const noVersion = ({ id, versions, states }: ModelEntry, version: string): Sluic
   );
 };
 
-/** Whether the address is a server, such as `s3://bucket/prefix` or `mlflow+https://host`, and not a folder. */
+/** Whether the address is that of a server (`s3://bucket/prefix` or `mlflow+https://host`), not of a folder. */
 export const isRemote = (address: string): boolean => /^[a-z][a-z0-9+.-]+:\/\//i.test(address);
 
 /** A path without leading and trailing slashes. */

@@ -1,4 +1,4 @@
-// A remote registry: references keep their last resolved version during an outage, and packages are cached.
+// A remote registry. References keep their last resolved version during an outage, and packages are cached.
 import { createHash, randomUUID } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,8 @@ import {
 import type { Approvals, PlannedState, StateEntry } from './state-journal.ts';
 import { asListed, assertNotSigner, assertUnmeant, type FoundEntry, withStandings } from './version-states.ts';
 
-// The last resolved versions are stored on disk, so that a restart during an outage serves the same versions.
+// The last resolved versions are stored on disk, so that a process that restarts during an outage serves the same
+// versions.
 
 interface KeptPackage {
   stamp: string;
@@ -36,14 +37,17 @@ interface KeptPackage {
   sha256: string;
 }
 
-/** Resolved versions of a model. */
+/** The resolved versions of a model. */
 interface Resolution {
-  /** Reference → version; null: the store does not have the model, and the fallback registry serves it. */
+  /** Reference → version. Null if the store does not have the model, so that the fallback registry serves it. */
   references: Record<string, string | null>;
   packages: Record<string, KeptPackage>;
 }
 
-/** One file per model. The folder is called `meanings`, because older releases read this name. */
+/**
+ * Resolved versions on disk, one file per model. The folder is named `meanings`, because older releases read this
+ * folder.
+ */
 class Resolutions {
   readonly #folder: string;
   readonly #known = new Map<string, Resolution>();
@@ -53,7 +57,7 @@ class Resolutions {
     this.#folder = path.join(cacheFolder, 'meanings', name);
   }
 
-  /** `id` was checked by parseReference, so it is safe as a file name. */
+  /** `id` is safe as a file name, because parseReference has checked it. */
   async of(id: string): Promise<Resolution> {
     const known = this.#known.get(id);
     if (known) return known;
@@ -104,33 +108,46 @@ async function readResolution(file: string): Promise<Resolution> {
   }
 }
 
-/** A model in a store. `stamps`: version → a text that changes when the version is replaced by another one with the same name. */
+/**
+ * A model in a store. `stamps`: version → a text that changes when another package replaces the version under the same
+ * name.
+ */
 export interface StoredEntry extends FoundEntry {
   stamps: Record<string, string>;
 }
 
 type KnownEntry = ResolvableEntry & Pick<StoredEntry, 'stamps'>;
 
-/** The interface of a kind of remote registry, without caching and outage handling. */
+/** The interface of one kind of remote registry. Caching and the handling of outages are not part of it. */
 export interface Store {
-  /** Address for messages, without credentials. */
+  /** Address of the store for messages, without credentials. */
   readonly name: string;
   /** @throws SluiceError registry_unavailable */
   entries(): Promise<FoundEntry[]>;
-  /** The complete versions and the aliases of a model; null: it has no versions. @throws SluiceError registry_unavailable */
+  /**
+   * The complete versions and the aliases of a model; null if it has no versions.
+   * @throws SluiceError registry_unavailable
+   */
   entry(id: string): Promise<StoredEntry | null>;
   /**
-   * Downloads the files of a version into an empty folder. `sha256`: package hash at the time of adding, if known.
+   * Downloads the files of a version into an empty folder. `sha256`: the package hash when the version was added, if
+   * known.
    * @throws SluiceError model_invalid | registry_unavailable
    */
   fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }>;
   /** @throws SluiceError model_not_found | registry_unavailable | usage */
   moveAlias(id: string, move: Pick<PlannedMove, 'alias' | 'to' | 'package_sha256' | 'by'>): Promise<AliasMove>;
   history(id: string): Promise<AliasMove[]>;
-  /** Returns the version under which it was added. @throws SluiceError version_exists | registry_unavailable | usage */
+  /**
+   * Returns the version under which the package was added.
+   * @throws SluiceError version_exists | registry_unavailable | usage
+   */
   add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string>;
   states(id: string): Promise<StateEntry[]>;
-  /** Writes a journal entry; `removed` also deletes the files. @throws SluiceError registry_unavailable | usage | as `stateEntryFor` */
+  /**
+   * Writes a journal entry. `removed` also deletes the files.
+   * @throws SluiceError registry_unavailable | usage | as `stateEntryFor`
+   */
   setState(id: string, planned: PlannedState): Promise<StateEntry>;
   close(): void;
 }
@@ -139,19 +156,21 @@ interface RemoteRegistryOptions {
   cacheFolder: string;
   cacheMaxBytes: number;
   refreshMs: number;
-  /** Registry for ids that the store does not have. */
+  /** Fallback registry, for ids that the store does not have. */
   behind?: Registry;
-  /** Logs outages and damaged packages. */
+  /** Log for outages and damaged packages. */
   log?: Log;
-  /** If set, only versions with a valid approval are resolved. */
+  /** If set, references resolve only to versions with a valid approval. */
   approvals?: Approvals | null;
-  /** Called when a retired version is requested by its number. */
+  /** Called when a reference names a retired version by its number. */
   onRetired?: (ref: string) => void;
-  /** Called after each lookup in the store; `stale`: the store was unreachable and the last resolved version is used. */
+  /**
+   * Called after each lookup in the store. `stale`: the store was unreachable, so the last resolved version is used.
+   */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** A reference unused for this long is no longer refreshed; its next use queries the store. */
+/** A reference that was not used for this many ms is no longer refreshed; its next use queries the store. */
 const FOLLOWED_MS = 600_000;
 const MAX_KNOWN = 1000;
 
@@ -185,8 +204,8 @@ export class RemoteRegistry implements Registry {
   }
 
   /**
-   * The package that a reference resolves to. References in use are refreshed in the background every `refreshMs`,
-   * while requests get the last resolved version immediately. That version stays valid during outages of the store and
+   * The package to which a reference resolves. References in use are refreshed in the background every `refreshMs`;
+   * requests get the last resolved version immediately. That version stays valid during outages of the store, even
    * across restarts.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
@@ -207,7 +226,7 @@ export class RemoteRegistry implements Registry {
     parseReference(`${id}@${alias}`);
     const entry = await this.#entry(id);
     if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
-    // An alias must not point to a version that cannot be served.
+    // Loads the package, because an alias must not point to a version that cannot be served.
     const model = to === null ? null : await this.#package(entry, assertTarget(entry, to));
     if (model) assertApprovedHash(entry, to!, model);
     const move = await this.#store.moveAlias(id, { alias, to, package_sha256: model?.sha256 ?? null, by });
@@ -228,7 +247,10 @@ export class RemoteRegistry implements Registry {
     return own.length > 0 || (await this.#entry(id)) ? own : ((await this.#options.behind?.states(id)) ?? []);
   }
 
-  /** Changes a state without checking for use: a remote registry does not record which processes have loaded a version. */
+  /**
+   * Changes the state of a version. Does not check whether the version is in use, because a remote registry does not
+   * record which processes have loaded it.
+   */
   async setState(id: string, version: string, to: StateChange, by: Mover, force = false): Promise<StateEntry> {
     parseReference(`${id}:${version}`);
     const entry = await this.#entry(id);
@@ -240,7 +262,7 @@ export class RemoteRegistry implements Registry {
       pickVersion({ ...entry, approved: null }, { id, version });
       if (to !== 'approved' && !force) assertUnmeant(entry, version);
       const loading = this.#package(entry, version);
-      // Damaged versions can still be retired and removed.
+      // A damaged version can still be retired or removed.
       const model = to === 'approved' ? await loading : await loading.catch(() => null);
       if (to === 'approved') await assertNotSigner(model!, by);
       package_sha256 = model?.sha256 ?? null;
@@ -281,7 +303,7 @@ export class RemoteRegistry implements Registry {
     this.#store.close();
   }
 
-  /** Concurrent calls with the same name share one run. Names other than references contain a space. */
+  /** Concurrent calls with the same name share one run of `work`. Names that are not references contain a space. */
   #once<T>(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     if (running) return running as Promise<T>;
@@ -321,7 +343,7 @@ export class RemoteRegistry implements Registry {
     }
   }
 
-  /** Resolves the reference in the store; if the store is unreachable, uses the last resolved version. */
+  /** Resolves the reference in the store. If the store is unreachable, uses the last resolved version. */
   async #find(reference: string, ref: Reference): Promise<ModelPackage> {
     try {
       const entry = await this.#once(`entry ${ref.id}`, () => this.#entry(ref.id));
@@ -349,7 +371,10 @@ export class RemoteRegistry implements Registry {
     return model;
   }
 
-  /** The key of a stored resolution. A version resolved without required approvals must not be used where approvals are required. */
+  /**
+   * The key of a resolution on disk. If approvals are required, the key differs, so that a version resolved without
+   * approvals is not used.
+   */
   #keptAs(reference: string): string {
     return this.#options.approvals ? `${reference} approved` : reference;
   }
@@ -404,7 +429,7 @@ export class RemoteRegistry implements Registry {
 
   #keep(reference: string, known: Known): void {
     if (this.#known.size >= MAX_KNOWN && !this.#known.has(reference)) {
-      // Evicts failed references first, so that a client that guesses references cannot evict those in use.
+      // References that failed are evicted first. A client that guesses references thus cannot evict references in use.
       const rank = (k: Known): number => ('error' in k ? 0 : 1);
       const [oldest] = [...this.#known].sort(([, a], [, b]) => rank(a) - rank(b) || a.used - b.used);
       this.#known.delete(oldest![0]);
@@ -412,7 +437,7 @@ export class RemoteRegistry implements Registry {
     this.#known.set(reference, known);
   }
 
-  /** Applies changes by this process immediately. */
+  /** Makes changes by this process take effect immediately. */
   async #changed(id: string): Promise<void> {
     this.#listed = null;
     const references = [...this.#known.keys()].filter((r) => parseReference(r).id === id);
@@ -423,7 +448,7 @@ export class RemoteRegistry implements Registry {
     const known = this.#known.get(reference);
     if (!known) return;
     if ('error' in known) this.#known.delete(reference);
-    // During an outage without a resolution on disk, the resolution in memory is kept.
+    // If the store is unreachable and the disk has no resolution, the resolution in memory is kept.
     else await this.#lookUp(reference, known.used).catch((error) => this.#reached(!isOutage(error), error));
   }
 
@@ -460,7 +485,10 @@ export class RemoteRegistry implements Registry {
   }
 }
 
-/** Runs `work` with a folder that contains the package and its lock file: the original folder, or a copy. */
+/**
+ * Runs `work` with a folder that contains the package with its lock file. If the original has no lock file, uses a
+ * copy.
+ */
 async function sealed<T>({ folder, locked }: ModelPackage, work: (folder: string) => Promise<T>): Promise<T> {
   if (locked) return work(folder);
   const copy = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));

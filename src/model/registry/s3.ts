@@ -22,12 +22,15 @@ const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
 const STATES = 'states.history.jsonl';
 const MANIFEST = 'model.yaml';
-/** Object that claims a version for its uploader; names with a leading dot are not part of a package. */
+/** Object by which an uploader claims a version. Names with a leading dot are not part of a package. */
 const CLAIM = '.upload';
-/** Age above which a claim counts as abandoned. */
+/** Age in ms from which on a claim counts as abandoned. */
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
-/** A comment in aliases.yaml repeats the last moves, so that a crash between writing the two files loses no move. */
+/**
+ * Begins a comment in aliases.yaml that repeats the last moves. Aliases and history are two objects. If a writer
+ * crashes after writing the first of them, no move is lost.
+ */
 const LAST_MOVES = '# last moves: ';
 
 const ATTEMPTS = 20;
@@ -36,10 +39,10 @@ export class S3Store implements Store {
   readonly name: string;
   readonly #client: S3Client;
   readonly #prefix: string;
-  /** Journals by id, valid while their object has the same ETag. */
+  /** Journals by id. An entry is valid while its object has the same ETag. */
   readonly #journals = new Map<string, { etag: string; journal: StateEntry[] }>();
 
-  /** `prefix`: without leading and trailing slashes; may be empty. */
+  /** `prefix`: may be empty; has no leading or trailing slash. */
   constructor(prefix: string, options: S3ClientOptions) {
     this.name = options.name;
     this.#client = new S3Client(options);
@@ -90,12 +93,12 @@ export class S3Store implements Store {
     return (await this.#states(id)).journal;
   }
 
-  /** Journals are written with If-Match, so that concurrent writes are serialised. */
+  /** The journal is written with the condition If-Match, so that concurrent writes are serialised. */
   async setState(id: string, planned: PlannedState): Promise<StateEntry> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const { journal, text, etag } = await this.#states(id);
       const last = journal.findLast((e) => e.version === planned.version);
-      // Continues an interrupted removal.
+      // If the version was already recorded as removed, this call completes an interrupted removal.
       const isLeft = planned.to === 'removed' && last?.to === 'removed';
       const package_sha256 = planned.package_sha256 ?? last?.package_sha256 ?? null;
       const entry = isLeft ? last : stateEntryFor(journal, { ...planned, package_sha256 });
@@ -147,11 +150,11 @@ export class S3Store implements Store {
           `${id} has no alias ${alias}${didYouMean(alias, Object.keys(current.aliases))}`,
         );
       }
-      // Manual edits since the last move are recorded too.
+      // Manual edits since the last move are recorded as well.
       const moves = entriesFor(await this.#heal(id, current.lastMoves), { ...move, from }, 'edited by hand');
       const { [alias]: _, ...others } = current.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
-      // JSON escapes line breaks, so the comment stays on one line whatever `who` contains.
+      // The comment stays on one line, whatever `who` contains, because JSON escapes line breaks.
       const text = `${LAST_MOVES}${JSON.stringify({ moves, nonce: randomUUID() })}\n${formatYaml(aliases)}`;
       const key = `${this.#prefix}${id}/${ALIASES}`;
       const condition = current.etag === null ? { ifNone: true as const } : { ifMatch: current.etag };
@@ -166,13 +169,14 @@ export class S3Store implements Store {
   }
 
   async history(id: string): Promise<AliasMove[]> {
-    // Reads the aliases first: a move in their comment is then either in the history or not written to it yet.
+    // The aliases are read first. A move in their comment is then either already in the history, or was not yet written
+    // to it.
     const { lastMoves } = await this.#aliases(id);
     const { moves } = await this.#history(id);
     return [...moves, ...without(lastMoves, moves)];
   }
 
-  /** model.yaml is uploaded last: a version exists once it has a model.yaml, and is then complete. */
+  /** A version exists, and is complete, once it has a model.yaml. This file is therefore uploaded last. */
   async add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     const token = await this.#claim(id, version);
@@ -184,7 +188,7 @@ export class S3Store implements Store {
         if (f.name === MANIFEST) continue;
         await this.#client.put(`${prefix}${f.name}`, { ...f, file: path.join(folder, f.name) });
       }
-      // Removes leftovers of a crashed upload, which are not part of this package.
+      // Removes files of a crashed upload that are not part of this package.
       const names = new Set([...files.map((f) => f.name), CLAIM]);
       for (const { key } of (await this.#client.list(prefix)).objects) {
         if (!names.has(key.slice(prefix.length))) await this.#client.remove(key);
@@ -207,7 +211,10 @@ export class S3Store implements Store {
     }
   }
 
-  /** Claims the version, because concurrent uploads would mix their files. @throws SluiceError version_exists */
+  /**
+   * Claims the version for this upload, because concurrent uploads would mix their files.
+   * @throws SluiceError version_exists
+   */
   async #claim(id: string, version: string): Promise<string> {
     const key = `${this.#prefix}${id}/${version}/${CLAIM}`;
     const token = `${new Date(epochMs()).toISOString()} ${randomUUID()}\n`;
@@ -222,7 +229,10 @@ export class S3Store implements Store {
     throw beingAdded(id, version);
   }
 
-  /** Checks that the storage supports conditional writes; otherwise versions could change. @throws SluiceError registry_unavailable */
+  /**
+   * Checks that the storage supports conditional writes. Without conditional writes, versions could change.
+   * @throws SluiceError registry_unavailable
+   */
   async #checkConditions(claim: string, token: string): Promise<void> {
     const body = Buffer.from(token);
     const absent = await this.#client.put(claim, body, { ifNone: true });
@@ -246,7 +256,7 @@ export class S3Store implements Store {
     return found.journal;
   }
 
-  /** model.yaml is removed first; from then on the version does not exist. */
+  /** Without its model.yaml, a version does not exist, so this file is removed first. */
   async #discard(id: string, version: string): Promise<void> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     await this.#client.remove(`${prefix}${MANIFEST}`);
@@ -270,7 +280,7 @@ export class S3Store implements Store {
     return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
   }
 
-  /** Returns the history, and completes it if a writer crashed between its two writes. */
+  /** Returns the history. If a writer crashed between its two writes, adds the missing moves. */
   async #heal(id: string, lastMoves: readonly AliasMove[]): Promise<AliasMove[]> {
     const { moves } = await this.#history(id);
     const missing = without(lastMoves, moves);
@@ -294,7 +304,7 @@ export class S3Store implements Store {
 
 const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
-/** Random pause, longer with each attempt. */
+/** Waits for a random time, which grows with each attempt. */
 const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));
 
 const exists = (id: string, version: string): SluiceError =>
@@ -319,7 +329,7 @@ const same = (a: AliasMove, b: AliasMove): boolean =>
 const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
   some.filter((m) => !known.some((k) => same(k, m)));
 
-/** Parses a stored move; a damaged line is skipped. */
+/** Parses a stored move. Returns an empty list for a damaged line. */
 function readMove(json: string): AliasMove[] {
   try {
     return [journalEntry(json)];
@@ -348,7 +358,7 @@ function accepted(reference: string): boolean {
   }
 }
 
-/** A model with unreadable aliases must not hide other models. */
+/** Used so that a model with invalid aliases does not hide other models. */
 function ifInvalid(error: unknown): null {
   if (error instanceof SluiceError && error.code === 'model_invalid') return null;
   throw error;

@@ -1,18 +1,19 @@
-// The journal of a model's versions: proposals, approvals, retirements and removals, with author, time and reason.
+// The journal of a model's versions. The journal records proposals, approvals, retirements and removals, with author,
+// time and reason.
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { chained, checkChain, isSignedBy, type JournalEntry, journalFields, type Mover, signerId } from './journal.ts';
 
-/** State recorded in a journal entry. */
+/** The states that journal entries record. */
 type RecordedState = 'proposed' | 'approved' | 'retired' | 'removed';
 
-/** A recorded state, or `champion` for the version with this alias. */
+/** A recorded state, or `champion` for the version to which the alias champion points. */
 export type VersionState = RecordedState | 'champion';
 
 export interface StateEntry extends JournalEntry {
   version: string;
-  /** null: the version did not exist, or its addition was not recorded. */
+  /** Null if the version did not exist, or if its addition was not recorded. */
   from: RecordedState | null;
   to: RecordedState;
 }
@@ -20,12 +21,12 @@ export interface StateEntry extends JournalEntry {
 export interface PlannedState {
   version: string;
   to: RecordedState;
-  /** null: the package could not be read. */
+  /** Null if the package could not be read. */
   package_sha256: string | null;
   by: string | Mover;
 }
 
-/** Accepted approvals: those signed with one of these keys; `any`: all approvals in the journal. */
+/** Which approvals are accepted: those signed with one of these keys, or `any` for all approvals in the journal. */
 export type Approvals = readonly KeyObject[] | 'any';
 
 const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: StateEntry): string =>
@@ -34,20 +35,21 @@ const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: S
 const lastOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version);
 
-/** The entry for the addition of a version; undefined: it was not recorded. */
+/** The entry for the addition of a version; undefined if the addition was not recorded. */
 const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
   history.findLast((e) => e.version === version && e.to === 'proposed');
 
 /**
  * Creates the next entry of a journal.
- * @throws SluiceError version_exists: the number was used before | model_retired: already retired | approval_refused:
- * the approver may be the person who added the version
+ * @throws SluiceError version_exists: the number was used before
+ * @throws SluiceError model_retired: the version is already retired
+ * @throws SluiceError approval_refused: the approver may be the person who added the version
  */
 export function stateEntryFor(history: readonly StateEntry[], planned: PlannedState): StateEntry {
   const { version, to, package_sha256, by } = planned;
   const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
   const from = lastOf(history, version)?.to ?? null;
-  // A version that was proposed but not added can be proposed again.
+  // A version whose proposal was recorded but which was not added can be proposed again.
   if (to === 'proposed' && from !== null && from !== 'proposed') {
     throw new SluiceError('version_exists', `version ${version} ${from === 'removed' ? 'was removed, and its number is not reused' : 'is already in the journal'}`); // biome-ignore format: one line
   }
@@ -58,7 +60,7 @@ export function stateEntryFor(history: readonly StateEntry[], planned: PlannedSt
   return chained<StateEntry>(entry, history.at(-1), textOf, key);
 }
 
-/** Four-eyes principle: the person who signed the addition of a version must not approve it. */
+/** Four-eyes principle: the person who signed the addition of a version must not approve the version. */
 function assertOther(history: readonly StateEntry[], version: string, key: KeyObject | undefined): void {
   const adder = proposalOf(history, version)?.signature;
   if (!adder) return;
@@ -74,7 +76,7 @@ function assertOther(history: readonly StateEntry[], version: string, key: KeyOb
 
 const STATES: readonly string[] = ['proposed', 'approved', 'retired', 'removed'] satisfies RecordedState[];
 
-/** Parses the entries of a stored journal. @throws SluiceError model_invalid: a line is damaged */
+/** Parses the text of a stored journal. @throws SluiceError model_invalid: a line is damaged */
 export function readStates(file: string, text: string): StateEntry[] {
   return text.split('\n').flatMap((line, i) => {
     if (line === '') return [];
@@ -92,8 +94,8 @@ export function readStates(file: string, text: string): StateEntry[] {
 export const stateLine = (entry: StateEntry): string => `${JSON.stringify(entry)}\n`;
 
 /**
- * Checks the chain and, if keys are supplied, that one of them made each signature. @throws SluiceError
- * signature_invalid, naming the entry
+ * Checks the chain. If keys are given, also checks that one of them made each signature.
+ * @throws SluiceError signature_invalid, naming the entry
  */
 export const checkStates = (
   history: readonly StateEntry[],
@@ -104,7 +106,7 @@ export const checkStates = (
 export const isStateSignedBy = (entry: StateEntry, keys: readonly KeyObject[]): boolean =>
   isSignedBy(entry, keys, textOf);
 
-/** The current state of each version of a model, including removed ones. */
+/** The current state of each version of a model, including removed versions. */
 export function statesOf(
   { versions, aliases }: { versions: readonly string[]; aliases: Record<string, string> },
   history: readonly StateEntry[],
@@ -112,7 +114,7 @@ export function statesOf(
   const states: Record<string, VersionState> = Object.create(null);
   for (const { version, to } of history) if (to === 'removed') states[version] = to;
   for (const version of versions) {
-    // A version that exists although it was removed was added by hand.
+    // If a version exists although the journal records its removal, someone added its folder by hand.
     const last = lastOf(history, version)?.to ?? 'proposed';
     const isChampion = last !== 'retired' && Object.hasOwn(aliases, 'champion') && aliases.champion === version;
     states[version] = isChampion ? 'champion' : last;
@@ -121,7 +123,7 @@ export function statesOf(
 }
 
 /**
- * Version → hash of the approved package. Retired versions stay approved, so that their runs can be repeated.
+ * Version → hash of the approved package. A retired version stays approved, so that its runs can be repeated.
  * @throws SluiceError signature_invalid: the journal was changed
  */
 export function approvedIn(history: readonly StateEntry[], approvals: Approvals): Record<string, string> {

@@ -1,5 +1,5 @@
-// A registry that returns only trusted packages: with a lock file, a trusted signature and a valid approval, as far as the policy requires
-// them.
+// A registry that returns only trusted packages. Depending on the policy, a package needs a lock file, a trusted
+// signature and a valid approval.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,19 +9,21 @@ import { LOCK } from '../package/package-hash.ts';
 import type { Registry } from './registry.ts';
 import type { Approvals } from './state-journal.ts';
 
-/** Requirements that a package must meet before it is loaded. */
+/** Requirements that a package must meet to be loaded. */
 export interface TrustPolicy {
-  /** Require package.lock. */
+  /** Whether a package needs a package.lock. */
   require_lock?: boolean;
-  /** Require a signature: PEM file with the public key, or with the trusted certificates. */
+  /** If set, a package needs a signature. The PEM file contains the public key or the trusted certificates. */
   require_signature?: string;
   /** Names of the certificates that may sign: common names, or alternative names with their type. */
   require_signer?: readonly string[];
-  /** Require an approval: PEM file with the public keys of the permitted approvers, or `any`. */
+  /**
+   * If set, a version needs an approval. Value: a PEM file with the public keys of the permitted approvers, or `any`.
+   */
   require_approval?: string;
 }
 
-/** Completes a policy with the requirements of the environment. */
+/** Adds the requirements of the environment to a policy. */
 export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefined>): TrustPolicy => {
   const signature = said.require_signature ?? env.SLUICE_REQUIRE_SIGNATURE;
   const signer = said.require_signer ?? signerNames(env.SLUICE_REQUIRE_SIGNER);
@@ -35,13 +37,16 @@ export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefi
   };
 };
 
-/** Parses comma-separated names of signers; undefined: none. */
+/** Parses comma-separated names of signers. Returns undefined if there are none. */
 export function signerNames(text: string | undefined): string[] | undefined {
   const names = (text ?? '').split(',').map((name) => name.trim());
   return names.some((name) => name !== '') ? names.filter((name) => name !== '') : undefined;
 }
 
-/** The accepted approvals; null: none are required. @throws SluiceError usage: the file cannot be read, or contains no key */
+/**
+ * The approvals that are accepted; null if none are required.
+ * @throws SluiceError usage: the file cannot be read, or contains no key
+ */
 export async function approvalsOf({ require_approval: said }: TrustPolicy): Promise<Approvals | null> {
   if (said === undefined) return null;
   return said === 'any' ? said : publicKeys(await readFile(said, 'utf8').catch(unreadable(said)), said);
@@ -49,7 +54,7 @@ export async function approvalsOf({ require_approval: said }: TrustPolicy): Prom
 
 const END = '-----END PUBLIC KEY-----';
 
-/** The public keys of a PEM file, one or more. @throws SluiceError usage */
+/** The public keys in a PEM file; at least one. @throws SluiceError usage */
 export function publicKeys(pem: string, file: string): KeyObject[] {
   const keys: KeyObject[] = [];
   try {
@@ -63,8 +68,8 @@ export function publicKeys(pem: string, file: string): KeyObject[] {
 }
 
 /**
- * Applies a policy to a registry; without requirements returns the registry itself. Each loaded package is checked
- * once; a changed package is a new object.
+ * Applies a policy to a registry. Without requirements, returns the registry itself. Each loaded package is checked
+ * only once; a changed package is a new object.
  * @throws SluiceError usage: the key file cannot be read, or contains no key
  */
 export async function trusting(registry: Registry, policy: TrustPolicy): Promise<Registry> {

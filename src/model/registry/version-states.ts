@@ -1,4 +1,4 @@
-// Combines folders, aliases, journal and approval policy into the lifecycle state of each version.
+// Derives the lifecycle state of each version from folders, aliases, journal and approval policy.
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { SIGNATURE } from '../package/package-hash.ts';
@@ -6,16 +6,19 @@ import type { Mover } from './journal.ts';
 import { type ModelEntry, pickVersion, type ResolvableEntry } from './registry.ts';
 import { type Approvals, approvedIn, type StateEntry, statesOf } from './state-journal.ts';
 
-/** The versions as found in the store, with their journal; states are not applied yet. */
+/** The versions as the store lists them, with their journal. States are not applied yet. */
 export interface FoundEntry extends Pick<ModelEntry, 'id' | 'versions' | 'aliases'> {
   journal: readonly StateEntry[];
 }
 
-/** null: no version is left. @throws SluiceError signature_invalid: approvals are required, and the journal was changed */
+/**
+ * Returns null if no version remains.
+ * @throws SluiceError signature_invalid: approvals are required, and the journal was changed
+ */
 export function withStandings(found: FoundEntry | null, approvals: Approvals | null): ResolvableEntry | null {
   if (found === null) return null;
   const { id, aliases, journal } = found;
-  // Files of removed versions may remain.
+  // The files of a removed version may still exist.
   const isRemoved = (version: string) => journal.findLast((e) => e.version === version)?.to === 'removed';
   const versions = found.versions.filter((v) => !isRemoved(v));
   if (versions.length === 0) return null;
@@ -23,13 +26,13 @@ export function withStandings(found: FoundEntry | null, approvals: Approvals | n
   return { id, versions, aliases, states, approved: approvals === null ? null : approvedIn(journal, approvals) };
 }
 
-/** The fields of an entry that are listed. */
+/** The fields of an entry that appear in lists. */
 export const asListed = ({ id, versions, aliases, states }: ResolvableEntry): ModelEntry => ({
   ...{ id, versions, aliases, states },
 });
 
 /**
- * Rejects retiring or removing a version that references resolve to.
+ * Rejects retiring or removing a version to which references resolve.
  * @throws SluiceError model_in_use, naming the references
  */
 export function assertUnmeant(entry: ResolvableEntry, version: string): void {
@@ -40,7 +43,10 @@ export function assertUnmeant(entry: ResolvableEntry, version: string): void {
   throw new SluiceError('model_in_use', `${meaning.join(', ')} points to ${id}:${version}: move it first`);
 }
 
-/** Ignores the approval policy, because others may resolve references without it. */
+/**
+ * Whether the id alone resolves to the version. Ignores the approval policy, because other processes may resolve
+ * references without it.
+ */
 function isMeantBare(entry: ResolvableEntry, version: string): boolean {
   try {
     return pickVersion({ ...entry, approved: null }, { id: entry.id }) === version;

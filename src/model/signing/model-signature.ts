@@ -1,5 +1,5 @@
-// model.sig: signs packages with a key or a certificate in the format of the OpenSSF's `model_signing`, a Sigstore bundle that is created
-// and verified offline.
+// The file model.sig: the signature of a package by a key or a certificate, in the format of OpenSSF's `model_signing`.
+// The format is a Sigstore bundle, which is created and verified offline.
 import {
   createHash,
   createPrivateKey,
@@ -15,7 +15,7 @@ import { type ModelPackage, type PackageFile, readPackageFile } from '../package
 import { hashedFiles, LOCK, SIGNATURE } from '../package/package-hash.ts';
 import { hasName, isForSigning, leadsToRoot, readCertificates } from './certificate-chains.ts';
 
-// The signed statement: an in-toto statement in the model-signing format of the OpenSSF.
+// The statement that is signed: an in-toto statement in the model-signing format of the OpenSSF.
 
 const IN_TOTO = 'https://in-toto.io/Statement/v1';
 const PREDICATE = 'https://model_signing/signature/v1.0';
@@ -32,14 +32,14 @@ interface Statement {
 
 type Named = Pick<PackageFile, 'name' | 'sha256'>;
 
-/** SHA-256 over the digests of the files, in the order of the statement. */
+/** SHA-256 over the digests of all files, in the order in which the statement lists them. */
 function rootOf(digests: readonly string[]): string {
   const hash = createHash('sha256');
   for (const digest of digests) hash.update(digest, 'hex');
   return hash.digest('hex');
 }
 
-/** The statement about a package as JSON. It lists all files except the signature. */
+/** The statement about a package as JSON. The statement lists all files of the package except the signature. */
 function statementFor({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>): string {
   const signed = files.filter((f) => f.name !== SIGNATURE);
   const statement: Statement = {
@@ -62,7 +62,10 @@ function statementFor({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>): stri
 const invalidStatement = (how: string, cause?: unknown): SluiceError =>
   new SluiceError('signature_invalid', `${SIGNATURE} ${how}`, { cause });
 
-/** The files in a statement. @throws SluiceError signature_invalid: the statement has another form, or contradicts itself */
+/**
+ * The files that a statement lists.
+ * @throws SluiceError signature_invalid: the statement has another type, or contradicts itself
+ */
 function readModelStatement(payload: Buffer): Named[] {
   let statement: Statement;
   try {
@@ -89,8 +92,8 @@ function readModelStatement(payload: Buffer): Named[] {
 }
 
 /**
- * Compares the files of a package with the signed ones. The lock file may be newer than the signature, because it lists
- * the same files.
+ * Compares the files of a package with the files that were signed. A lock file that is newer than the signature is
+ * accepted, because it only lists the same files.
  * @throws SluiceError signature_invalid, naming the files
  */
 function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signed: readonly Named[]): void {
@@ -111,7 +114,7 @@ function assertSigned({ ref, files }: Pick<ModelPackage, 'ref' | 'files'>, signe
 
 const BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
 
-/** Hash algorithm by curve. */
+/** Hash algorithm, by the curve of the key. */
 const HASHES: Readonly<Record<string, string>> = { prime256v1: 'sha256', secp384r1: 'sha384', secp521r1: 'sha512' };
 
 const hashFor = (key: KeyObject): string | undefined =>
@@ -127,29 +130,38 @@ interface Bundle {
   dsseEnvelope: { payload: string; payloadType: string; signatures: { sig: string; keyid: string }[] };
 }
 
-/** A private key for signing, with its certificate chain, its own certificate first. */
+/** A private key for signing, with its certificate chain. The certificate of the key comes first. */
 export interface ModelSigner {
   key: KeyObject;
   certificates: readonly X509Certificate[];
 }
 
-/** Trusted signers: a public key, or certificate roots, optionally restricted to the names in `signers`. */
+/**
+ * Signers that are trusted: the owner of a public key, or holders of certificates issued by a root. If `signers` is
+ * set, only certificates with these names.
+ */
 export type ModelTrust =
   | { kind: 'key'; key: KeyObject }
   | { kind: 'certificates'; certificates: readonly X509Certificate[]; signers: readonly string[] | null };
 
-/** Maximum length of a chain. Real chains have a handful of certificates, and each takes a signature verification. */
+/**
+ * Maximum length of a chain. Real chains have a handful of certificates, and each certificate costs a signature
+ * verification.
+ */
 const MAX_CERTIFICATES = 16;
 
-/** SHA-256 of the public key as PEM: how bundles of the model-signing format identify a key. Messages have `keyIdOf`. */
+/**
+ * SHA-256 of the public key as PEM, by which bundles of the model-signing format identify a key. Messages use `keyIdOf`
+ * instead.
+ */
 const hintOf = (key: KeyObject): string =>
   createHash('sha256')
     .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'pem' }))
     .digest('hex');
 
 /**
- * Reads a private key in PEM, and optionally its certificates in PEM.
- * @throws SluiceError usage: not a key on P-256, P-384 or P-521, or a certificate of another key
+ * Reads a private key in PEM and, optionally, its certificates in PEM.
+ * @throws SluiceError usage: the key is not on P-256, P-384 or P-521, or a certificate belongs to another key
  */
 export function signerOf(pem: string, file: string, certificates: { pem: string; file: string } | null): ModelSigner {
   let key: KeyObject;
@@ -170,8 +182,8 @@ export function signerOf(pem: string, file: string, certificates: { pem: string;
 }
 
 /**
- * Reads trusted keys or certificates from a PEM file. `signers`: names of certificates that may sign; null: all
- * certificates issued by a root.
+ * Reads trusted keys or certificates from a PEM file. `signers`: names of the certificates that may sign; null for all
+ * certificates that a root has issued.
  * @throws SluiceError usage
  */
 export function trustOf(pem: string, file: string, signers: readonly string[] | null = null): ModelTrust {
@@ -215,7 +227,10 @@ export function signModel(model: Pick<ModelPackage, 'ref' | 'files'>, { key, cer
 const invalid = (how: string, cause?: unknown): SluiceError =>
   new SluiceError('signature_invalid', `${SIGNATURE} ${how}`, { cause });
 
-/** The key that must have made the signature, and a description of its owner. @throws SluiceError signature_invalid */
+/**
+ * The key that must have made the signature, and a description of the key's owner.
+ * @throws SluiceError signature_invalid
+ */
 function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: string } {
   const { publicKey, x509CertificateChain } = bundle.verificationMaterial;
   if (trust.kind === 'key') {
@@ -241,7 +256,10 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
   return { key: signer!.publicKey, by };
 }
 
-/** Verifies an untrusted bundle for a package against trusted keys. Returns the signer. @throws SluiceError signature_invalid */
+/**
+ * Verifies an untrusted bundle against trusted signers. Returns a description of the signer.
+ * @throws SluiceError signature_invalid
+ */
 export function verifyModel(
   model: Pick<ModelPackage, 'ref' | 'files'>,
   text: string,

@@ -1,4 +1,4 @@
-// Finds the changed rows of an output by scoring the rows of its changed blocks again.
+// Finds the changed rows of an output: scores the rows of its changed blocks again and compares the results.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -24,9 +24,9 @@ interface RescoreOptions {
   output: Endpoint;
 }
 
-/** A range of rows, scored again. */
+/** The result of scoring a range of rows again. */
 interface Rescored {
-  /** The first row. */
+  /** Number of the first row in the range. */
   first: number;
   rows: number;
   /** Lines of the rejects file, without the name of the input. */
@@ -76,7 +76,7 @@ async function rescore(
   }
 }
 
-/** Scores rows again into text, which `write` receives. */
+/** Scores rows again and passes the text of their predictions to `write`. */
 async function rescoreText(
   options: RescoreOptions,
   rows: RowRange,
@@ -88,14 +88,14 @@ async function rescoreText(
   return rescore(options, rows, { output, write, commit: nothing, abort: nothing });
 }
 
-/** Finds the changed rows (from 1) of a changed block of a text output. `actual`: the current bytes of the block. */
+/** Finds the changed rows (from 1) in a changed block of a text output. `actual`: the current bytes of the block. */
 export async function changedTextRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
   const chunks: Buffer[] = [];
   const { first } = await rescoreText(options, rows, async (bytes) => {
     chunks.push(Buffer.from(bytes));
   });
   const { format } = options.output;
-  // The closing bracket of JSON is written after the last block, so it is not part of this block.
+  // The closing bracket of a JSON array is written after the last block, so it is not part of this block.
   const written = pieces(Buffer.concat(chunks), format);
   const records = recordStarts(written, format);
   const isHeaded = first === 1 && isDelimited(format);
@@ -105,7 +105,7 @@ export async function changedTextRows(options: RescoreOptions, rows: RowRange, a
   return [...new Set(found)].filter((row) => row >= rows.first && row <= rows.last);
 }
 
-/** Finds the changed rows of a changed block of a rejects file. `actual`: the current bytes of the block. */
+/** Finds the changed rows in a changed block of a rejects file. `actual`: the current bytes of the block. */
 export async function changedListRows(options: RescoreOptions, rows: RowRange, actual: Buffer): Promise<number[]> {
   // The rejects file does not depend on the format of the output.
   const { rejects } = await rescoreText(options, rows, async () => {});
@@ -115,7 +115,8 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   for (const [i, line] of lines.entries()) whole[records[i]!] = (whole[records[i]!] ?? '') + line.toString();
   const text = actual.toString();
   const prefixes = whole.map((record) => prefixOf(text, record));
-  // All records have the same prefix with the name of the input, so the most frequent prefix is the right one.
+  // In an unchanged file, every record has the same prefix: the name of the input. The most frequent prefix is
+  // therefore the correct one.
   const counts = new Map<string | null, number>();
   for (const prefix of prefixes) counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
   counts.delete(null);
@@ -130,13 +131,16 @@ export async function changedListRows(options: RescoreOptions, rows: RowRange, a
   return changed.length === 0 && all.length === 1 ? all : changed;
 }
 
-/** The bytes before a record on its line. null: the record does not occur. */
+/** The bytes that precede a record on its line; null if the record does not occur. */
 function prefixOf(text: string, record: string): string | null {
   const at = text.indexOf(`,${record}`);
   return at < 0 ? null : text.slice(text.lastIndexOf('\n', at) + 1, at);
 }
 
-/** Finds the rows of a changed row group or record batch whose values differ. @throws SluiceError: it cannot be decoded */
+/**
+ * Finds the rows of a changed row group or record batch whose values differ.
+ * @throws SluiceError if the block cannot be decoded
+ */
 export async function changedTableRows(options: RescoreOptions, rows: RowRange): Promise<number[]> {
   const { predicate, model, output } = options;
   const spec = predicate.options as unknown as Pick<RunSpec, 'score' | 'on_invalid'>;
@@ -168,7 +172,7 @@ export async function changedTableRows(options: RescoreOptions, rows: RowRange):
   }
 }
 
-/** Rows of a table as JSON, starting with row `first`. */
+/** Rows of a table as JSON, from row `first` on. */
 async function* linesFrom(table: Endpoint, first: number): AsyncGenerator<string> {
   const source = await openSource(table);
   try {
@@ -185,7 +189,10 @@ async function* linesFrom(table: Endpoint, first: number): AsyncGenerator<string
   }
 }
 
-/** Splits text into lines including their line ends. JSON is split into array elements, each with the bytes that precede it. */
+/**
+ * Splits text into lines, each with its line end. A JSON array is split into its elements, each with the bytes that
+ * precede it.
+ */
 function pieces(text: Buffer, format: Endpoint['format']): Buffer[] {
   const found: Buffer[] = [];
   if (format !== 'json') {
@@ -217,7 +224,10 @@ const OPEN = 123;
 const CLOSE = 125;
 const CLOSE_LIST = 93;
 
-/** Index (from 0) of the record that each piece belongs to. Fields of CSV can contain line ends. */
+/**
+ * Index (from 0) of the record to which each piece belongs. A CSV record can span several lines, because its fields can
+ * contain line ends.
+ */
 function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number[] {
   if (!isDelimited(format)) return of.map((_, i) => i);
   let [record, quoted] = [0, false];
@@ -229,7 +239,7 @@ function recordStarts(of: readonly Buffer[], format: Endpoint['format']): number
   });
 }
 
-/** Indexes of the pieces of `written` that changed. `now`: all bytes of `actual`. */
+/** Indexes of the pieces of `written` that changed. `now`: all bytes of `actual`, concatenated. */
 function differences(written: readonly Buffer[], actual: readonly Buffer[], now: Buffer): number[] {
   const before = Buffer.concat(written);
   const byPieces = missingPieces(
@@ -237,7 +247,8 @@ function differences(written: readonly Buffer[], actual: readonly Buffer[], now:
     actual.map((piece) => piece.toString('latin1')),
   );
   if (before.length !== now.length) return byPieces;
-  // If bytes were only replaced, a line end can be among them. Then the row before the line end changed, not the row after it.
+  // If the length is unchanged, a line end may have been overwritten. Comparing bytes then finds the row that lost its
+  // line end; comparing pieces would also report the next row.
   let end = 0;
   const byBytes = [...written.keys()].filter((i) => {
     const from = end;
@@ -247,7 +258,7 @@ function differences(written: readonly Buffer[], actual: readonly Buffer[], now:
   return byBytes.length <= byPieces.length ? byBytes : byPieces;
 }
 
-/** With more edits than this, pieces are compared by position. */
+/** If more edits are needed, pieces are compared by position. */
 const MOST_EDITS = 1000;
 
 /** Indexes of the pieces of `written` that are missing, moved or duplicated in `actual`. */
@@ -268,7 +279,7 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
   const { removed, added } = edits;
   const found = new Set(removed.map((i) => start + i));
   for (const { piece, before } of added) {
-    // For a duplicated row the row itself is reported; for foreign bytes, the next row.
+    // A duplicate counts as a change of the original row; foreign bytes count as a change of the row after them.
     const same = written.indexOf(piece);
     if (same >= 0) found.add(same);
     else if (removed.length === 0) found.add(Math.min(start + before, written.length - 1));
@@ -279,11 +290,13 @@ function missingPieces(written: readonly string[], actual: readonly string[]): n
 interface Edits {
   /** Positions in the first list. */
   removed: number[];
-  /** Pieces of the second list, with the position in the first list before which each was added. */
+  /** Pieces of the second list. `before`: position in the first list in front of which the piece was added. */
   added: { piece: string; before: number }[];
 }
 
-/** The shortest edit script, by the algorithm of Myers (1986). null: it has more than MOST_EDITS edits. */
+/**
+ * The shortest edit script, by the algorithm of Myers (1986). Null if the script would need more than MOST_EDITS edits.
+ */
 function shortestEdit(a: readonly string[], b: readonly string[]): Edits | null {
   const most = Math.min(a.length + b.length, MOST_EDITS);
   const reached = new Int32Array(2 * most + 3);

@@ -1,4 +1,5 @@
-// `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
+// `run --dry-run`: checks everything that a pipeline needs and scores ten applications, without writing or committing
+// anything.
 
 import { connectorOf, isEndless } from '../../connectors/connectors.ts';
 import { topicsWritten } from '../../connectors/kafka/topics.ts';

@@ -1,4 +1,4 @@
-// Scores and explains one row of a file with the engine: reads up to the row, then scores only that row.
+// Scores and explains one row of a file: reads up to the row, but scores only that row.
 import { recordsOf } from '../../core/block.ts';
 import { sleep } from '../../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
@@ -28,7 +28,7 @@ export interface ExplainedRow {
     standard_error?: number;
     reasons?: { code: string; column: string; text: string }[];
     error?: { code: ErrorCode; message: string };
-    /** The strongest pairs of columns, if requested. */
+    /** The strongest pairs of columns; present only if interactions were requested. */
     interactions?: { columns: [string, string]; effect: number }[];
   };
   error?: { code: ErrorCode; column?: string; message: string };
@@ -57,14 +57,14 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
     await runOnce({
       model,
       pool,
-      // A single JSON object is read as an array with one element, for both json and ndjson inputs.
+      // The row is a single JSON object, which is read as an array with one element, even if the input is ndjson.
       source: {
         chunks: NO_CHUNKS,
         whole: text,
         input: source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' },
       },
       scoring: {
-        // Accepts columns that the model does not read.
+        // The input may contain columns that the model does not read.
         passthrough: '*',
         interpretation,
         limits: {},
@@ -89,7 +89,10 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 
-/** Returns the record of a row, preceded by the header if the input has one. @throws SluiceError input_not_found */
+/**
+ * Returns the record of a row, preceded by the header if the input has one.
+ * @throws SluiceError input_not_found: the input has fewer rows
+ */
 export async function findRow({ source, row, signal }: Omit<ExplainRowOptions, 'model'>): Promise<Buffer> {
   const slabs = new SlabPool(2, DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();

@@ -1,4 +1,4 @@
-// Tests of a pipeline (`*.test.yaml`): applications and the expected predictions.
+// Tests of a pipeline (`*.test.yaml`): applications with their expected predictions.
 import { readFile } from 'node:fs/promises';
 import { type Static, Type } from 'typebox';
 import { parseYaml } from '../../config/yaml-document.ts';
@@ -26,7 +26,7 @@ const PipelineTestSchema = Type.Object(
 
 interface CaseResult {
   name: string;
-  /** null: the test passed. */
+  /** Null if the test passed. */
   failure: string | null;
 }
 
@@ -62,7 +62,10 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
   }
 }
 
-/** Difference between `got` and the expected value as text. Keys without an expected value are ignored. */
+/**
+ * Describes how `got` differs from the expected value; null if both are equal. Keys without an expected value are
+ * ignored.
+ */
 function differenceOf(want: unknown, got: unknown, tolerance: number, at: string): string | null {
   const where = at === '' ? 'the prediction' : at;
   if (typeof want === 'number' && typeof got === 'number') {

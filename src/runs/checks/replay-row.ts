@@ -1,4 +1,5 @@
-// Scores one row of an output again with the package named in its manifest, and compares the result bit by bit with the output.
+// Scores one row of an output again, with the package that the manifest names, and compares the result with the output
+// bit by bit.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,21 +26,25 @@ interface ReplayOptions {
   predicate: Predicate;
   model: ModelPackage;
   row: number;
-  /** null: the name in the manifest, in the folder of the output. */
+  /** Path of the input. Null means the name in the manifest, in the folder of the output. */
   input: string | null;
 }
 
 export interface Replayed {
   row: number;
   same: boolean;
-  /** The prediction in the output and the prediction made now, both without the row number. */
+  /** The prediction in the output, and the prediction made by the replay; both without the row number. */
   written: string;
   again: string;
 }
 
 type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
 
-/** @throws SluiceError verification_failed: another package; usage: a JSON array, whose predictions are not lines; input_not_found */
+/**
+ * @throws SluiceError verification_failed: `model` is not the package in the manifest
+ * @throws SluiceError usage: the output is a JSON array, whose predictions are not lines
+ * @throws SluiceError input_not_found
+ */
 export async function replayRow({ output, predicate, model, row, input }: ReplayOptions): Promise<Replayed> {
   if (model.sha256 !== predicate.model.package_sha256) {
     const named = `the manifest names the package ${predicate.model.package_sha256}`;
@@ -63,7 +68,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   return { row, same: plain.written === plain.again, ...plain };
 }
 
-/** The input named in a manifest. A query is executed again. */
+/** The input that a manifest names. If the input is a query, the query is executed again. */
 async function inputOf(predicate: Predicate, output: string, named: string | null): Promise<Endpoint> {
   const source = predicate.options.source as unknown as End;
   if (!isQuery(source)) return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
@@ -88,7 +93,10 @@ async function columnarRow(to: Endpoint, row: number): Promise<Buffer> {
   return Buffer.concat(text);
 }
 
-/** Scores the row into a file with only that row, so that the writer and the reader treat both rows alike. */
+/**
+ * Scores the row into a file that contains only this row. Written row and replayed row thus pass through the same
+ * writer and reader.
+ */
 async function scoredIntoColumns(
   model: ModelPackage,
   options: Options,
@@ -122,7 +130,7 @@ function withoutRow(
 ): string {
   const all = text.toString().trimEnd();
   if (format === 'ndjson' || isColumnar(format)) {
-    // A damaged line is compared unparsed.
+    // A damaged line cannot be parsed, so it is compared as it is.
     if (!isJson(all)) return all;
     const members = membersOf(all).filter(({ key }) => key !== 'row');
     return `{${members.map(({ key, token }) => `${JSON.stringify(key)}:${token}`).join(',')}}`;
@@ -136,8 +144,8 @@ function withoutRow(
 }
 
 /**
- * Start and end of field `index` (from 0) of a delimited record; a quoted field can contain delimiters. null: the
- * record has fewer fields.
+ * Start and end of field `index` (from 0) in a delimited record; null if the record has fewer fields. Delimiters inside
+ * quotes do not end a field.
  */
 function fieldAt(record: string, delimiter: string, index: number): [number, number] | null {
   let quoted = false;

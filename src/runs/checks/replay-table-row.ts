@@ -15,13 +15,13 @@ interface TableReplay {
   pipeline: Pipeline;
   model: ModelPackage;
   row: number;
-  /** null: the file named in the pipeline. */
+  /** Path of the input; null for the file that the pipeline names. */
   input: string | null;
 }
 
 /**
- * @throws SluiceError usage: the pipeline does not read a file or query, or does not write to a table |
- * verification_failed: no such row | input_* | database_*
+ * @throws SluiceError usage: the pipeline does not read a file or query, or does not write to a table
+ * @throws SluiceError verification_failed: the table has no such row | input_* | database_*
  */
 export async function replayTableRow({ pipeline, model, row, input }: TableReplay): Promise<Replayed> {
   const { sink, score } = pipeline;
@@ -71,7 +71,7 @@ async function inputOf({ source }: Pipeline, named: string | null): Promise<Endp
 const agreement = (one: RowAsText, other: RowAsText): number =>
   Object.keys(other).filter((column) => one[column] === other[column]).length;
 
-/** If several runs appended the row, the stored row that agrees in most columns. */
+/** The stored row that agrees with the new row in most columns. Several runs may have appended the row. */
 const nearest = (stored: readonly RowAsText[], again: RowAsText): RowAsText =>
   stored.reduce((best, row) => (agreement(row, again) > agreement(best, again) ? row : best));
 

@@ -14,7 +14,7 @@ import { findRow } from './explain-row.ts';
 
 type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
 
-/** A row already in memory; a row of Parquet or Arrow is read while it is scored. */
+/** A single row: either already in memory or, for Parquet and Arrow, read while it is scored. */
 export interface SingleRowInput {
   source: OneRun['source'];
   /** Idempotent. */
@@ -28,7 +28,7 @@ interface InputRow {
   score: Pipeline['score'];
 }
 
-/** @throws SluiceError input_not_found: fewer rows | database_* | usage */
+/** @throws SluiceError input_not_found: the input has fewer rows | database_* | usage */
 export async function openInputRow(from: Endpoint, { row, model, score }: InputRow): Promise<SingleRowInput> {
   if (isColumnar(from.format)) {
     const { chunks, input, close } = await openSource({ ...from, onlyRow: row });
@@ -36,7 +36,7 @@ export async function openInputRow(from: Endpoint, { row, model, score }: InputR
   }
   const source = await openRows(from, model, score);
   const whole = await findRow({ source, row }).finally(() => source.close());
-  // An array element or a line is an object, so it is read as an array with one element.
+  // The row is a JSON object, which is read as an array with one element.
   const input = source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' as const };
   return { source: { chunks: NO_CHUNKS, whole, input }, close: async () => {} };
 }

@@ -1,4 +1,5 @@
-// Verifies an output against its manifest, offline: the manifest, the output, its rejects file and, on request, the input and the package.
+// Verifies an output against its manifest, offline. Checks the manifest, the output, its rejects file and, on request,
+// the input and the package.
 
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
@@ -24,13 +25,13 @@ import { digestOf } from '../plugins/manifest-content.ts';
 
 interface VerifyOptions {
   output: string;
-  /** null: the input is not checked. */
+  /** Path of the input; null if the input is not checked. */
   input: string | null;
-  /** Path of the rejects file. Default: the name in the manifest, in the folder of the output. */
+  /** Path of the rejects file. Null means the name in the manifest, in the folder of the output. */
   list: string | null;
-  /** Folder of the package; null: the package is not checked. */
+  /** Folder of the package; null if the package is not checked. */
   package: string | null;
-  /** The key that must have signed the manifest. null: any signature, or none, is accepted. */
+  /** The key that must have signed the manifest. Null accepts any signature, and also an unsigned manifest. */
   key: KeyObject | null;
   /** The name under which the output was written. Default: its current name. */
   writtenAs?: string;
@@ -40,15 +41,15 @@ interface VerifyOptions {
 interface ProofFinding {
   file: ProvenName | 'package' | 'manifest';
   /**
-   * changed: a block differs; inserted: bytes between blocks; content: the whole file differs; stored: the content is
-   * the same, but compressed again.
+   * changed: a block differs; inserted: there are bytes between blocks; content: the whole file differs; stored: the
+   * content is equal, but was compressed again.
    */
   kind: 'changed' | 'inserted' | 'content' | 'stored' | 'missing' | 'name';
-  /** First and last row of the block, from 1. null: the finding does not concern rows. */
+  /** First and last row of the block, from 1; null if the finding does not concern rows. */
   range: readonly [number, number] | null;
-  /** Uncompressed byte range of the block, end exclusive. null: the finding does not concern rows. */
+  /** Uncompressed byte range of the block, end exclusive; null if the finding does not concern rows. */
   bytes: readonly [number, number] | null;
-  /** The rows in the range that changed, if they could be determined. */
+  /** The rows in `range` that changed, if they could be determined. */
   rows: readonly number[];
   /** Message of the finding. */
   text: string;
@@ -57,9 +58,9 @@ interface ProofFinding {
 export interface Verified {
   whole: boolean;
   findings: ProofFinding[];
-  /** Checked items. */
+  /** The items that were checked. */
   checked: ProofFinding['file'][];
-  /** null: the manifest cannot be trusted. */
+  /** Null if the manifest cannot be trusted. */
   predicate: Predicate | null;
   signedBy: string[];
 }
@@ -97,7 +98,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   const checked: ProofFinding['file'][] = ['manifest'];
   const { output, list } = predicate;
   const name = options.writtenAs ?? path.basename(options.output);
-  // Without this check a signed output of another day would pass as this output.
+  // Without this check, a signed output of another day would pass as this one.
   if (output.name !== name) {
     const text = `output: the manifest describes ${output.name}, not ${name} (use --written-as for a renamed file)`;
     findings.push(finding('output', 'name', text));
@@ -169,7 +170,7 @@ async function changesOf(file: ProvenName, at: Endpoint, predicate: Predicate): 
   }
 }
 
-/** The content that blocks cover: uncompressed bytes in UTF-8. */
+/** The content that blocks refer to: uncompressed bytes in UTF-8. */
 async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   if (isColumnar(at.format)) {
     yield* await plainOf(storedBytes(at.name), at.compression);
@@ -183,7 +184,7 @@ async function* contentOf(at: Endpoint): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Inputs for scoring rows again. */
+/** Inputs for scoring the rows of changed blocks again. */
 interface Naming {
   folder: string;
   predicate: Predicate;
@@ -223,7 +224,7 @@ function placeOf({ from, to, first, last }: ChangedBlocks, { compression }: Endp
   return `${first === last ? `row ${first}` : `the block of rows ${first} to ${last}`} (${place})`;
 }
 
-/** Longer changes are not compared row by row. */
+/** Maximum length of a change that is compared row by row, in bytes. */
 const MOST_COMPARED_BYTES = 64 * 1024 * 1024;
 /** Maximum number of rows that a message lists. */
 const MOST_LISTED = 10;
@@ -240,7 +241,7 @@ async function namedRows(
   if (naming === null)
     return { rows: [], text: first === last ? '' : '; --input and --package together name the rows' };
   const { predicate, ends, folder } = naming;
-  // If the input changed too, scoring it again proves nothing unless the output is intact.
+  // Scoring a changed input again proves nothing, unless only the input changed.
   const isInputChanged = all.some((changes) => changes.file === 'input');
   if ((isInputChanged && (all.length > 1 || movedBefore !== movedBehind)) || isQuery(predicate.options.source))
     return { rows: [], text: '' };
@@ -316,7 +317,7 @@ interface EndOptions {
   delimiter?: keyof typeof DELIMITERS;
 }
 
-/** The output to read, under its current name, which can differ from the name it was written under. */
+/** The output to read, under its current name. That name may differ from the one in the manifest. */
 export function outputEnd({ options, output }: Predicate, name: string): Endpoint {
   return { ...endpoint(output.name, options.sink as EndOptions, 'csv'), name };
 }
@@ -326,7 +327,7 @@ export function inputEnd({ options, input }: Predicate, name: string): Endpoint 
   return { ...endpoint(input.name, said, 'csv'), name };
 }
 
-/** Findings about files of a package that differ from the manifest. */
+/** Findings about package files that differ from the manifest. */
 async function verifyPackageFiles(folder: string, { model }: Predicate): Promise<ProofFinding[]> {
   const make = (text: string): ProofFinding => finding('package', 'content', `package: ${text}`);
   let files: readonly { name: string; sha256: string }[];
@@ -340,7 +341,7 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   const now = new Map(hashedFiles(files).map((f) => [f.name, f.sha256]));
   const before = new Map(model.files.map((f) => [f.name, f.sha256]));
   const findings: ProofFinding[] = [];
-  // A folder of packages instead of one of them.
+  // `folder` may contain several packages instead of being one.
   const inside = [...now.keys()].find(
     (name) => name.endsWith('/model.yaml') && now.get(name) === before.get('model.yaml'),
   );

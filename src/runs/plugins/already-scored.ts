@@ -19,13 +19,13 @@ import { digestOf, isProven, optionsOf } from './manifest-content.ts';
 interface RunIntended {
   spec: FileRunSpec;
   model: ModelPackage;
-  /** Key that signs manifests; null: they are not signed. */
+  /** Key that signs manifests; null if manifests are not signed. */
   key: KeyObject | null;
 }
 
 /**
- * The manifest of the output decides: it must list the same package, versions, options and signer, and the current
- * input. Output and rejects file must exist with the recorded size; `sluice verify` finds later changes.
+ * Compares the run with the manifest of the output: package, versions, options, signer and input must be equal. Output
+ * and rejects file must have the recorded sizes; `sluice verify` finds later changes of their content.
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
@@ -37,7 +37,7 @@ async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, lis
   return (await hasSize(input.name, told.input)) && (await digestOf(input.name)).sha256 === told.input.stored.sha256;
 }
 
-/** null: the manifest is missing, damaged, or signed by another key. */
+/** Returns null if the manifest is missing, damaged, or signed by another key. */
 async function manifestOf(output: string, key: KeyObject | null): Promise<Predicate | null> {
   try {
     const text = await storedText(manifestNameOf(output));
@@ -60,13 +60,13 @@ function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, int
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
   (await storedSize(file)) === stored.bytes;
 
-/** Skips inputs of a pattern that an earlier run scored. */
+/** Skips inputs of a pattern that an earlier run already scored. */
 export const alreadyScoredPlugin: RunPlugin = {
   plan({ spec, context, model, several, rejects, signKey: key, result, distinguishing }) {
     const mayResume = spec.resume === 'always' || spec.resume === 'asked';
-    // A rejects file shared by all inputs must be written by one run.
+    // A rejects file that all inputs share must be written by one run.
     if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
-    // A manifest does not record the other files that an earlier run wrote.
+    // With such options, a run may write other files, which the manifest does not list.
     if (Object.keys(distinguishing).length > 0) return null;
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;

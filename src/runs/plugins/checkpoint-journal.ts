@@ -1,5 +1,5 @@
-// The checkpoint journal: lines of JSON, each with a checksum over itself and the previous line. A torn or damaged line ends the journal;
-// readers get the complete lines before it.
+// The checkpoint journal: lines of JSON. The checksum in each line covers that line and the previous checksum. The
+// first torn or damaged line ends the journal; readers get only the lines before it.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
@@ -18,16 +18,17 @@ export const changedMeanwhile = (what: string): SluiceError =>
 
 export interface JournalRead {
   lines: readonly unknown[];
-  /** Offset of the end of the last complete line in bytes, and the checksum of that line. */
+  /** Offset in bytes at which the last complete line ends, and the checksum of that line. */
   end: number;
   sum: string;
 }
 
-/** The complete lines of a journal; null: it is missing, or owned by another user. */
+/** Returns the complete lines of a journal; null if the file is missing or owned by another user. */
 export async function readCheckpoints(file: string): Promise<JournalRead | null> {
   let bytes: Buffer;
   try {
-    // Other users may write to the folder, but the journal decides where writing resumes.
+    // Reject journals of other users. Other users may be able to write to the folder, and the journal decides where
+    // writing resumes.
     if (process.getuid !== undefined && (await stat(file)).uid !== process.getuid()) return null;
     bytes = await readFile(file);
   } catch (cause) {

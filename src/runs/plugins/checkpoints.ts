@@ -1,5 +1,5 @@
-// Checkpoints of a run from one input into a file: every few seconds, flushes the output to disk and appends a line to a journal. A later
-// run resumes after the last line of the journal, once the process that wrote it has ended.
+// Checkpoints of a run that scores one input into one file. Every few seconds, flushes the output to disk and appends a
+// line to a journal. Once the process of that run has ended, a later run can resume after the last line of its journal.
 
 import { storedSize } from '../../connectors/stored-bytes.ts';
 import { monotonicMs } from '../../core/clock.ts';
@@ -29,7 +29,7 @@ import {
   type RunIdentity,
 } from './interrupted-run.ts';
 
-/** Errors caused by the disk, the machine or an operator; the same run may succeed later. */
+/** Errors caused by the disk, the machine or an operator. The same run may succeed later, so its files are kept. */
 const MAY_GO_ON = new Set<ErrorCode>([
   'cancelled',
   'output_full',
@@ -46,19 +46,19 @@ const MAY_GO_ON = new Set<ErrorCode>([
 ]);
 
 interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
-  /** null: the output is a topic. */
+  /** Null if the output is a topic. */
   output: IdentifiedRun['output'] | null;
-  /** Several inputs share the rejects file. */
+  /** Whether several inputs share the rejects file. */
   shared: boolean;
   set: CommitSet;
   log: Log;
-  /** Interval between checkpoints; 0: no checkpoints. */
+  /** Interval between checkpoints in ms; 0 disables checkpoints. */
   everyMs: number;
 }
 
 /**
- * Finds the interrupted run to resume and takes ownership of it. Call it before the files of `set` are opened.
- * @returns null: this run has no checkpoints
+ * Finds the interrupted run to resume and takes ownership of its files. Call this function before the files of `set`
+ * are opened. Returns null if this run has no checkpoints.
  * @throws SluiceError usage: `--resume` is not possible; checkpoint_mismatch; output_unwritable
  */
 async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
@@ -92,8 +92,11 @@ interface Parts {
 
 /**
  * States: ahead of the verdict (nothing is journaled) → due, after the interval → writing, concurrently with the run →
- * ended. Steps of a checkpoint: 1. the checksums are taken at the end of a block, 2. output and rejects file are
- * flushed, 3. they are renamed so that they survive the process, 4. the line is appended to the journal and flushed.
+ * ended. A checkpoint has four steps:
+ * 1. At the end of a block, take the checksums.
+ * 2. Flush output and rejects file.
+ * 3. Rename both files, so that they survive the process.
+ * 4. Append the line to the journal and flush it.
  */
 class FileCheckpoints implements StepObserver {
   readonly #parts: Parts;
@@ -108,9 +111,9 @@ class FileCheckpoints implements StepObserver {
   #rows = 0;
   #last = monotonicMs();
   #writing: Promise<void> | null = null;
-  /** Whether the journal describes files on the disk. */
+  /** Whether the files that the journal describes are on disk. */
   #durable: boolean;
-  /** Checkpoints have stopped because the journal could not be written. */
+  /** Set when checkpoints have stopped because the journal could not be written. */
   #off = false;
   #failure: unknown = null;
 
@@ -121,20 +124,23 @@ class FileCheckpoints implements StepObserver {
     this.#durable = found !== null;
   }
 
-  /** Starts at the beginning of the input. Called again if output written before the verdict is discarded. */
+  /** Starts at the beginning of the input. Called again if the output written before the verdict is discarded. */
   begin(): void {
     this.#sum.take();
     this.#blocks = this.resume?.last.blocks ?? 0;
     this.#rows = this.resume?.last.rows ?? 0;
   }
 
-  /** Adds the hash of the input prefix that the interrupted run had read. */
+  /** Hashes the part of the input that has been read. */
   tapSource({ source, proof }: Attempt): OpenSource {
     this.#input = prefixed(source, this.resume?.last ?? null, proof);
     return { ...source, chunks: this.#input.chunks };
   }
 
-  /** From now on the output is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored the earlier output */
+  /**
+   * The evaluator is confirmed, so checkpoints may begin.
+   * @throws SluiceError checkpoint_mismatch: another evaluator scored the earlier output
+   */
   onVerdict(evaluator: string): void {
     const before = this.resume?.head.evaluator ?? evaluator;
     if (before !== evaluator) throw mismatch(this.#parts.output, this.resume!, ['the evaluator of this machine']);
@@ -175,7 +181,7 @@ class FileCheckpoints implements StepObserver {
     try {
       await Promise.all(flushed);
     } catch (error) {
-      // The next flush might succeed although the bytes of this flush are lost, so the error is kept.
+      // The error is final: a later flush might succeed although the bytes of this flush are lost.
       this.#failure = error;
       return;
     }
@@ -201,7 +207,7 @@ class FileCheckpoints implements StepObserver {
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
   }
 
-  /** Waits for the last checkpoint. @throws SluiceError output_failed, as in `onBlockEnd` */
+  /** Waits for the checkpoint in progress. @throws SluiceError output_failed, as in `onBlockEnd` */
   async beforeCommit(): Promise<void> {
     this.#off = true;
     await this.#writing;
@@ -215,7 +221,7 @@ class FileCheckpoints implements StepObserver {
     this.#durable = false;
   }
 
-  /** Ends the set of a failed run; keeps its files if a later run may succeed. Never throws. */
+  /** Ends the set of a failed run. Keeps the files if a later run may succeed. Never throws. */
   async failed(cause: unknown): Promise<void> {
     await this.beforeCommit().catch(() => {});
     const { set, log, output } = this.#parts;
@@ -231,7 +237,10 @@ class FileCheckpoints implements StepObserver {
   }
 }
 
-/** The digests of a block proof identify a text input; hashing the input a second time would double the cost. */
+/**
+ * For a text input, the digests of the block proof identify the input. Hashing the input a second time would double the
+ * cost.
+ */
 function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: BlockProof | null): PrefixedChunks {
   const isMarked = proof?.isText === true;
   if (!isMarked && last === null && again) return withLatePrefix(chunks, again);
@@ -241,7 +250,8 @@ function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof:
 
 /** Saves the state of a step every few seconds, and finds the interrupted run that a step resumes. */
 export const checkpointsPlugin: RunPlugin<{ checkpoint_every: number }> = {
-  // An interrupted shard is scored again: it is short, and one process must describe its whole result.
+  // An interrupted shard is scored again from its start, because a shard is short and one process must describe its
+  // whole result.
   plan: ({ spec, options, distinguishing, context, model, rejects }) =>
     spec.shard
       ? null

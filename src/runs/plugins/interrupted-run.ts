@@ -31,21 +31,24 @@ export interface CheckpointHead {
   evaluator: string;
 }
 
-/** A later line of a journal: the durable state after a number of blocks. */
+/** Any later line of a journal: the durable state after a number of blocks. */
 export interface Checkpoint {
   blocks: number;
   rows: number;
   inputEnd: number;
-  /** SHA-256 of the input up to `inputRead`, which is at least `inputEnd`. null: the digests in `proof` identify the input. */
+  /**
+   * SHA-256 of the input up to `inputRead`, which is at least `inputEnd`. Null if the digests in `proof` identify the
+   * input.
+   */
   read: Prefix | null;
   /** Uncompressed length of the output in bytes. */
   written: number;
-  /** Raw length of the output and of the rejects file in bytes; null: no rejects file exists yet. */
+  /** Raw length of the output and of the rejects file in bytes. `list` is null while no rejects file exists. */
   output: number;
   list: number | null;
   /** Counts of the blocks since the previous line. */
   tally: SavedTally;
-  /** Digests of these blocks for the manifest; absent if no manifest is written. */
+  /** Digests of these blocks for the manifest; absent if the run writes no manifest. */
   proof?: readonly ProvenBlock[];
 }
 
@@ -54,7 +57,7 @@ export interface Interrupted {
   head: CheckpointHead;
   last: Checkpoint;
   tallies: SavedTally[];
-  /** All blocks of all lines. */
+  /** The blocks of all lines in the journal. */
   proven: readonly ProvenBlock[];
 }
 
@@ -74,7 +77,7 @@ export interface Found {
 }
 
 /**
- * Finds the run to resume and takes ownership of it. null: this run starts from the beginning.
+ * Finds the run to resume and takes ownership of its files. Null if this run starts from the beginning.
  * @throws SluiceError checkpoint_mismatch: the interrupted run had another input, package, option or version;
  * output_unwritable
  */
@@ -125,7 +128,7 @@ async function adopt(
   return null;
 }
 
-/** null: the file is not a journal, or a power failure occurred before its first checkpoint. */
+/** Returns null if the file is not a journal, or if a power failure occurred before the first checkpoint. */
 async function readRun(file: string): Promise<Interrupted | null> {
   const journal = await readCheckpoints(file);
   if (journal === null || journal.lines.length < 2) return null;
@@ -146,7 +149,10 @@ export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, di
   return new SluiceError('checkpoint_mismatch', `${what}: ${differences.join(', ')} changed; ${help}`);
 }
 
-/** Values that identify a run, by the name used in messages: "the input", "the package", the name of an option, "the version of Sluice". */
+/**
+ * Values that identify a run. Each key is the name used in messages: "the input", "the package", the name of an option,
+ * "the version of Sluice".
+ */
 export type RunIdentity = Record<string, unknown>;
 
 /** Keys of a spec that do not affect the output. */
@@ -157,7 +163,7 @@ export interface IdentifiedRun {
   model: ModelPackage;
   input: Endpoint;
   output: Endpoint;
-  /** Path of the rejects file; null: none. */
+  /** Path of the rejects file; null if there is none. */
   list: string | null;
   /** Options of features that distinguish this run from others. */
   distinguishing: Readonly<Record<string, unknown>>;
@@ -187,21 +193,21 @@ export async function identityOf({
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
-    // Distinguishes runs of earlier versions, which identified tables by lines of text.
+    // Prevents resuming runs of earlier versions, which identified a table by its rows as lines of text.
     ...(isColumnar(input.format) ? { 'the identity of the table': 'its cells' } : {}),
     ...distinguishing,
     'whether a manifest is written': spec.manifest !== false,
     'the version of Sluice': VERSION,
-    // The Node version determines compression and number formatting.
+    // Compression and number formatting depend on the version of Node.
     'the version of Node': process.version,
   };
 }
 
-/** Flattens a part of a spec to settings with dotted names. */
+/** Flattens a part of a spec into settings with dotted names. */
 function flat(prefix: string, part: object): RunIdentity {
   const found: RunIdentity = {};
   for (const [key, value] of Object.entries(part)) {
-    // Keys at deeper levels may be column names, so they are never excluded.
+    // Only keys of the first level are excluded; deeper keys may be column names.
     if (value === undefined || (!prefix.includes('.') && WITHOUT_EFFECT.has(key))) continue;
     const name = `${prefix}.${key}`;
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) Object.assign(found, flat(name, value));
@@ -216,17 +222,20 @@ export function differencesOf(before: RunIdentity, now: RunIdentity): string[] {
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]));
 }
 
-/** The files of a step that might be resumed. */
+/** The files of a step, to decide whether the step can be resumed. */
 export interface ResumedStep {
   input: Endpoint;
   output: Endpoint | null;
-  /** Path of its rejects file; null: none. */
+  /** Path of the step's rejects file; null if there is none. */
   list: string | null;
-  /** Several inputs write into one rejects file. */
+  /** Whether several inputs share the rejects file. */
   shared: boolean;
 }
 
-/** Why a run cannot be resumed. `refused`: `--resume` is an error; otherwise the run silently starts from the beginning. */
+/**
+ * Returns why a run cannot be resumed. If `refused`, `--resume` is an error; otherwise, the run silently starts from
+ * the beginning.
+ */
 export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
   if (input.planned) return { refused: true, why: 'a shard always starts from its beginning' };
@@ -244,7 +253,7 @@ export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
   const away = [output.name, list].find((name) => name !== null && isObject(name));
   if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
   const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
-  // A missing input is reported later, when it is opened.
+  // A missing input is not an obstacle here; opening it reports the error.
   if (file?.isFile() === false) {
     return { refused: true, why: `${input.name} is not a regular file and cannot be read again` };
   }

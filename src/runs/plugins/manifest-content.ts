@@ -1,4 +1,5 @@
-// Content of a manifest: the files of a run, its model, its options, and the programs that made it.
+// Content of a manifest: the files of a run, its model and options, and the versions of the programs that wrote the
+// output.
 
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -29,15 +30,15 @@ const WITHOUT_EFFECT = new Set([
   'workers',
   'batch_rows',
   'batch_wait_ms',
-  // Control totals are only compared with the input.
+  // Control totals do not affect the output; they are only compared with the input.
   'expect',
   'control',
   'done_file',
 ]);
 
 /**
- * The blocks of a rejects file. The rows of a block without rejects are added to the next block with rejects. `start`,
- * `end`: byte range of the blocks; other bytes belong to other inputs.
+ * The blocks of a rejects file. A block without rejected rows is merged into the next block that has some. `start`,
+ * `end`: byte range of the blocks; the bytes outside this range belong to other inputs.
  */
 export function listBlocks(
   blocks: readonly Pick<ProvenBlock, 'rows' | 'list'>[],
@@ -57,7 +58,7 @@ export function listBlocks(
   return ranges;
 }
 
-/** Versions of the programs that made the output. */
+/** Versions of the programs that wrote the output. */
 export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
 
 export const provenRows = ({
@@ -86,7 +87,7 @@ export async function addManifest(set: CommitSet, output: string, text: string):
   await sink.commit();
 }
 
-/** Loads the signing key. Called before anything is scored. @throws SluiceError usage */
+/** Loads the signing key. Call this function before anything is scored. @throws SluiceError usage */
 export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<KeyObject | null> {
   const file = spec.sign_key ?? process.env.SLUICE_SIGN_KEY;
   if (!file) return null;
@@ -123,20 +124,20 @@ export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint):
 export const blockBytesIn = ({ tuning }: Pick<FileRunSpec, 'tuning'>, isTable: boolean): number =>
   tuning?.blockBytes ?? blockBytesOf(isTable);
 
-/** `delimiter` is undefined for formats without one. */
+/** `delimiter` is undefined for formats without a delimiter. */
 export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'format' | 'compression' | 'delimiter'>) {
   const name = Object.entries(DELIMITERS).find(([, mark]) => mark === delimiter)?.[0];
   return { format, compression, delimiter: isDelimited(format) ? name : undefined };
 }
 
-/** Digests a file or object that was not read sequentially. */
+/** Digests a file or object that the run did not read from start to end. */
 export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   const digest = new FileDigest();
   for await (const chunk of storedBytes(file)) digest.add(chunk);
   return digest.digest;
 }
 
-/** SHA-256 of the existing manifest; null: there is none. @throws SluiceError output_failed: it cannot be read */
+/** SHA-256 of the existing manifest; null if there is none. @throws SluiceError output_failed: it cannot be read */
 export async function previousOf(file: string): Promise<string | null> {
   const text = await storedText(file).catch((cause) => {
     if (cause instanceof SluiceError) throw cause;

@@ -1,4 +1,5 @@
-// The manifest of an output, with digests of input, output and rejects file that are computed while they are read and written.
+// The manifest of an output. The digests of input, output and rejects file are computed while these files are read and
+// written.
 
 import type { KeyObject } from 'node:crypto';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
@@ -51,23 +52,26 @@ interface ProofOf {
   model: ModelPackage;
   input: Endpoint;
   output: Endpoint;
-  /** null: manifests are not signed. */
+  /** Key that signs the manifest; null if manifests are not signed. */
   key: KeyObject | null;
-  /** Blocks that the interrupted run wrote; null: the run starts from the beginning. */
+  /** Blocks that the interrupted run wrote; null if the run starts from the beginning. */
   earlier: readonly ProvenBlock[] | null;
-  /** Rejects file with its path; null: none. */
+  /** The rejects file; null if there is none. */
   list: { name: string; digests: ListDigests } | null;
 }
 
-/** The digest of blocks if the SHA-256 of their file covers the same bytes, and otherwise. */
+/** Digest of each block. CRC-32 suffices if the SHA-256 of the file covers the same bytes as the blocks. */
 const kindIf = (coversBlocks: boolean): BlockDigestKind => (coversBlocks ? 'crc32' : 'sha256');
 
 /** The digests of one attempt to score one input. */
 class RunProof implements BlockProof {
   readonly #of: ProofOf;
-  /** Whether the input is text, whose blocks are those the run scores. The blocks of a table are row groups or record batches. */
+  /**
+   * Whether the input is text. Text has the blocks that the run scores; the blocks of a table are row groups or record
+   * batches.
+   */
   readonly isText: boolean;
-  /** Also provides the digest of the whole file if the file is uncompressed text. */
+  /** If the file is uncompressed text, this digest also covers the whole file. */
   readonly #input: BlockDigests;
   readonly #inputStored: FileDigest | null;
   readonly #output: BlockDigests;
@@ -75,17 +79,17 @@ class RunProof implements BlockProof {
   /** Blocks of columnar files. */
   readonly #inputTable: BlockRange[] = [];
   readonly #outputTable: BlockRange[] = [];
-  /** Rows of the record batches not yet assigned to a block, and the minimum size of a block in bytes. */
+  /** Rows of the record batches that are not yet part of a block, and the minimum size of a block in bytes. */
   #batchRows = 0;
   readonly #batchBytes: number;
-  /** Digests of input blocks whose results are not written yet. */
+  /** Digests of input blocks whose results have not been written yet. */
   readonly #cut: Mark[] = [];
   readonly #blocks: ProvenBlock[];
-  /** Header bytes that a shard reads before its piece; they do not count as part of the piece. */
+  /** Length of the header that a shard reads before its piece, in bytes. The header is not part of the piece. */
   #before: number;
   /** Bytes in a shared rejects file that belong to earlier inputs. */
   readonly #listStart: number;
-  /** Number of input blocks that were cut, and of blocks that checkpoints have stored. */
+  /** Number of input blocks that were cut, and number of blocks that checkpoints have stored. */
   #seen = 0;
   #taken: number;
 
@@ -98,7 +102,7 @@ class RunProof implements BlockProof {
     const coversBlocks = compression === 'none' && !declared?.encoding && !totals?.trailer;
     const asStored = this.isText && coversBlocks;
     this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
-    // The plan contains the digest of the raw piece.
+    // The digest of a raw piece is in the plan.
     this.#inputStored = asStored || planned ? null : new FileDigest();
     this.#input = asStored && !planned ? new ContentDigests() : new BlockDigests(kindIf(coversBlocks));
     const isPlain = of.output.compression === 'none';
@@ -109,14 +113,14 @@ class RunProof implements BlockProof {
     this.#listStart = of.earlier === null ? (of.list?.digests.bytes ?? 0) : 0;
   }
 
-  /** Digests the raw input if it differs from its text. */
+  /** Receives the raw input, if it differs from the text that is scored. */
   get sourceStored(): StoredBytes | undefined {
     const digest = this.#inputStored;
-    // Parquet is not read in order, so `readInput` digests it.
+    // Parquet is not read from start to end, so `readInput` digests it.
     return digest && this.#of.input.format !== 'parquet' ? (bytes) => digest.add(bytes) : undefined;
   }
 
-  /** Digests the raw output if it differs from the written bytes. */
+  /** Receives the raw output, if it differs from the bytes that the run writes. */
   get sinkStored(): StoredBytes | undefined {
     const digest = this.#outputStored;
     return digest ? (bytes) => digest.add(bytes) : undefined;
@@ -145,7 +149,7 @@ class RunProof implements BlockProof {
     if (mark) this.#outputTable.push({ ...mark, rows });
   };
 
-  /** Wraps a text sink so that its bytes are digested. */
+  /** Wraps a text sink so that the bytes written are digested. */
   sink(sink: OpenSink): OpenSink {
     if (isColumnar(this.#of.output.format)) return sink;
     const digests = this.#output;
@@ -178,7 +182,10 @@ class RunProof implements BlockProof {
     else if (!isSameMark(earlier.input, mark)) throw changedMeanwhile('the content of the input');
   };
 
-  /** Digests a Parquet input, whose pages were not read in order. @throws SluiceError input_changed */
+  /**
+   * Digests a Parquet input in a separate pass, because its pages were not read from start to end.
+   * @throws SluiceError input_changed
+   */
   async readInput({ groups }: OpenSource): Promise<void> {
     if (!groups) return;
     const { ends, chunks } = groups;
@@ -197,7 +204,7 @@ class RunProof implements BlockProof {
     }
   }
 
-  /** Verifies the output of the interrupted run. @throws SluiceError checkpoint_mismatch: it changed */
+  /** Verifies the output of the interrupted run. @throws SluiceError checkpoint_mismatch: the output changed */
   readonly verifyWritten = async (stored: AsyncIterable<Uint8Array>): Promise<void> => {
     const digest = this.#outputStored;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
@@ -222,10 +229,10 @@ class RunProof implements BlockProof {
     });
   };
 
-  /** The digests of the run's files. Call it once, when they are complete. */
+  /** The digests of the run's files. Call this method once, when the files are complete. */
   async seen(): Promise<SeenFiles> {
     const { input, output, list } = this.#of;
-    // An empty rejects file is not published.
+    // A rejects file without bytes is not published.
     const listed = list && list.digests.bytes > 0 ? list.digests.digest : null;
     return {
       input: provenFile(input.name, this.#storedInput()),
@@ -256,7 +263,10 @@ class RunProof implements BlockProof {
     return this.#inputStored?.digest ?? (this.#input as ContentDigests).digest;
   }
 
-  /** The text of the manifest; all files must be complete. @throws SluiceError model_invalid | usage: the key */
+  /**
+   * The text of the manifest. Call this method when all files are complete.
+   * @throws SluiceError model_invalid | usage: the key
+   */
   async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
     const { spec, model, input, output } = this.#of;
     const statement = statementOf({
@@ -272,7 +282,7 @@ class RunProof implements BlockProof {
   }
 }
 
-/** The files of a run and their blocks. */
+/** The files of a run with their blocks. */
 type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list'> & { blocks: ProvenBlocks };
 
 async function* observed(chunks: AsyncIterable<Uint8Array>, see: StoredBytes): AsyncGenerator<Uint8Array> {
@@ -288,19 +298,25 @@ export interface ObservedStep {
   input: Endpoint;
   output: Endpoint;
   rejects: RejectsList;
-  /** Signs the manifest; null: it is not signed. */
+  /** Key that signs the manifest; null if the manifest is not signed. */
   key: KeyObject | null;
-  /** Blocks that the interrupted run wrote; null: the step starts from the beginning. */
+  /** Blocks that the interrupted run wrote; null if the step starts from the beginning. */
   earlier: readonly ProvenBlock[] | null;
 }
 
-/** Observes source, sink and rejects file of a step. Base of the observers for manifests and for descriptions of shard results. */
+/**
+ * Observes source, sink and rejects file of a step. Base class of the observers that write manifests and descriptions
+ * of shard results.
+ */
 export class ProofObserver implements StepObserver {
   protected readonly of: ProofOf;
   /** Digests of the current attempt. */
   protected current: RunProof;
 
-  /** Create it before the rejects file of the step is opened, because that file is observed from its first byte. */
+  /**
+   * Create the observer before the rejects file of the step is opened, because the digest starts at the first byte of
+   * that file.
+   */
   constructor({ rejects, ...of }: ObservedStep) {
     const digests = rejects.digestsOf(of.input);
     this.of = { ...of, list: digests && { name: rejects.pathFor(of.input)!, digests } };

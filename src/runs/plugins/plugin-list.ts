@@ -1,5 +1,5 @@
-// The features of a run with their options, in the order in which their hooks run. Flags, pipeline keys, checks and help are derived from
-// it.
+// The features of a run with their options, in the order in which their hooks run. Flags, pipeline keys, checks and
+// help are derived from this list.
 import { amount } from '../../config/options/describe-option.ts';
 import { feature, type OptionsOf, type RunPlugin } from '../plugin.ts';
 
@@ -9,9 +9,9 @@ const controlTotalsPlugin: RunPlugin = {
 };
 
 export const FEATURES = [
-  // May skip the step; then no later plugin is opened.
+  // Can skip the step; later plugins are then not opened for it.
   feature({}, async () => (await import('./already-scored.ts')).alreadyScoredPlugin),
-  // Finds the interrupted run that the plugins below resume.
+  // Finds the interrupted run, which the plugins below resume.
   feature(
     {
       checkpoint_every: {
@@ -28,7 +28,7 @@ export const FEATURES = [
   ),
   feature({}, async () => (await import('./output-manifest.ts')).manifestPlugin),
   feature({}, async () => (await import('./shard-part.ts')).shardPartPlugin),
-  // May prevent publication. The plugin with the simplest error comes first.
+  // These plugins can prevent publication. The plugin whose error is simplest comes first.
   feature({}, async () => controlTotalsPlugin),
   feature({}, async () => (await import('./require-scored-rows.ts')).requireScoredRowsPlugin),
   feature({}, async () => (await import('./input-gate.ts')).gatePlugin),

@@ -1,4 +1,5 @@
-// The description of a shard result: plan, shard, package, settings, counts and digests. Merging relies only on this description.
+// The description of a shard result: plan, shard, package, settings, counts and digests. `sluice merge` relies only on
+// this description.
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -25,26 +26,29 @@ export interface StoredFile {
 
 interface PartDescription extends Omit<SavedTally, 'details'> {
   kind: 'sluice-part';
-  /** SHA-256 of the plan, and the index of the shard and the file in it. */
+  /** SHA-256 of the plan, and the indexes of the shard and of the file in it. */
   plan: string;
   shard: number;
   file: number;
   output: StoredFile;
-  /** null: no row was rejected. */
+  /** Null if no row was rejected. */
   rejects: StoredFile | null;
   made_by: MadeBy;
-  /** Blocks as in a manifest; input offsets are relative to the start of the piece. */
+  /** Blocks as in a manifest. Offsets in the input are relative to the start of the piece. */
   blocks: ProvenBlocks;
 }
 
-/** Package and settings of a shard result. Results to be merged must agree in everything except the evaluator. */
+/**
+ * Package and settings that produced a shard result. Results to be merged must agree in everything except the
+ * evaluator.
+ */
 interface MadeBy {
   model: Predicate['model'];
   sluice: string;
   node: string;
   onnxruntime: string;
   evaluator: string;
-  /** The options in the manifest of a single run, without its input. */
+  /** The options as the manifest of a single run lists them, but without the input. */
   options: PartOptions;
 }
 
@@ -54,7 +58,7 @@ interface PartOptions {
   [key: string]: JsonValue | undefined;
 }
 
-/** Adds the description of an output to its set. @throws SluiceError output_* */
+/** Adds the description of a shard result to the set that publishes the result. @throws SluiceError output_* */
 async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {
   const sink = await set.open(`${output}${PART_ENDING}`, { beside: true });
   await sink.write(Buffer.from(`${JSON.stringify({ ...part, sha256: digestOfPart(part) })}\n`));
@@ -69,7 +73,7 @@ export interface FoundPart extends PartDescription {
 }
 
 /**
- * Reads the descriptions of outputs; rejects files and descriptions in `files` are ignored.
+ * Reads the descriptions next to the outputs in `files`. Rejects files and descriptions in `files` are ignored.
  * @throws SluiceError parts_mismatch: a description is missing, damaged, or belongs to another plan
  */
 export async function partsOf(files: readonly string[], plan: ShardPlan): Promise<FoundPart[]> {
@@ -97,7 +101,7 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
   return parts;
 }
 
-/** Observes one piece of a shard and describes its result in a sidecar file. */
+/** Observes one piece of a shard, and describes the result of the piece in a sidecar file. */
 class PieceObserver extends ProofObserver {
   state = new TallyAccumulator();
   readonly #shard: ShardSpec;
@@ -144,7 +148,7 @@ class PieceObserver extends ProofObserver {
   }
 }
 
-/** Describes each piece of a shard, for `sluice merge`. */
+/** Writes a description of each shard result, for `sluice merge`. */
 export const shardPartPlugin: RunPlugin = {
   plan({ spec, model, rejects, evaluator }) {
     const { shard } = spec;

@@ -1,4 +1,5 @@
-// Estimates from samples how long files take to score on similar machines, and how many machines a deadline needs.
+// Estimates from samples how long files take to score on similar machines, and how many machines are needed to meet a
+// deadline.
 import { monotonicMs, startTimer, stopTimer, type Timer } from '../../core/clock.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import { RunAccount } from '../account.ts';
@@ -8,16 +9,18 @@ import { InputScorer } from '../input-scorer.ts';
 import { type RunSpec, scoringOf } from '../spec.ts';
 import type { PlannedInput, ShardPlan } from './shard-plan.ts';
 
-/** Factor on measured times: at night the machines have other load, slower disks and repeated shards. */
+/**
+ * Factor applied to measured times, because at night the machines have other load, slower disks and repeated shards.
+ */
 export const MARGIN = 1.25;
 const MOST_MACHINES = 10_000;
 const PIECES = 3;
-/** Maximum duration of sampling. */
+/** Maximum duration of sampling in ms. */
 const SAMPLE_MS = 9_000;
 
 /** Measurements on this machine, without a safety margin. */
 export interface Measured {
-  /** Seconds until the first rows are answered. */
+  /** Seconds until the first rows are scored. */
   startSeconds: number;
   /** Raw input bytes per second, for all workers together. */
   bytesPerSecond: number;
@@ -27,15 +30,18 @@ export interface Measured {
 }
 
 export interface Estimate {
-  /** Estimate for a single machine, including the margin. */
+  /** Estimated seconds on a single machine, including the margin. */
   seconds: number;
-  /** Estimate for `machines` machines, including the margin and the merge. */
+  /** Estimated seconds on `machines` machines, including the margin and the merge. */
   inShardsSeconds: number;
-  /** null: no number of machines is enough. */
+  /** Null if no number of machines is sufficient. */
   machines: number | null;
 }
 
-/** `planBytesPerSecond`: speed of reading and hashing on this machine; merging reads, hashes and writes all shard results. */
+/**
+ * `planBytesPerSecond`: how fast this machine reads and hashes a file. This speed matters because a merge reads, hashes
+ * and writes all shard results.
+ */
 export function estimate(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Estimate {
   const { startSeconds, bytesPerSecond, outputShare } = measured;
   const merging = (2 * bytes * outputShare) / planBytesPerSecond;
@@ -95,7 +101,10 @@ function spread({ pieces, files }: ShardPlan): PlannedInput[] {
   return [...new Set(at)].map((i) => ({ piece: pieces[i]!, file: files[pieces[i]!.file]! }));
 }
 
-/** Measures from the first result to the last. With a single result, measures from opening the source. */
+/**
+ * Measures the time between the first and the last result. If there is only one result, measures from the opening of
+ * the source.
+ */
 class Sampled {
   first: number | null = null;
   rows = 0;
@@ -158,7 +167,8 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
           recordBytes: spec.score.record_bytes,
         });
         return {
-          // Marked as not repeatable, so that reading starts only after the workers are ready and the verdict is known.
+          // A source that is not repeatable is read only after the workers are ready and the verdict is known. Start-up
+          // time thus does not distort the sample.
           source: { ...source, repeatable: false, chunks: begun(source) },
           sink: withOutput(nothing, { format: 'csv', delimiter: ',' }),
           onPart: ({ rows, length }) => ends.part(rows, length),

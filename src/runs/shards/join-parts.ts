@@ -1,4 +1,4 @@
-// Joins the outputs and rejects files of shards, and computes their digests for the manifest.
+// Joins the outputs and rejects files of shards, and computes the digests of the joined files for the manifest.
 
 import type { KeyObject } from 'node:crypto';
 import { besideStored, openStored } from '../../connectors/stored-bytes.ts';
@@ -21,16 +21,16 @@ import type { ShardPlan } from './shard-plan.ts';
 interface JoinOptions {
   plan: ShardPlan;
   set: CommitSet;
-  /** Write the rejects file even if no row was rejected. */
+  /** Whether to write the rejects file even if no row was rejected. */
   always: boolean;
   allowEmpty: boolean;
-  /** null: no manifests are written. `key` null: manifests are not signed. */
+  /** Null if no manifests are written. `key` is null if manifests are not signed. */
   manifest: { key: KeyObject | null } | null;
 }
 
 /**
- * Writes the outputs, rejects files and manifests of all inputs into a set. @throws SluiceError parts_mismatch: a shard
- * result was changed | output_*
+ * Writes the outputs, rejects files and manifests of all inputs into a set.
+ * @throws SluiceError parts_mismatch: a shard result was changed | output_*
  */
 export async function joinParts(files: readonly MergedFile[], options: JoinOptions): Promise<void> {
   const { plan, set, allowEmpty, manifest } = options;
@@ -42,7 +42,7 @@ export async function joinParts(files: readonly MergedFile[], options: JoinOptio
     const seen = await joinLists(name, of, options);
     const list = seen && { name, seen, stored: seen.end() };
     for (const merged of of) {
-      // An existing manifest belongs to an earlier run.
+      // An existing manifest would describe the output of an earlier run.
       if (manifest === null) await set.remove(manifestNameOf(merged.output));
       else {
         const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, key: manifest.key };
@@ -110,7 +110,7 @@ async function* written(chunks: AsyncIterable<Uint8Array>, sink: ByteSink): Asyn
 const compressionOf = ({ made_by, output }: FoundPart): Compression =>
   (made_by.options.sink.compression as Compression | undefined) ?? namedFormat(output.name).compression;
 
-/** Opens the raw bytes of a file of a shard result; reading fails unless they match its description. */
+/** Opens the raw bytes of one file of a shard result. Reading fails unless the bytes match the description. */
 export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
   const file = besideStored(path, name);
   const changed = () =>
@@ -127,7 +127,7 @@ export function openPart({ path }: FoundPart, { name, bytes, sha256 }: StoredFil
   };
 }
 
-/** Removes the header. @throws SluiceError parts_mismatch: the file begins with something else */
+/** Removes the header. @throws SluiceError parts_mismatch: the file does not begin with the header */
 async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): AsyncGenerator<Uint8Array> {
   let due = header;
   for await (const chunk of chunks) {

@@ -1,4 +1,5 @@
-// Merges shard results: checks that all exist exactly once with all rows and the same package, then writes the outputs of a single run.
+// Merges shard results into the outputs that a single run would write. Requires each result exactly once, with all its
+// rows, and the same package for all.
 
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -35,8 +36,8 @@ export async function findParts(pattern: string, plan: ShardPlan): Promise<Found
 }
 
 /**
- * Returns the shard results in plan order. Each must exist exactly once, with the same package and settings and the
- * planned rows.
+ * Returns the shard results in plan order. Each must exist exactly once and have the planned rows; all must have the
+ * same package and settings.
  * @throws SluiceError parts_mismatch, lists the shards to run again
  */
 export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundPart[] {
@@ -74,7 +75,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
   if (a.model.ref !== b.model.ref) what.push('model');
   else if (a.model.package_sha256 !== b.model.package_sha256) what.push('package');
   if (a.sluice !== b.sluice) what.push('version of Sluice');
-  // The Node version determines compression and number formatting.
+  // Compression and number formatting depend on the version of Node.
   if (a.node !== b.node) what.push('version of Node');
   if (!isDeepStrictEqual(a.options, b.options)) what.push('options');
   return what.length === 0 ? [] : [`${part.path} was made with another ${what.join(', ')} than ${first.path}`];
@@ -82,7 +83,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
 
 interface MergeTargets {
   output: string;
-  /** null: each output with a rejected row gets its own rejects file. */
+  /** Path of the rejects file. With null, each output that has rejected rows gets its own rejects file. */
   rejects: string | null;
 }
 
@@ -118,7 +119,10 @@ export function refuseNothingIn({ parts }: MergedFile): void {
   refuseNothingScored(sumOf(parts));
 }
 
-/** Lists shard results that are not joined, and reads each once to check it. @throws SluiceError parts_mismatch: one was changed */
+/**
+ * Lists shard results without joining them. Each result is read once, to check it.
+ * @throws SluiceError parts_mismatch: a result was changed
+ */
 export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): Promise<string> {
   for (const part of parts) {
     for (const stored of [part.output, part.rejects]) {
@@ -140,7 +144,10 @@ type MergedSummary = Pick<
   'rows' | 'scored' | 'rejected' | 'rejectedByCode' | 'interpreted' | 'inexact' | 'drift' | 'gate'
 > & { model: string; packageSha256: string; plan: string; shards: number };
 
-/** The package that made the shard results; null: the registry does not have it or has other content under its reference. */
+/**
+ * The package that produced the shard results. Null if the registry does not have the package, or has other content
+ * under its reference.
+ */
 export async function packageOfParts(
   parts: readonly FoundPart[],
   registry: Pick<Registry, 'resolve'>,
@@ -151,8 +158,9 @@ export async function packageOfParts(
 }
 
 /**
- * Judges each merged input as a single run would. Without limits nothing is judged.
- * @throws SluiceError gate_stopped: a limit is exceeded; usage: the package is missing or lacks what the limits need
+ * Judges each merged input as a single run would. Does nothing without limits.
+ * @throws SluiceError gate_stopped: a limit is exceeded; usage: the package is missing, or does not contain what the
+ * limits need
  */
 export function judgeMerged(
   files: readonly MergedFile[],
@@ -181,7 +189,10 @@ export function judgeMerged(
   return gateSummary(limits, findings.inputs);
 }
 
-/** `model`: result of `packageOfParts`. Without it the summary has no drift, because another baseline would produce other numbers. */
+/**
+ * `model`: result of `packageOfParts`. If it is null, the summary has no drift, because drift against another baseline
+ * would be wrong.
+ */
 export function mergedSummary(
   plan: ShardPlan,
   parts: readonly FoundPart[],

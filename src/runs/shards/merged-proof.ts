@@ -1,4 +1,5 @@
-// The manifest of a merged output, computed from the descriptions of its shard results. Equals the manifest of a single run.
+// The manifest of a merged output, computed from the descriptions of its shard results. This manifest equals the
+// manifest of a single run.
 
 import type { KeyObject } from 'node:crypto';
 import { manifestNameOf } from '../../core/file-names.ts';
@@ -25,11 +26,11 @@ export interface MergedFile {
 /** Digest of one merged output. */
 export interface JoinedOutput {
   stored: Digest;
-  /** Uncompressed length of the output before each shard result, in bytes. */
+  /** Offset in the uncompressed output at which each shard result begins, in bytes. */
   before: readonly number[];
 }
 
-/** Digests a rejects file while it is joined from the rejects files of the shards. */
+/** Digests a merged rejects file while it is joined from the rejects files of the shards. */
 export class JoinedList {
   readonly #digests = new ContentDigests();
   readonly #header: Uint8Array;
@@ -40,7 +41,7 @@ export class JoinedList {
     this.#header = header;
   }
 
-  /** `chunks`: without the header. */
+  /** `chunks`: the rejects file of the shard result, without its header. */
   async add(part: FoundPart, chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const marks: Mark[] = [];
     this.#marks.set(part, marks);
@@ -70,7 +71,10 @@ export class JoinedList {
     return this.#marks.get(part) ?? [];
   }
 
-  /** Length of the rejects file before the first of these shard results; the bytes before belong to other inputs. */
+  /**
+   * Length of the rejects file before the first of these shard results; the bytes before that offset belong to other
+   * inputs.
+   */
   startOf(parts: readonly FoundPart[]): number {
     const starts = parts.flatMap((part) => this.#starts.get(part) ?? []);
     return starts[0] ?? 0;
@@ -86,10 +90,10 @@ interface MergedProof {
   plan: ShardPlan;
   merged: MergedFile;
   output: JoinedOutput;
-  /** null: no rejects file. */
+  /** Null without a rejects file. */
   list: { name: string; seen: JoinedList; stored: Digest } | null;
   allowEmpty: boolean;
-  /** null: the manifest is not signed. */
+  /** Key that signs the manifest; null if the manifest is not signed. */
   key: KeyObject | null;
 }
 
@@ -103,7 +107,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
   const written = endpoint(merged.output, { ...options.sink, compression }, 'csv');
   const statement = statementOf({
     model,
-    // Machines may have used different evaluators; their predictions are bit-identical.
+    // Machines may have used different evaluators, whose predictions are bit-identical.
     made_by: { ...runtime, evaluator: [...new Set(parts.map(({ made_by }) => made_by.evaluator))].sort().join(', ') },
     options: {
       ...options,
@@ -129,7 +133,7 @@ export function sumOf(parts: readonly FoundPart[]): RunCounts {
   return counts;
 }
 
-/** The blocks of all shard results, with their offsets in the merged files. */
+/** The blocks of all shard results, at their offsets in the merged files. */
 function blocksOf({ plan, merged: { parts }, output, list }: MergedProof): ProvenBlocks {
   const moved = (blocks: readonly BlockRange[], by: number) =>
     blocks.map((block) => ({ ...block, end: block.end + by }));

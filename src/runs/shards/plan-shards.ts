@@ -1,4 +1,5 @@
-// Divides files into shards by bytes, at record starts, in one pass over each file.
+// Divides files into shards of about equal size in bytes. Shards begin at record starts; one pass over each file
+// suffices.
 
 import { createHash } from 'node:crypto';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
@@ -20,25 +21,25 @@ import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard
 interface ShardPlanOptions {
   inputs: readonly Endpoint[];
   shards: number;
-  /** Maximum length of a record in bytes; longer ones are rejected. */
+  /** Maximum length of a record in bytes. Longer records are rejected. */
   recordBytes: number;
   /** Block size in bytes. */
   blockBytes?: number;
-  /** Called with the number of bytes read and the total of all inputs. */
+  /** Called with the number of bytes read and the total size of all inputs in bytes. */
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
 }
 
-/** Uncompressed bytes that one compressed byte counts for. */
+/** A compressed byte counts as this many uncompressed bytes. */
 const PACKED = 4;
 
-/** A boundary between shards: where shard `shard` starts, as a share of its file. */
+/** A boundary between shards: shard `shard` starts at the share `share` of its file. */
 interface Bound {
   shard: number;
   share: number;
 }
 
-/** A divided file, with the record mark of each boundary. */
+/** A divided file, with the position of the record at each boundary. */
 interface CutFile {
   file: Omit<PlannedFile, 'name' | 'format' | 'compression' | 'delimiter'>;
   rows: number | null;
@@ -47,7 +48,9 @@ interface CutFile {
   groups?: number;
 }
 
-/** Whether the file cannot be divided: finding a record inside would require reading everything before it. */
+/**
+ * Whether the file cannot be divided, because finding the start of a record would require reading all bytes before it.
+ */
 const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
 
 /**
@@ -134,7 +137,7 @@ function piecesOf(
   for (const [i, mark] of cuts.entries()) {
     const next = cuts[i + 1];
     const to = next?.byte ?? bytes;
-    // An empty file has one piece, so that the run reports the error.
+    // An empty file becomes one piece, so that the run reports the error.
     if (mark.byte === to && (bytes > 0 || i > 0)) continue;
     pieces.push({
       shard: i === 0 ? first : inside[i - 1]!.shard,
@@ -186,7 +189,7 @@ async function cutFile(
 
 const NO_HEAD = { bytes: 0, line: 1, sha256: createHash('sha256').digest('hex') };
 
-/** Moves each boundary to the nearer end of the file. */
+/** Moves each boundary to the start or the end of the file, whichever is nearer. */
 async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const marks = bounds.map(({ share }) => ({ byte: share < 0.5 ? 0 : bytes, row: 1, line: 1 }));
   const { digests, sha256 } = await hashesBetween(rangesOf(name), byteOf(marks));

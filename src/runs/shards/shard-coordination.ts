@@ -20,7 +20,7 @@ import type { ShardPlan } from './shard-plan.ts';
 
 const KIND = 'sluice-shared-run';
 
-/** An input at the start of the run: its size in bytes, and its modification time or the object's ETag. */
+/** An input as it was at the start of the run: its size in bytes, and its modification time or the object's ETag. */
 interface SeenInput {
   name: string;
   bytes: number;
@@ -33,7 +33,7 @@ export interface SharedRun {
   /** SHA-256 of the plan. */
   plan: string;
   shards: number;
-  /** The configured reference, and the version it resolved to at the start, because an alias may move later. */
+  /** The configured reference, and the version to which it resolved at the start. An alias may move later. */
   asked: string;
   model: string;
   inputs: readonly SeenInput[];
@@ -71,7 +71,7 @@ export class SharedWork {
     return isObject(this.#folder) ? `${this.#folder}/${name}` : path.join(this.#folder, name);
   }
 
-  /** Path of a shard result, with `{name}` and `{shard}`. `ending` includes the dot. */
+  /** Path pattern of shard results, with `{name}` and `{shard}`. `ending` includes the dot. */
   parts(ending: string): string {
     return this.#at(`parts/{name}.{shard}${ending}`);
   }
@@ -86,7 +86,10 @@ export class SharedWork {
     }
   }
 
-  /** null: shard 0 has not written run.json yet. @throws SluiceError plan_invalid: run.json is invalid | storage_unavailable */
+  /**
+   * Returns null if shard 0 has not written run.json yet.
+   * @throws SluiceError plan_invalid: run.json is invalid | storage_unavailable
+   */
   async run(): Promise<SharedRun | null> {
     const text = await storedText(this.#at('run.json'));
     if (text === null) return null;
@@ -94,7 +97,7 @@ export class SharedWork {
       const run = JSON.parse(text) as SharedRun;
       if (run.kind === KIND) return run;
     } catch {
-      // Treated like a file with other content.
+      // Invalid JSON is treated like JSON that does not describe a run.
     }
     throw new SluiceError(
       'plan_invalid',
@@ -102,7 +105,10 @@ export class SharedWork {
     );
   }
 
-  /** Writes run.json unless it exists, because two processes may briefly run shard 0. @throws SluiceError output_* | storage_unavailable */
+  /**
+   * Writes run.json unless it already exists: two processes may briefly run shard 0.
+   * @throws SluiceError output_* | storage_unavailable
+   */
   async decide(run: Omit<SharedRun, 'kind'>): Promise<void> {
     await putFirst(this.#at('run.json'), `${JSON.stringify({ kind: KIND, ...run }, null, 1)}\n`);
   }
@@ -120,8 +126,8 @@ export class SharedWork {
   }
 
   /**
-   * The complete results of a shard (null: of all shards). Returns null while results are missing. @throws SluiceError
-   * storage_unavailable
+   * The complete results of a shard, or of all shards if `shard` is null. Returns null while results are missing.
+   * @throws SluiceError storage_unavailable
    */
   async found(plan: ShardPlan, shard: number | null, ending: string): Promise<FoundPart[] | null> {
     const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
@@ -132,7 +138,10 @@ export class SharedWork {
     return shard === null ? wholeParts(plan, parts) : parts;
   }
 
-  /** The shard that merges the results: this shard, unless another was faster. @throws SluiceError output_* | storage_unavailable */
+  /**
+   * The shard that merges the results: this shard, unless another shard claimed the merge first.
+   * @throws SluiceError output_* | storage_unavailable
+   */
   async merger(shard: number): Promise<number> {
     const said = await putFirst(this.#at('merge.json'), `${JSON.stringify({ shard })}\n`);
     return (JSON.parse(said) as { shard: number }).shard;

@@ -1,4 +1,5 @@
-// The plan of a sharded run: which bytes of which files each shard scores, and the row numbers at which they start.
+// The plan of a sharded run: the byte ranges of the files that each shard scores, and the row number at which each
+// range starts.
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -11,9 +12,9 @@ import type { ByteSource } from '../../io/source/byte-source.ts';
 import { checked } from '../../io/source/byte-taps.ts';
 import { hashOfRange } from '../../io/source/record-marks.ts';
 
-/** The part of a file that one shard scores. The pieces of a file cover all its bytes, in order. */
+/** The part of a file that one shard scores. The pieces of a file cover the file completely, in order. */
 export interface Piece {
-  /** From 0. */
+  /** Index of the shard, from 0. */
   shard: number;
   /** Index of the file in the plan. */
   file: number;
@@ -25,14 +26,14 @@ export interface Piece {
   /** Row and physical line at which the piece starts, from 1. */
   first_row: number;
   first_line: number;
-  /** null: unknown unless the file is read (compressed files, JSON arrays). */
+  /** Number of rows; null for compressed files and JSON arrays, whose rows are known only after reading. */
   rows: number | null;
-  /** For Parquet: range of row groups; `to` is exclusive. */
+  /** Parquet only: range of row groups; `to` is exclusive. */
   groups?: { from: number; to: number };
 }
 
 export interface PlannedFile {
-  /** Name that an unsharded run would use. */
+  /** The name of the file, as an unsharded run would use it. */
   name: string;
   format: FileFormat;
   compression: Compression;
@@ -40,7 +41,7 @@ export interface PlannedFile {
   bytes: number;
   /** SHA-256 of the whole raw file. */
   sha256: string;
-  /** The bytes before the first record (header, byte order mark), which every shard reads. */
+  /** The bytes before the first record (byte order mark, header), which every shard reads. */
   head: { bytes: number; line: number; sha256: string };
 }
 
@@ -49,9 +50,12 @@ export interface ShardPlan {
   /** Version of this format. */
   format: 1;
   shards: number;
-  /** Maximum record length in bytes. It is fixed because it affects where records end. */
+  /** Maximum record length in bytes. The plan fixes this length, because it affects where records end. */
   record_bytes: number;
-  /** Block size of all shards, so that the merged manifest has the blocks of a single run. */
+  /**
+   * Block size of all shards in bytes. The plan fixes the size, so that the merged manifest lists the same blocks as a
+   * single run.
+   */
   block_bytes: number;
   files: PlannedFile[];
   pieces: Piece[];
@@ -62,7 +66,7 @@ export interface ShardPlan {
 /** The shard that a run scores. */
 export interface ShardSpec {
   plan: ShardPlan;
-  /** From 0. */
+  /** Index of the shard, from 0. */
   index: number;
   /** Path of the plan file. */
   path: string;
@@ -93,7 +97,8 @@ const digestOf = ({
 
 /**
  * Reads a plan from a file or object.
- * @throws SluiceError input_not_found | storage_unavailable | plan_invalid: not a plan, of another format, or changed
+ * @throws SluiceError input_not_found | storage_unavailable | plan_invalid: the file is not a plan, has another format
+ * version, or was changed
  */
 export async function readPlan(file: string): Promise<ShardPlan> {
   const text = await namedText(file);
@@ -107,14 +112,14 @@ export async function readPlan(file: string): Promise<ShardPlan> {
   if (plan.format !== 1)
     throw new SluiceError('plan_invalid', `${file} was created by an incompatible release of Sluice`);
   if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed after it was created`);
-  // Output names are derived from these names.
+  // The names of outputs are derived from these names, so they must be safe.
   if (!plan.files.every(({ name }) => isPlainName(path.basename(name)))) {
     throw new SluiceError('plan_invalid', `${file} contains an invalid file name`);
   }
   return plan;
 }
 
-/** The pieces of a shard, in order. Empty if there are fewer pieces than shards. @throws SluiceError usage */
+/** The pieces of a shard, in order. Empty if the plan has fewer pieces than shards. @throws SluiceError usage */
 export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
   if (shard >= plan.shards) {
     throw new SluiceError('usage', `the plan has shards 0 to ${plan.shards - 1}, but no shard ${shard}`);
@@ -126,7 +131,7 @@ export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
 export const bytesOfPlan = ({ files }: Pick<ShardPlan, 'files'>): number =>
   files.reduce((sum, file) => sum + file.bytes, 0);
 
-/** Total rows of all pieces; null: unknown without reading the files. */
+/** Total rows of all pieces; null if they are unknown without reading the files. */
 export const rowsOfPlan = ({ pieces }: Pick<ShardPlan, 'pieces'>): number | null =>
   pieces.reduce<number | null>((sum, { rows }) => (sum === null || rows === null ? null : sum + rows), 0);
 
@@ -156,11 +161,11 @@ export async function openPiece({ piece, file }: PlannedInput, readBytes?: numbe
   return { ...source, chunks: checked(source.chunks, known, () => otherThanPlanned(file)) };
 }
 
-/** Position of a piece in its file; null: the piece starts at the beginning. */
+/** Position of a piece in its file; null if the piece starts at the beginning. */
 export function placeOfPiece({ piece, file }: PlannedInput): PiecePlace | null {
   if (piece.from === 0) return null;
   const rows = piece.first_row - 1;
-  // A row of a table has no byte offset.
+  // Rows of a table have no byte offset.
   if (file.format === 'parquet') return { rows, lines: rows, bytes: 0 };
   return { rows, lines: piece.first_line - file.head.line, bytes: piece.from - file.head.bytes };
 }

@@ -1,5 +1,5 @@
-// Turns records of a topic into answers for every sink: scores micro-batches, waits for unavailable models, applies `on_invalid` and
-// `tombstones`, and counts.
+// Computes the answers to records of a topic for every sink: scores micro-batches, waits for unavailable models,
+// applies `on_invalid` and `tombstones`, and counts rows.
 
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
@@ -42,17 +42,17 @@ const MODEL_ERRORS = new Set<ErrorCode>([
 ]);
 const FIRST_MODEL_WAIT_MS = 250;
 const MAX_MODEL_WAIT_MS = 10_000;
-/** Trace collectors accept 128 links per span. */
+/** Trace collectors accept at most 128 links per span. */
 const MAX_LINKS = 128;
-/** A single instance, so that it can be recognised by identity. */
+/** There is only one instance, so that it can be recognised by identity. */
 const STOPPED = new SluiceError('cancelled', 'the run stopped while its model was unavailable');
 
-/** Whether the run was stopped during a pause. The next member reads the records again. */
+/** Whether the run was stopped while it waited for its model. The next group member reads the records again. */
 export const isStoppedPause = (error: unknown): boolean => error === STOPPED;
 
 interface AnsweredRecord {
   readonly record: IncomingRecord;
-  /** null: a tombstone to forward. */
+  /** Null for a tombstone, which is forwarded. */
   readonly answer: RecordAnswer | null;
 }
 
@@ -80,8 +80,8 @@ export class AnsweredBatch {
   }
 
   /**
-   * Rejects a record. @returns false: the caller must report the error among the answers. @throws SluiceError
-   * invalid_row with `on_invalid: fail`
+   * Rejects a record. Returns false if the caller must report the error among the answers.
+   * @throws SluiceError invalid_row with `on_invalid: fail`
    */
   reject(record: IncomingRecord, error: RecordError): boolean {
     const { on_invalid } = this.#spec;
@@ -99,7 +99,10 @@ export class AnsweredBatch {
     for (const tally of this.#tallies) unit.add(tally, this.model.ref);
   }
 
-  /** Counts dead letters that were written. `codes`: their error codes; default: all dead letters of the batch. */
+  /**
+   * Counts dead letters that were written. `codes`: their error codes. Default: the codes of all dead letters of the
+   * batch.
+   */
   countLetters(codes: readonly ErrorCode[] = this.deadLetters.map(({ error }) => error.code)): void {
     const { metrics, name: pipeline } = this.#context;
     for (const code of codes) metrics?.deadLetters.inc({ pipeline, code });
@@ -109,13 +112,15 @@ export class AnsweredBatch {
 interface AnswerRecordsOptions {
   /** Called with the reason when the model becomes unavailable, and with null when it becomes available. */
   onPause: (reason: string | null) => void;
-  /** Members that the sink adds to answers; passthrough columns must not have these names. Default: none. */
+  /**
+   * Names of the members that the sink adds to answers. Passthrough columns must not have these names. Default: none.
+   */
   added?: readonly string[];
 }
 
 /**
- * Answers micro-batches; several can be in progress if they belong to different partitions. `stop` ends a pause,
- * `close` frees the workers.
+ * Answers micro-batches. Batches of different partitions can be in progress at the same time. `stop` ends a pause;
+ * `close` releases the workers.
  */
 export class AnswerRecords {
   readonly #spec: TopicSpec;
@@ -158,7 +163,8 @@ export class AnswerRecords {
   }
 
   /**
-   * Has no side effects except a pause, so that a batch can be answered again after a failure.
+   * Scores a batch. Apart from a pause, the method has no side effects, so a batch can be answered again after a
+   * failure.
    * @throws SluiceError any scoring error; `isStoppedPause`: the run was stopped while its model was unavailable
    */
   async answer(records: readonly IncomingRecord[], signal?: AbortSignal): Promise<AnsweredBatch> {
@@ -200,12 +206,12 @@ export class AnswerRecords {
     return batch;
   }
 
-  /** Scores, or pauses (with a metric) until the model is available. */
+  /** Scores the values. While the model is unavailable, pauses and sets a metric. */
   async #scoreOrWait(values: readonly (Buffer | null)[], signal: AbortSignal | undefined): Promise<ScoredRecords> {
     for (let wait = FIRST_MODEL_WAIT_MS; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
       try {
         const scoring = this.#format.score(this.#scorer, values);
-        // An unresponsive registry must not delay stopping.
+        // Stopping must not wait for an unresponsive registry.
         const scored = this.#paused ? await unlessAborted(scoring, this.#stopping.signal) : await scoring;
         if (scored === null) throw STOPPED;
         this.#setPaused(null);
@@ -214,7 +220,7 @@ export class AnswerRecords {
         if (error === STOPPED) throw error;
         const e = asSluiceError(error, 'internal_error');
         if (!MODEL_ERRORS.has(e.code)) {
-          // The exactly-once processor retries the batch without logging, so the error is logged here.
+          // The exactly-once processor retries the batch but logs nothing, so the error is logged here.
           if (e.entry.retryable)
             this.#log.write(e.code, ['warn', 'scoring_retried', words`${withAction(e)} Scoring is retried.`]);
           throw e;
@@ -241,7 +247,7 @@ export class AnswerRecords {
   }
 }
 
-/** Runs `work` in a span that is linked to the traces of its records; without a tracer, runs `work` directly. */
+/** Runs `work` in a span that links to the traces of its records. Without a tracer, just runs `work`. */
 export async function withBatchSpan<T>(
   tracer: Tracer | null,
   records: readonly IncomingRecord[],

@@ -1,4 +1,4 @@
-// Interfaces of a topic run (reading and sink), and the reading for sinks that need batches in order.
+// Interfaces between a topic run and its destinations, and the reading for sinks that need batches in order.
 
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
@@ -8,11 +8,14 @@ import type { RunContext } from '../context.ts';
 import { type AnsweredBatch, type AnswerRecords, isStoppedPause, type TopicSpec } from './answer-records.ts';
 import { topicSource, totalLag } from './topic-source.ts';
 
-/** Reads the topics of a run and delivers their answers. Call `start` and `stop` once each. */
+/** Reads the topics of a run and delivers their answers. Call `start` and `stop` only once. */
 export interface TopicReading {
-  /** Names of the topics; the list may grow during the run. */
+  /** Names of the topics. The list may grow during the run. */
   readonly reads: readonly string[];
-  /** Starts reading and resolves once it has started; `done` settles when reading ends. @throws SluiceError kafka_* */
+  /**
+   * Starts to read. Resolves once reading has started; `done` settles when reading ends.
+   * @throws SluiceError kafka_*
+   */
   start(): Promise<{ done: Promise<void> }>;
   /** Number of records not yet committed. */
   lag(): number;
@@ -20,9 +23,9 @@ export interface TopicReading {
   readonly ready: boolean;
   /** Size of the records in memory, in bytes. */
   readonly held: Held;
-  /** Pauses reading with a reason; null resumes it. */
+  /** Pauses reading for the given reason; null resumes reading. */
   pause(reason: string | null): void;
-  /** Finishes or aborts work in progress within the deadline in ms. */
+  /** Finishes work in progress within `deadlineMs`, or aborts it. */
   stop(deadlineMs: number): Promise<void>;
 }
 
@@ -30,12 +33,14 @@ export interface TopicReading {
 export interface AnswerSink {
   /** Where offsets are stored. Default: in the consumer group. */
   readonly offsets?: OffsetKeeper;
-  /** Members that the sink adds to answers. */
+  /** Names of the members that the sink adds to answers. */
   readonly added?: readonly string[];
   readonly ready: boolean;
   /** Called before the first batch. */
   begin(reader: TopicReader, observer: KafkaObserver): void;
-  /** Whether to deliver a batch; false: its assignment has ended. Called before and after scoring. */
+  /**
+   * Whether to deliver a batch; false if the assignment of its partition has ended. Called before and after scoring.
+   */
   accepts(batch: PlacedBatch): boolean;
   deliver(batch: PlacedBatch, answers: AnsweredBatch, signal: AbortSignal): Promise<void>;
   /** Publishes all delivered answers while the reader is still a member of the group. */
@@ -44,7 +49,7 @@ export interface AnswerSink {
   close(): Promise<void>;
 }
 
-/** Reads one topic (lint rejects several) and delivers its batches in order. */
+/** Reads one topic and delivers its batches in order. The lint of pipelines rejects several topics. */
 export class OrderedReading implements TopicReading {
   readonly reads: readonly string[];
   readonly #context: RunContext;
@@ -98,7 +103,7 @@ export class OrderedReading implements TopicReading {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#current.catch(() => {});
-    // Before the reader leaves the group, because only members can commit offsets.
+    // Must run before the reader leaves the group, because only members can commit offsets.
     await this.#sink.finish().catch(() => {});
     await this.#reader?.stop();
     await this.#done.catch(() => {});

@@ -1,5 +1,5 @@
-// Writes answers from a topic to files: one open file per partition, named by its first offset. The offset is committed after the file is
-// published.
+// Writes answers from a topic to files. Each partition has one open file, named by its first offset. The offset is
+// committed after the file is published.
 import { isUtf8 } from 'node:buffer';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -21,7 +21,7 @@ import { endpoint } from '../endpoint-specs.ts';
 import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
 import type { AnswerSink } from './answer-sink.ts';
 
-/** The member of a line with the position of its record. */
+/** Name of the member that holds the position of the record. */
 const RECORD_MEMBER = 'record';
 
 interface OpenFile {
@@ -35,7 +35,8 @@ interface OpenFile {
 
 /**
  * A file holds the answers between two committed offsets of one partition. After a crash, the records of an unfinished
- * file are read again and the file is rewritten. It keeps its name, so no answer is lost or duplicated.
+ * file are read again. The answers to these records go to a file with the same name, so no answer is lost or
+ * duplicated.
  */
 export class FileAnswers implements AnswerSink {
   readonly added = [RECORD_MEMBER];
@@ -46,7 +47,10 @@ export class FileAnswers implements AnswerSink {
   readonly #files = new Map<number, OpenFile>();
   readonly #timer: ReturnType<typeof startInterval>;
   #reader: TopicReader | null = null;
-  /** Serialises the work, because a file that is being published must not receive rows. */
+  /**
+   * The end of the previous operation. Operations run one at a time, because a file must not receive rows while it is
+   * published.
+   */
   #turn: Promise<void> = Promise.resolve();
 
   private constructor(spec: TopicSpec<FileSink>, context: RunContext, letters: TopicWriter | null) {
@@ -154,14 +158,14 @@ export class FileAnswers implements AnswerSink {
   }
 }
 
-/** The answer (a JSON object with at least one member) as a line that includes the position of its record. */
+/** The answer (a JSON object with at least one member) as a line, with the position of its record added. */
 function topicLine({ topic, partition, offset, key }: IncomingRecord, answer: Buffer): Buffer {
   const place = `"topic":${JSON.stringify(topic)},"partition":${partition},"offset":${offset}`;
   const tail = `,"${RECORD_MEMBER}":{${place},${keyMember(key)}}}\n`;
   return Buffer.concat([answer.subarray(0, answer.length - 1), Buffer.from(tail)]);
 }
 
-/** Uses the same two member names as the dead letters that `dlq` prints. */
+/** Uses the same two member names as the dead letters printed by `sluice dlq`. */
 function keyMember(key: Buffer | null): string {
   if (key === null) return '"key":null';
   return isUtf8(key)

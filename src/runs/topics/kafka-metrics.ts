@@ -1,4 +1,4 @@
-// Reports events of the Kafka layer as metrics and log lines. Rows are counted by the account.
+// Reports events of the Kafka layer as metrics and log lines. The account, not this file, counts rows.
 
 import { LogThrottle } from '../../connectors/kafka/kafka-error-messages.ts';
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
@@ -7,7 +7,7 @@ import { epochMs } from '../../core/clock.ts';
 import { named, words } from '../../core/log.ts';
 import type { RunContext } from '../context.ts';
 
-/** Starts all counters at 0, because Prometheus detects the first increase only after a 0. */
+/** Initialises all counters with 0. Prometheus misses the first increase of a counter that was never exported as 0. */
 export function beginMeasuring({ metrics, name }: RunContext): void {
   const labels = { pipeline: name };
   metrics?.paused.set(labels, 0);
@@ -17,12 +17,12 @@ export function beginMeasuring({ metrics, name }: RunContext): void {
   }
 }
 
-/** The observer of one topic. `alone`: the run reads no other topic, so log lines omit its name. */
+/** The observer of one topic. If `alone`, the run reads no other topic, and log lines omit the topic's name. */
 export function observerOf({ metrics, name, log, account }: RunContext, topic: string, alone: boolean): KafkaObserver {
   const labels = { pipeline: name };
   const ofTopic = { pipeline: name, topic };
   let assigned: readonly number[] = [];
-  /** Time of the first uncommitted record by partition, ms since 1970; null: no uncommitted record. */
+  /** Time of the first uncommitted record by partition, ms since 1970; null if every record is committed. */
   const oldest = new Map<number, number | null>();
   metrics?.onScrape(() => {
     for (const [partition, since] of oldest) {

@@ -1,4 +1,4 @@
-// Scores values of a topic in the format of the source, and encodes predictions in the format of the sink.
+// Scores record values in the format of the source, and encodes predictions in the format of the sink.
 
 import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import { type EncodeValue, openRegistryOf, valueEncoder } from '../../connectors/kafka/record-values.ts';
@@ -27,7 +27,7 @@ export async function recordFormat(
   return { score: (scorer, values) => scoreDecoded(decoder, malformed, scorer, values), encode };
 }
 
-/** Scores decoded values; a value that cannot be decoded is rejected, and keeps its position. */
+/** Scores decoded values. A value that cannot be decoded is rejected; its answer keeps its position. */
 async function scoreDecoded(
   decoder: ValueDecoder,
   malformed: ErrorCode,

@@ -1,4 +1,5 @@
-// Scores records of a topic. Their bytes become a block without parsing, and each record gets one line of JSON as its answer.
+// Scores records of a topic. The bytes of the records form a block without being parsed first, and the answer to each
+// record is one line of JSON.
 
 import { RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
@@ -23,7 +24,7 @@ export interface RecordError {
 }
 
 export interface RecordAnswer {
-  /** A JSON object: model, version, passthrough columns, and the prediction or the error. */
+  /** A JSON object with model, version, passthrough columns, and either the prediction or the error. */
   value: Buffer;
   error: RecordError | null;
 }
@@ -38,29 +39,29 @@ export interface ScoredRecords {
 
 interface RecordScorerOptions {
   host: ModelHost;
-  /** Reference of the model; resolved again for every micro-batch. */
+  /** Reference of the model, which is resolved again for every micro-batch. */
   model: string;
   interpretation: InterpretationSpec | null;
   passthrough: readonly string[] | '*';
   maxRecordBytes: number;
   maxColumns?: number;
-  /** Declaration of the records. Default: none. */
+  /** Format declaration of the records. Default: none. */
   declared?: InputDeclaration | null;
   /** Names of the members that the sink adds to answers. Default: none. */
   added?: readonly string[];
 }
 
-/** The answer to a record that cannot be decoded, so none of its columns are known. */
+/** The answer to a record that cannot be decoded. None of its columns are known. */
 export const rejectedAnswer = (model: ModelPackage['manifest'], error: RecordError): RecordAnswer => ({
   value: Buffer.from(rejectedJson(model, { ...error, column: error.column ?? null })),
   error,
 });
 
 const LF = 0x0a;
-/** Members of an answer that is delivered separately. */
+/** Members of an answer that is delivered on its own. */
 const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
 
-/** The scorer for the records of a pipeline. `added`: members that its sink adds to the answers. */
+/** The scorer for the records of a pipeline. `added`: names of the members that the sink adds to answers. */
 export const recordScorer = (
   spec: Pick<Pipeline, 'model' | 'score' | 'source'>,
   host: ModelHost,
@@ -77,7 +78,10 @@ export const recordScorer = (
     added,
   });
 
-/** Reuses its stream while the reference resolves to the same pool. */
+/**
+ * Scores records through a stream of the worker pool. The stream is reused while the reference resolves to the same
+ * pool.
+ */
 export class RecordScorer {
   readonly #options: RecordScorerOptions;
   #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
@@ -95,7 +99,7 @@ export class RecordScorer {
       const parts = await stream.score(blockOf(values, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
       for (const part of parts) {
-        // Copied because the answers are slices of this text and the buffer returns to a worker.
+        // The text is copied, because the answers are slices of it and the buffer returns to a worker.
         const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
         const first = answers.length;
         for (let from = 0; from < text.length; ) {
@@ -108,7 +112,7 @@ export class RecordScorer {
         }
         pool.recycle(part.output);
       }
-      // An extra or missing answer would assign all later answers to the wrong records.
+      // With one answer too many or too few, all later answers would belong to the wrong records.
       if (answers.length !== values.length) {
         throw new SluiceError('count_mismatch', `${values.length} records have ${answers.length} answers`);
       }
@@ -128,7 +132,7 @@ export class RecordScorer {
     this.#open?.stream.close();
     const { passthrough, interpretation, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
-    // JSON libraries disagree on duplicate member names.
+    // JSON libraries treat duplicate member names differently, so passthrough columns must not repeat other members.
     if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member');
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;

@@ -1,5 +1,5 @@
-// Writes answers from a topic to a table: rows, dead letters and the offset of a micro-batch in one database transaction.
-// src/connectors/postgres/table-writer.ts describes the protocol.
+// Writes answers from a topic to a table. One database transaction contains the rows, the dead letters and the offset
+// of a micro-batch; src/connectors/postgres/table-writer.ts describes the protocol.
 
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
 import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
@@ -20,11 +20,11 @@ import type { AnswerSink } from './answer-sink.ts';
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 10_000;
 
-/** Position in a partition since it was assigned or restarted. */
+/** Position in a partition since the partition was assigned or restarted. */
 interface Position {
-  /** The offset stored in the database. */
+  /** Offset stored in the database. */
   stored: bigint | null;
-  /** Offset of the next batch; null: reading has not started. */
+  /** Offset of the next batch; null if reading has not started. */
   next: bigint | null;
 }
 
@@ -33,7 +33,7 @@ export class TableAnswers implements AnswerSink {
   readonly #spec: TopicSpec<PostgresSink>;
   readonly #context: RunContext;
   readonly #writer: TableWriter;
-  /** A separate connection, because partitions are opened while rows are written. */
+  /** Uses its own connection, because a partition may be opened while rows are written. */
   readonly #offsetReader: TableWriter;
   readonly #positions = new Map<number, Position>();
   #reader: TopicReader | null = null;
@@ -84,7 +84,9 @@ export class TableAnswers implements AnswerSink {
     this.#observer = observer;
   }
 
-  /** Rejects a batch of an ended assignment, because it does not start at the current position. */
+  /**
+   * Rejects a batch that does not start at the current position, because such a batch belongs to an ended assignment.
+   */
   accepts({ partition, from }: PlacedBatch): boolean {
     if (this.#positions.get(partition)?.next === from) return true;
     this.#reader!.restart(partition);
@@ -118,7 +120,7 @@ export class TableAnswers implements AnswerSink {
       return;
     }
     answers.countLetters();
-    // The authoritative offset is in the database; the group's offset is for tools that show its lag.
+    // The database holds the authoritative offset. The offset of the group only serves tools that show the group's lag.
     await this.#reader!.commit(new Map([[partition, next]])).catch(() => {});
   }
 
@@ -128,14 +130,14 @@ export class TableAnswers implements AnswerSink {
     await Promise.all([this.#writer.close(), this.#offsetReader.close()]);
   }
 
-  /** Serialises queries on the shared connection. */
+  /** Queries on the shared connection run one at a time. */
   #ask<T>(work: () => Promise<T>): Promise<T> {
     const asked = this.#asking.then(work, work);
     this.#asking = asked.catch(() => {});
     return asked;
   }
 
-  /** `unstorable`: number of scored rows with text that PostgreSQL cannot store. */
+  /** `unstorable`: number of scored rows whose text PostgreSQL cannot store. */
   #rowsOf(answers: AnsweredBatch): { columns: RecordLayout['columns']; rows: string[]; unstorable: number } {
     const layout = this.#layoutOf(answers.model);
     const rows: string[] = [];

@@ -1,5 +1,5 @@
-// Writes answers from topics to topics: predictions, dead letters and the offset in one transaction, with a group member for each source
-// topic.
+// Writes answers from topics to topics. Predictions, dead letters and the offset are in one transaction; each source
+// topic has its own group member.
 
 import {
   answerTo,
@@ -38,7 +38,7 @@ export class TransactionalReading implements TopicReading {
   readonly #context: RunContext;
   readonly #answers: AnswerRecords;
   readonly #directory: TopicDirectory;
-  /** Topics by decision, for decisions that are routed to their own topic. */
+  /** Destination topic by decision, for decisions that are routed to a topic of their own. */
   readonly #routes: ReadonlyMap<string, string>;
   readonly #log: LogThrottle;
   readonly #retry: RetryPolicy | null;
@@ -108,7 +108,7 @@ export class TransactionalReading implements TopicReading {
     await this.#directory.close();
   }
 
-  /** Opens retries; lint permits them only for a single source topic. */
+  /** Opens the retries, which the lint of pipelines permits only for a single source topic. */
   #openRetries(policy: RetryPolicy): TopicRetries {
     const { dead_letter, kafka, source } = this.#spec;
     const options = this.#processorOptions(source.topic!, topicSource(this.#spec, this.#context, source.topic!));
@@ -199,7 +199,7 @@ export class TransactionalReading implements TopicReading {
     return {
       outputs,
       rejected,
-      // Counted on commit, because an aborted batch is scored again.
+      // Rows are counted on commit, because an aborted batch is scored again.
       committed: (oversized) => {
         const unit = account.unit();
         answers.countInto(unit);
@@ -216,7 +216,10 @@ export class TransactionalReading implements TopicReading {
     };
   }
 
-  /** A prediction keeps the key, headers and order of its application. Added headers name the model and the source record. */
+  /**
+   * A prediction keeps the key, the headers and the order of its application. Additional headers name the model and the
+   * source record.
+   */
   #predictionOf(record: IncomingRecord, { value }: RecordAnswer, headers: Record<string, Buffer>): OutgoingRecord {
     const parsed = this.#routes.size > 0 ? parseExact(value) : undefined;
     const topic = parsed && this.#routes.get(decisionOf(parsed));
@@ -243,10 +246,13 @@ export class TransactionalReading implements TopicReading {
   }
 }
 
-/** The decision of a prediction; empty if it has none. */
+/** The decision of a prediction; empty if the model makes none. */
 const decisionOf = ({ decision }: ExactObject): string => (decision as string | undefined) ?? '';
 
-/** Headers that name the package and the source of a prediction. They are reused for consecutive records of the same partition. */
+/**
+ * Headers that name the package and the source of a prediction. Consecutive records of a partition share one headers
+ * object.
+ */
 function predictionHeaders({ manifest, sha256 }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
   let last: { topic: string; partition: number; headers: Record<string, Buffer> } | null = null;
   return ({ topic, partition }) => {

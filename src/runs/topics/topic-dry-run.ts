@@ -1,4 +1,4 @@
-// The Kafka part of a dry run: describes topics and group, and reads ten records without committing.
+// The Kafka part of a dry run: describes the topics and the consumer group, and reads ten records without committing.
 import { kafkaClient } from '../../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import type { PartitionScanner } from '../../connectors/kafka/client/kafka-client.ts';
@@ -18,7 +18,7 @@ import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
-/** Maximum wait for an open transaction in ms; records after a longer one are not read. */
+/** Maximum wait for an open transaction in ms. If the transaction takes longer, the records after it are not read. */
 const OPEN_TRANSACTION_MS = 3_000;
 
 type FromTopic = Pipeline & { source: KafkaSource };
@@ -79,7 +79,10 @@ async function describeGroup(
   return `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`;
 }
 
-/** Reads without a group: the user may be permitted to join only the pipeline's group, which the dry run must not disturb. */
+/**
+ * Reads without a consumer group: the user may be permitted to join only the pipeline's group, and a dry run must not
+ * disturb that group.
+ */
 async function firstRecords(
   connection: KafkaConnection,
   topics: readonly string[],

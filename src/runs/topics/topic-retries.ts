@@ -1,4 +1,5 @@
-// The retry topic of a pipeline: a second processor reads it with a delay and writes answers to the pipeline's topics.
+// The retry topic of a pipeline. A second processor reads the topic after a delay and writes the answers to the
+// pipeline's topics.
 
 import type { RetryPolicy } from '../../connectors/kafka/dlq/dead-letter.ts';
 import { type KafkaPlaces, withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
@@ -10,10 +11,10 @@ import type { DeadLetter } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { observerOf } from './kafka-metrics.ts';
 
-/** Maximum size of waiting records in memory, in bytes; small, because they wait for minutes. */
+/** Maximum size of waiting records in memory, in bytes. The limit is small because the records wait for minutes. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
 
-/** null: no retries are configured. */
+/** Returns null if no retries are configured. */
 export function retryPolicyOf(letters: DeadLetter | undefined): RetryPolicy | null {
   const retry = letters?.type === 'kafka' ? letters.retry : undefined;
   if (!retry) return null;
@@ -34,7 +35,10 @@ interface TopicRetriesOptions {
   postponed: () => number;
 }
 
-/** Call `prepare` first. Then `start` reads until `stop`, or `finish` reads until no record is waiting. */
+/**
+ * Retries of a pipeline. Call `prepare` first. Then either `start` reads until `stop`, or `finish` reads until no
+ * record is waiting.
+ */
 export class TopicRetries {
   readonly #options: TopicRetriesOptions;
   readonly #liveness: Liveness;
@@ -46,12 +50,12 @@ export class TopicRetries {
     this.#liveness = new Liveness(options.policy.delayMs);
   }
 
-  /** Whether records that are due are answered; true before reading starts. */
+  /** Whether due records are being answered; true before reading starts. */
   get ready(): boolean {
     return this.#processor === null || this.#liveness.ready;
   }
 
-  /** The current processor. */
+  /** The processor that is running; null before the first start. */
   get processor(): TransactionalProcessor | null {
     return this.#processor;
   }
@@ -72,7 +76,10 @@ export class TopicRetries {
     if (fault !== null) throw new SluiceError('kafka_config', `the retry topic ${policy.topic} ${fault}`);
   }
 
-  /** Resolves when the processor has joined the group; `done` rejects with the error that ends it. @throws SluiceError kafka_* */
+  /**
+   * Starts a processor. Resolves when the processor has joined the group; `done` rejects with the error that ends it.
+   * @throws SluiceError kafka_*
+   */
   async start(untilCaughtUp = false): Promise<{ done: Promise<void> }> {
     const { policy, processor, context, places } = this.#options;
     try {
@@ -98,7 +105,10 @@ export class TopicRetries {
     }
   }
 
-  /** Runs in rounds, because a record that fails again waits again. @throws SluiceError kafka_* */
+  /**
+   * Reads the topic repeatedly until no record is added, because a record that fails again must wait again.
+   * @throws SluiceError kafka_*
+   */
   async finish(): Promise<void> {
     for (let before = -1; before !== this.#options.postponed() && !this.#stopped; ) {
       before = this.#options.postponed();
@@ -114,7 +124,7 @@ export class TopicRetries {
   }
 }
 
-/** Why waiting records could be deleted before they are retried; null: they are safe. */
+/** Why waiting records could be deleted before they are retried; null if that cannot happen. */
 async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPolicy): Promise<string | null> {
   if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
   const { times, settingsKnown } = await directory.facts(topic);
@@ -122,7 +132,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
   return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
 }
 
-/** Waiting records have their own metric, because unlike lag they need no action. */
+/** Waiting records have their own metric: unlike lag, they require no action. */
 function observerOfRetries(context: RunContext, topic: string): ReturnType<typeof observerOf> {
   const { metrics, name } = context;
   const waiting = new Map<number, number>();

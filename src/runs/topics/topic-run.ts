@@ -1,4 +1,4 @@
-// A run from a topic: starts, watches, reports and stops it for every destination of answers.
+// Starts, watches, reports and stops a run from a topic, for every destination of its answers.
 
 import { connectorOf } from '../../connectors/connectors.ts';
 import type { FileSink } from '../../connectors/file/file-options.ts';
@@ -47,7 +47,7 @@ export async function startTopicRun(spec: TopicSpec, context: RunContext): Promi
   });
   done.catch(() => {});
   const watch = watchOf(places, connectionOf(spec.kafka), context);
-  // Started before the first record: a pipeline whose model cannot be loaded is not ready.
+  // Starts loading the model before the first record arrives: a pipeline whose model cannot be loaded is not ready.
   const model = keepLoaded(await context.host(), [spec.model]);
   return {
     progress: () => ({ counts: context.account.progress, bytesRead: 0, totalBytes: null, lag: opened.lag() }),

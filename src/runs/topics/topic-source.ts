@@ -1,4 +1,4 @@
-// The Kafka source of a pipeline: its topics, the options of its reader, and the watch over the topics.
+// The Kafka source of a pipeline: its topics, the options of its reader, and the watch that checks its topics.
 
 import type { KafkaConnection } from '../../connectors/kafka/client/connection.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
@@ -12,7 +12,7 @@ import type { RunContext } from '../context.ts';
 import type { RunSpec } from '../spec.ts';
 import { observerOf } from './kafka-metrics.ts';
 
-/** The options of a reader. `of`: number of topics among which memory is divided. @throws SluiceError kafka_config */
+/** The options of a reader. `of`: number of topics that share the memory budget. @throws SluiceError kafka_config */
 export const topicSource = (
   { source, score, kafka }: RunSpec & { source: KafkaSource },
   context: RunContext,
@@ -52,13 +52,13 @@ export function watchOf(places: KafkaPlaces, connection: KafkaConnection, { log 
   return watch;
 }
 
-/** Maximum length that brokers accept. */
+/** Maximum length of an instance id that brokers accept. */
 const MAX_INSTANCE_ID = 249;
 
 /**
- * The name of a static group member. In Kubernetes it combines the pod name, which survives container restarts, with
- * the topic, because pipelines in one pod may share a group. Elsewhere it must be configured, because two members with
- * the same name expel each other in turn.
+ * The name of a static group member. In Kubernetes, the name combines the pod name, which survives container restarts,
+ * with the topic, because pipelines in one pod may share a group. Elsewhere the name must be configured: two members
+ * with the same name expel each other in turn.
  */
 export function instanceIdOf(
   configured: string | undefined,

@@ -1,4 +1,4 @@
-// All commands, in the order of the help.
+// All commands, in the order in which the help lists them.
 import { type CommandSpecs, type CommandTable, commandTable } from './command-spec.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { OUTCOME_COMMANDS, PROOF_COMMANDS } from './output-flags.ts';

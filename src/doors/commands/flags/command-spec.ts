@@ -1,4 +1,4 @@
-// Describes commands, and configures the command-line parser from these descriptions.
+// Describes the commands, and configures the command-line parser from their descriptions.
 import { Argument, type Command, Option } from 'commander';
 import type { Static, TSchema } from 'typebox';
 import { text, toggle } from '../../../config/options/describe-option.ts';
@@ -8,7 +8,7 @@ import type { RunOption } from '../../../runs/plugin.ts';
 import { wholeNumber } from '../whole-number.ts';
 import { addExamples, headingOf } from './help-groups.ts';
 
-/** What a shell completes for a value, in addition to the choices of its schema. */
+/** What a shell completes for a value, in addition to the choices in the value's schema. */
 type Completion = 'file' | 'folder' | 'model';
 
 export interface FlagSpec {
@@ -25,7 +25,7 @@ interface ArgumentSpec {
   name: string;
   description: string;
   optional?: true;
-  /** Accepts one or more values. */
+  /** Whether the argument accepts one or more values. */
   many?: true;
   choices?: readonly string[];
   complete?: Completion;
@@ -34,7 +34,7 @@ interface ArgumentSpec {
 export interface CommandSpec {
   description: string;
   arguments?: readonly ArgumentSpec[];
-  /** By name in snake_case: `batch_rows` becomes `--batch-rows`. */
+  /** The flags, by name in snake_case: `batch_rows` becomes `--batch-rows`. */
   flags: Readonly<Record<string, FlagSpec>>;
 }
 
@@ -46,7 +46,7 @@ type Always = { required: true } | { schema: { default: unknown } };
 type ValueOf<F> = F extends { schema: infer S extends TSchema } ? Static<S> : never;
 type Names<F, K extends keyof F> = K extends string ? Camel<K> : never;
 
-/** The parsed flags of a command. Flags that are required or have a default are always present. */
+/** The parsed flags of a command. Flags that are required, or that have a default, are always present. */
 export type FlagsOf<C extends { flags: object }> = {
   [K in keyof C['flags'] as C['flags'][K] extends Always ? Names<C['flags'], K> : never]: ValueOf<C['flags'][K]>;
 } & {
@@ -80,7 +80,10 @@ export const switchFlag = (description: string) => ({ schema: toggle(description
 export const camelCase = (name: string): string =>
   name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Options of run features as flags. A default appears only in the description, because the flag is absent unless the user sets it. */
+/**
+ * The options of run features as flags. A default appears only in the description, because the flag must stay absent
+ * unless the user sets it.
+ */
 export function flagsOfFeatures<O extends Readonly<Record<string, RunOption>>>(options: O) {
   const flags = Object.entries<RunOption>(options).map(([name, { schema, value, complete }]) => {
     const { default: otherwise, description, ...node } = schema as Node;
@@ -90,7 +93,7 @@ export function flagsOfFeatures<O extends Readonly<Record<string, RunOption>>>(o
   return Object.fromEntries(flags) as { [K in keyof O]: { schema: Omit<O[K]['schema'], 'default'> & TSchema } };
 }
 
-/** Command groups, which have no action. */
+/** Groups of commands. A group itself has no action. */
 export const COMMAND_GROUPS = {
   dlq: 'list, show, count, replay and drop dead letters',
   model: 'register, list, verify models and move aliases',
@@ -103,20 +106,20 @@ export const COMMAND_GROUPS = {
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-// Commands as the parser, the help and the completion scripts need them.
+// Commands in the form that the parser, the help and the completion scripts need.
 
-/** A flag; without `value` it is a switch. */
+/** A flag. Without `value`, the flag is a switch. */
 export interface Flag {
-  /** Name without the dashes. */
+  /** Name of the flag without dashes. */
   name: string;
   short?: string;
   /** Placeholder of the value in the help. */
   value?: string;
   description: string;
-  /** Range of a number; `whole`: without a fraction; `above`: exclusive minimum. */
+  /** Range of a number. `whole`: fractions are not allowed. `above`: exclusive minimum. */
   number?: { whole?: true; min?: number; max?: number; above?: number };
   choices?: readonly string[];
-  /** Accepts several values. */
+  /** Whether the flag accepts several values. */
   many?: true;
   default?: string | number | readonly string[];
   required?: true;
@@ -125,7 +128,7 @@ export interface Flag {
 }
 
 export interface CommandArgument {
-  /** With brackets: `<file>`, `[version]`, `<files...>`. */
+  /** The argument with its brackets: `<file>`, `[version]`, `<files...>`. */
   name: string;
   description: string;
   choices?: readonly string[];
@@ -193,7 +196,7 @@ function flagOf(key: string, { schema, short, value, required, complete }: FlagS
   };
 }
 
-/** Adds description, arguments and flags to a command, with the value checks of their schemas. */
+/** Adds description, arguments and flags to a command. The schemas of the flags provide the checks of their values. */
 export function addFlags(command: Command, spec: CommandSpec): Command {
   const table = commandTable(spec);
   command.description(table.description);
@@ -211,7 +214,7 @@ export function addFlags(command: Command, spec: CommandSpec): Command {
   return command;
 }
 
-/** The name of a command without the program name. */
+/** The words of a command, without the name of the program. */
 function wordsOf(command: Command): string {
   const { parent } = command;
   return parent?.parent ? `${parent.name()} ${command.name()}` : command.name();

@@ -1,7 +1,7 @@
-// Groups of flags in the help of commands, the topics of `sluice help TOPIC`, and the examples of each command.
+// Groups of flags in the help, the topics of `sluice help TOPIC`, and the examples of each command.
 import type { Command } from 'commander';
 
-/** Topic → heading, flag names without dashes, and the page with details. */
+/** Topic → heading, names of the flags without dashes, and the page with the details. */
 export const HELP_TOPICS = {
   input: {
     heading: 'Input:',
@@ -39,14 +39,14 @@ const HEADINGS = new Map<string, string>(
   Object.values(HELP_TOPICS).flatMap(({ heading, flags }) => flags.split(' ').map((name) => [name, heading] as const)),
 );
 
-/** Commands with fewer flags are not grouped. */
+/** The help groups the flags of a command only if the command has at least this many. */
 const LEAST_GROUPED = 12;
 
-/** The heading of a flag in the help; undefined: listed under the general options. */
+/** The heading of a flag in the help; undefined if the flag is listed under the general options. */
 export const headingOf = (name: string, flags: number): string | undefined =>
   flags < LEAST_GROUPED ? undefined : HEADINGS.get(name);
 
-/** Two example command lines per command, without `sluice`. */
+/** Two example command lines per command, without the word `sluice`. */
 export const EXAMPLES: Readonly<Record<string, readonly [string, string]>> = {
   score: [
     'score portfolio.csv --model credit-default -o scored.csv',
@@ -100,7 +100,7 @@ export function addExamples(command: Command, words: string): void {
   if (examples) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  sluice ${line}\n`).join('')}`);
 }
 
-/** The help text of one topic. `flags`: name and value placeholder → description. */
+/** The help text of one topic. `flags`: maps name and value placeholder to the description. */
 export function topicHelp(topic: keyof typeof HELP_TOPICS, flags: ReadonlyMap<string, string>): string {
   const { heading, flags: names, page } = HELP_TOPICS[topic];
   const lines = names.split(' ').flatMap((name) => {

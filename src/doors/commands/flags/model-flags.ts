@@ -35,7 +35,7 @@ export const MODEL_COMMANDS = {
     flags: {
       training_data: { ...file('CSV file with the training data and a header row'), required: true },
       id: word('id of the model', 'id', 'the name of the model file'),
-      // Not `--version`, which prints the version of the program.
+      // Named differently from `--version`, which prints the version of the program.
       as_version: word('number of the new version', 'version', 'the next number'),
       outcome: word('column of the training table with the outcome', 'column', 'ok'),
       positive_class: word('class whose probability is the score', 'class', '1'),

@@ -1,4 +1,4 @@
-// Flags of commands that read outputs: `verify`, `replay`, and `outcomes`, which compares predictions with outcomes.
+// Flags of the commands that read outputs: `verify`, `replay`, and `outcomes`.
 
 import { choice, maybe, text, whole } from '../../../config/options/describe-option.ts';
 import { SCORING } from '../../../config/options/scoring.ts';

@@ -49,7 +49,7 @@ export const PIPELINE_COMMANDS = {
   },
 } as const satisfies CommandSpecs;
 
-// All `dlq` commands select letters by the same flags.
+// All `dlq` commands select dead letters with the same flags.
 
 const dlqPipeline = {
   name: 'pipeline',

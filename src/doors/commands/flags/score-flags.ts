@@ -1,4 +1,4 @@
-// Flags of `score`, `explain` and `shards`, and of `generate` and `demo`, which create files to score.
+// Flags of `score`, `explain` and `shards`, and of the commands that create files to score: `generate` and `demo`.
 
 import { choice, MIB, maybe, text, whole } from '../../../config/options/describe-option.ts';
 import { GATE_FLAGS } from '../../../config/options/gate-limits.ts';
@@ -302,7 +302,7 @@ export const SCORE_COMMANDS = {
   },
 } as const satisfies CommandSpecs;
 
-// `shards` accepts the flags of scoring, planning and merging.
+// `shards` accepts flags for scoring, planning and merging.
 
 /** Flags that `score --plan` accepts. */
 const OF_SCORING = [

@@ -1,4 +1,4 @@
-// API keys from the keys file: tokens are compared in constant time, and the file is reloaded when it changes.
+// API keys from the keys file. Tokens are compared in constant time, and the file is reloaded when it changes.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';
@@ -6,17 +6,20 @@ import { epochMs, startTimer } from '../../../core/clock.ts';
 import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
-/** The owner of a valid token, or why the token is invalid. `name`: the key, if it has expired. */
+/**
+ * The owner of a valid token, or the reason why a token is invalid. `name`: name of the key if it has expired,
+ * otherwise null.
+ */
 type KeyFound =
   | { identity: Identity; key: ApiKey /** The token was replaced by a rotation. */; previous: boolean }
   | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
 
-/** The fields by which a client certificate can be identified. */
+/** The fields that can identify a client certificate. */
 interface CertificateFacts {
-  /** null: the certificate has none, or several. */
+  /** Null if the certificate has no common name, or several. */
   commonName: string | null;
   uris: readonly string[];
-  /** SHA-256 of the whole certificate, hexadecimal. */
+  /** SHA-256 of the whole certificate in hexadecimal. */
   sha256: string;
 }
 
@@ -24,7 +27,7 @@ interface KnownToken {
   key: ApiKey;
   identity: Identity;
   hash: Buffer;
-  /** ms since 1970; null: never. */
+  /** ms since 1970; null if the token does not expire. */
   expires: number | null;
   previous: boolean;
 }
@@ -34,7 +37,7 @@ interface KnownCertificate {
   identity: Identity;
 }
 
-/** `API-Key x`, `ApiKey x`, `Bearer x`, or the bare token. */
+/** Matches `API-Key x`, `ApiKey x`, `Bearer x`, and the bare token. */
 const AUTHORIZATION = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i;
 
 export class KeyRing {
@@ -57,8 +60,8 @@ export class KeyRing {
   }
 
   /**
-   * Loads `file` and reloads it when it changes. An unreadable version leaves the keys unchanged and is reported to
-   * `onError`. `onChange`: called with the new content after it was loaded.
+   * Loads `file`, and reloads it when it changes. If a new version is unreadable, the keys stay unchanged and `onError`
+   * is called. `onChange` is called after a new version was loaded.
    */
   async follow(
     file: string,
@@ -77,8 +80,9 @@ export class KeyRing {
     take(await readKeysFile(file));
     let waiting = false;
     this.#watcher = watch(path.dirname(path.resolve(file)), () => {
-      // Watches the folder, because a mounted secret changes through a symbolic link, not through the file name. Further events do not
-      // extend the delay; otherwise the file would never be reloaded in a folder with constant writes.
+      // Watches the folder, because a mounted secret changes through a symbolic link, not through the file name.
+      // Further events do not extend the delay; otherwise, the file would never be reloaded in a folder with constant
+      // writes.
       if (waiting) return;
       waiting = true;
       startTimer(() => {
@@ -96,8 +100,8 @@ export class KeyRing {
   }
 
   /**
-   * Looks up an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
-   * Compares every token, so that timing reveals nothing.
+   * Looks up an Authorization header: a token after `API-Key`, `ApiKey`, `Api-Key` or `Bearer`, or a bare token.
+   * Compares the token with every key, so that the response time reveals nothing.
    */
   look(authorization: string | undefined, now = epochMs()): KeyFound {
     if (!authorization) return { refused: 'none', name: null };
@@ -112,13 +116,16 @@ export class KeyRing {
     return { key, identity, previous };
   }
 
-  /** The key of a valid token; null: the token is invalid. */
+  /** The key of a valid token; null if the token is invalid. */
   find(authorization: string | undefined, now = epochMs()): ApiKey | null {
     const found = this.look(authorization, now);
     return 'key' in found ? found.key : null;
   }
 
-  /** The identity for a certificate issued by tls.client_ca; null: the certificate is not listed, or its entry has expired. */
+  /**
+   * The identity of a certificate issued by tls.client_ca; null if the keys file does not list the certificate, or its
+   * entry has expired.
+   */
   certificate({ commonName, uris, sha256 }: CertificateFacts, now = epochMs()): Identity | null {
     const found = this.#certificates.find(
       ({ named: c }) =>
@@ -136,14 +143,14 @@ export class KeyRing {
     return this.#certificates.length > 0;
   }
 
-  /** Expiry of keys by name, ms since 1970; keys without expiry are absent. */
+  /** Expiry of keys in ms since 1970, by name. Keys that do not expire are absent. */
   get expiries(): ReadonlyMap<string, number> {
     const known = this.#keys.map(({ name, expires }) => [name, Date.parse(expires ?? '')] as const);
     return new Map(known.filter(([, at]) => !Number.isNaN(at)));
   }
 }
 
-/** The current token of a key and the tokens that rotations replaced. */
+/** The current token of a key, and the tokens that rotations have replaced. */
 function tokensOf(key: ApiKey): KnownToken[] {
   const { name, scopes, models, previous = [] } = key;
   const grant = { scopes, ...(models === undefined ? {} : { models }) };

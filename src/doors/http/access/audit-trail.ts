@@ -1,4 +1,4 @@
-// Writes audit records of the service: requests with their model, rejections, ends of jobs, changes of keys.
+// Writes audit records of the service: requests with their model, rejected requests, ends of jobs, changes of keys.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuditLog } from '../../../audit/audit-log.ts';
 import type { AuditFields } from '../../../audit/audit-record.ts';
@@ -19,13 +19,13 @@ interface AuditTrailOptions {
   addressOf: (request: FastifyRequest) => string;
 }
 
-/** Log events that record the end of a job, with its state. */
+/** Log events at which a job ends, with the final state of the job. */
 const JOB_ENDS: Partial<Record<LogEvent, string>> = {
   job_done: 'done',
   job_failed: 'failed',
   job_cancelled: 'cancelled',
 };
-/** Fields of such an event to record; they contain only numbers and codes. */
+/** Fields of these events to record. The fields contain only numbers, names and codes. */
 const JOB_FIELDS = ['job_id', 'request_id', 'key', 'model', 'pipeline', 'rows', 'scored', 'rejected', 'bytes_in', 'bytes_out', 'code', 'ms'] as const; // biome-ignore format: one line
 
 export class AuditTrail {
@@ -39,7 +39,7 @@ export class AuditTrail {
     this.#addressOf = addressOf;
   }
 
-  /** Whether requests may be processed: false while they cannot be recorded but must be. */
+  /** Whether requests may be processed. False while requests cannot be recorded although they must be. */
   get ready(): boolean {
     return this.#config.on_failure === 'continue' || this.#log.available;
   }
@@ -50,8 +50,8 @@ export class AuditTrail {
   }
 
   /**
-   * Records every request that requires a key, once it has ended. Metrics requests are recorded only if rejected.
-   * Requests for unknown paths are recorded too, because an attacker could guess keys there.
+   * Records the end of every request that requires a key. Requests for metrics are recorded only if they are rejected.
+   * Requests for unknown paths are recorded, too, because an attacker could use them to guess keys.
    */
   follow(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
@@ -60,14 +60,14 @@ export class AuditTrail {
     });
   }
 
-  /** Records one request when it ends. */
+  /** Records a request when it ends. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const began = monotonicMs();
-    // `close` is emitted exactly once, even if the connection was cut.
+    // `close` is emitted exactly once, even if the connection was lost.
     reply.raw.once('close', () => this.#ended(request, reply, monotonicMs() - began));
   }
 
-  /** A log that also records the ends of jobs. */
+  /** A log that also writes an audit record when a job ends. */
   ofJobs(log: Log): Log {
     return (level, event, says, fields = {}) => {
       log(level, event, says, fields);
@@ -76,7 +76,7 @@ export class AuditTrail {
     };
   }
 
-  /** Records a change of the keys file: names only, neither tokens nor their hashes. */
+  /** Records a change of the keys file. Only names are recorded, neither tokens nor their hashes. */
   keysChanged(before: readonly ApiKey[], { keys, certificates }: KeysFile): void {
     const old = new Map(before.map((key) => [key.name, JSON.stringify(key)]));
     const names = keys.map(({ name }) => name);
@@ -92,7 +92,8 @@ export class AuditTrail {
     const { identity, story } = request;
     const { fault } = story;
     const login = fault instanceof LoginRefused ? fault : null;
-    // Requests without credentials, or a flood of failed attempts, could fill the disk.
+    // These requests are not recorded, because requests without credentials or a flood of failed attempts could fill
+    // the disk.
     if (login?.limited) {
       if (login.first) this.#log.append('logins_limited', this.#address(request));
       return;
@@ -135,7 +136,7 @@ export class AuditTrail {
   }
 }
 
-/** Network of an address: the first three numbers of IPv4, the first 64 bits of IPv6. */
+/** The network of an address: the first three numbers of an IPv4 address, or the first 64 bits of an IPv6 address. */
 function networkOf(address: string): string {
   const parts = address.split('.');
   return parts.length === 4 ? `${parts.slice(0, 3).join('.')}.0/24` : neighbourhoodOf(address);
@@ -155,8 +156,8 @@ interface TargetParams {
 }
 
 /**
- * Adds job, model and alias to the record of a rejected request if they exist in the registry. Other names come from
- * the client and are omitted.
+ * Adds job, model and alias to the record of a rejected request, if they exist in the registry. Other names are
+ * omitted, because the client may have invented them.
  */
 export async function noteRefusedTarget(
   request: FastifyRequest,
@@ -176,7 +177,7 @@ export async function noteRefusedTarget(
     request.story.model = named(isListed(entry, asked) ? reference : asked.id);
     if (alias !== undefined && Object.hasOwn(entry.aliases, alias)) request.story.alias = named(alias);
   } catch {
-    // Without a reference, or with an unreachable registry, the rejection is recorded without the model.
+    // Without a reference, or if the registry is unreachable, the rejection is recorded without the model.
   }
 }
 

@@ -1,9 +1,9 @@
-// The client address of a request: from the connection, or from a trusted proxy.
+// The client address of a request, taken from the connection or from a trusted proxy.
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** Parses the addresses and networks of a setting. @throws SluiceError usage, naming the setting */
+/** Parses the addresses and networks in a setting. @throws SluiceError usage, naming the setting */
 export function addressList(setting: string, addresses: readonly string[]): BlockList {
   const list = new BlockList();
   for (const address of addresses) {
@@ -20,13 +20,13 @@ const familyOf = (ip: string): 'ipv4' | 'ipv6' => (isIPv6(ip) ? 'ipv6' : 'ipv4')
 
 export const isListed = (list: BlockList, ip: string): boolean => isIP(ip) !== 0 && list.check(ip, familyOf(ip));
 
-/** The address of the peer; IPv4-mapped IPv6 addresses are returned as IPv4. */
+/** The address of the peer. IPv4-mapped IPv6 addresses are returned as IPv4 addresses. */
 export const peerOf = (request: FastifyRequest): string =>
   (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
 
 /**
  * Returns the function that determines client addresses. `proxies`: trusted proxies. X-Forwarded-For is read from its
- * end, up to the first address that is not a proxy; the client may have forged the entries before it.
+ * end up to the first address that is not a proxy. The client may have forged the entries before that address.
  */
 export function clientAddress(proxies: BlockList | null): (request: FastifyRequest) => string {
   return (request) => {

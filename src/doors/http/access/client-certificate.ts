@@ -1,16 +1,16 @@
-// Client certificates: their identifying fields, and whether they are still valid.
+// Client certificates: the fields that identify them, and whether they are still valid.
 import { hash, type X509Certificate } from 'node:crypto';
 import type net from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { epochMs } from '../../../core/clock.ts';
 
 interface ShownCertificate {
-  /** null: the certificate has none, or several. */
+  /** Null if the certificate has no common name, or several. */
   commonName: string | null;
   uris: readonly string[];
-  /** SHA-256 of the whole certificate, hexadecimal. */
+  /** SHA-256 of the whole certificate in hexadecimal. */
   sha256: string;
-  /** The same hash as base64url, for comparison with certificate-bound tokens (RFC 8705). */
+  /** The same hash in base64url, for comparison with certificate-bound tokens (RFC 8705). */
   thumbprint: string;
   /** ms since 1970. */
   validUntil: number;
@@ -20,14 +20,17 @@ interface ShownCertificate {
 export type ClientCertificate = ShownCertificate | { refused: string } | null;
 
 /**
- * The certificates of open connections. A certificate is no longer accepted once the authorities or the revocation list
- * changed after its handshake.
+ * The certificates of open connections. When the authorities or the revocation list change, the certificates of earlier
+ * handshakes are no longer accepted.
  */
 export class ClientCertificates {
   readonly #known = new WeakMap<net.Socket, { shown: ClientCertificate; generation: number }>();
   #generation = 0;
 
-  /** Invalidates all certificates, because authorities or the revocation list changed; clients must present them again. */
+  /**
+   * Invalidates all certificates after a change of the authorities or the revocation list. Clients must present them
+   * again.
+   */
   checkAnew(): void {
     this.#generation++;
   }
@@ -54,7 +57,7 @@ function shownOn(socket: net.Socket): ClientCertificate {
   return describeCertificate(certificate);
 }
 
-/** The identifying fields of a certificate. */
+/** The fields that identify a certificate. */
 export function describeCertificate(certificate: X509Certificate): ShownCertificate {
   const { CN: name } = certificate.toLegacyObject().subject as { CN?: string | string[] };
   return {
@@ -66,6 +69,6 @@ export function describeCertificate(certificate: X509Certificate): ShownCertific
   };
 }
 
-/** The URIs in Node's list of alternative names. A URI that Node quotes is ambiguous and is ignored. */
+/** The URIs in Node's list of alternative names. URIs that Node quotes are ignored, because they are ambiguous. */
 const urisOf = (names: string): string[] =>
   names.split(', ').flatMap((name) => (name.startsWith('URI:') && !name.startsWith('URI:"') ? [name.slice(4)] : []));

@@ -1,15 +1,15 @@
-// Limits wrong keys per address: one token bucket per address, in bounded memory.
+// Limits failed logins per address: each address has a token bucket, and memory is bounded.
 import { isIPv4, isIPv6 } from 'node:net';
 import { monotonicMs } from '../../../core/clock.ts';
 
 const MINUTE_MS = 60_000;
-/** Number of addresses with their own bucket; all others share one bucket. */
+/** Number of addresses that have a bucket of their own. All other addresses share one bucket. */
 const MOST_ADDRESSES = 4096;
 
 interface Bucket {
-  /** Failures left before the limit. */
+  /** Number of further failures that are allowed. */
   left: number;
-  /** Time at which `left` was computed, ms of `now`. */
+  /** Monotonic time in ms at which `left` was computed. */
   at: number;
   /** Whether the bucket was empty at the last check. */
   limited: boolean;
@@ -17,7 +17,7 @@ interface Bucket {
 
 /** Result of counting a failure. */
 interface Failure {
-  /** Seconds until another failure is allowed; null: this failure was within the limit. */
+  /** Seconds until another failure is allowed; null if this failure was within the limit. */
   retryAfter: number | null;
   /** Whether this is the first failure beyond the limit. */
   first: boolean;
@@ -28,13 +28,13 @@ export class FailedLogins {
   readonly #buckets = new Map<string, Bucket>();
   readonly #shared: Bucket;
 
-  /** `perMinute`: allowed failures per address and minute; also the capacity of a bucket. */
+  /** `perMinute`: allowed failures per address and minute, which is also the capacity of a bucket. */
   constructor(perMinute: number, now = monotonicMs()) {
     this.#perMinute = perMinute;
     this.#shared = { left: perMinute, at: now, limited: false };
   }
 
-  /** Counts a failed attempt of an address. */
+  /** Counts a failed login from an address. */
   failed(address: string, now = monotonicMs()): Failure {
     const bucket = this.#bucketOf(neighbourhoodOf(address), now);
     this.#refill(bucket, now);
@@ -69,15 +69,18 @@ export class FailedLogins {
     return bucket;
   }
 
-  /** Removes buckets without a failure for a minute, because they are full again. Buckets are ordered by first failure. */
+  /**
+   * Removes buckets that had no failure for a minute, because they are full again. Buckets are ordered by their first
+   * failure.
+   */
   #forget(now: number): void {
     for (const [name, { at }] of this.#buckets) if (now - at >= MINUTE_MS) this.#buckets.delete(name);
   }
 }
 
 /**
- * The address that identifies a client: an IPv4 address, or the 64-bit network of an IPv6 address, within which a
- * client can choose addresses freely.
+ * The address that identifies a client. For IPv6, this is the 64-bit network, because a client can freely choose
+ * addresses within its network.
  */
 export function neighbourhoodOf(address: string): string {
   if (isIPv4(address) || !isIPv6(address)) return address;
@@ -87,7 +90,8 @@ export function neighbourhoodOf(address: string): string {
 
 /** The eight groups of an IPv6 address, without leading zeros. */
 function expanded(address: string): string[] {
-  // A trailing IPv4 part covers two groups, which are never among the first four.
+  // A trailing IPv4 part represents the last two groups. Only the first four groups are used, so two zeros can replace
+  // the IPv4 part.
   const plain = address.replace(/[.\d]{7,15}$/, '0:0');
   const [head = '', tail] = plain.split('::');
   const front = head === '' ? [] : head.split(':');

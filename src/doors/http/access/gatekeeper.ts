@@ -1,4 +1,4 @@
-// Authenticates all requests and limits failed attempts per address.
+// Authenticates all requests, and limits failed attempts per address.
 import type { FastifyRequest } from 'fastify';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { KeyRing } from './api-keys.ts';
@@ -11,12 +11,12 @@ import { looksLikeToken, type TokenIssuers, TokenRefused } from './token-issuers
 interface GatekeeperOptions {
   keys: KeyRing;
   metrics: Metrics;
-  /** Allowed wrong keys per address and minute. */
+  /** Allowed failed attempts per address and minute. */
   failuresPerMinute: number;
   addressOf: (request: FastifyRequest) => string;
   /** Returns the client certificate of a request. */
   certificateOf?: (request: FastifyRequest) => ClientCertificate;
-  /** Identity providers whose tokens are accepted; absent: none. */
+  /** Identity providers whose tokens are accepted. Absent if there are none. */
   issuers?: TokenIssuers;
 }
 
@@ -32,7 +32,7 @@ export class Gatekeeper {
   readonly addressOf: GatekeeperOptions['addressOf'];
   readonly #certificateOf: (request: FastifyRequest) => ClientCertificate;
   readonly #issuers: TokenIssuers | null;
-  /** The challenge for requests without credentials. */
+  /** The WWW-Authenticate challenge for requests without credentials. */
   readonly #challenge: string;
 
   constructor(options: GatekeeperOptions) {
@@ -48,9 +48,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Authenticates a request. Failures give no reason, except for JWTs, whose claims the caller can read anyway. A valid
-   * key is never rejected because of other failures from the same address; otherwise clients could lock out their
-   * neighbours.
+   * Authenticates a request. Errors give no reason, except for JWTs, whose claims the caller can read anyway. Failures
+   * from the same address never cause a valid key to be rejected; otherwise, clients could lock out their neighbours.
    * @throws LoginRefused | SluiceError identity_provider_unavailable
    */
   identify(request: FastifyRequest): Identity | Promise<Identity> {
@@ -66,7 +65,11 @@ export class Gatekeeper {
     throw this.#refusal(request, found.refused, { label: found.name });
   }
 
-  /** Used only without an Authorization header, which takes precedence. @throws LoginRefused */
+  /**
+   * Authenticates by client certificate. Used only without an Authorization header, because the header takes
+   * precedence.
+   * @throws LoginRefused
+   */
   #ofCertificate(request: FastifyRequest): Identity {
     const shown = this.#certificateOf(request);
     if (!shown) throw this.#refusal(request, 'none', { label: null });
@@ -87,7 +90,7 @@ export class Gatekeeper {
     }
   }
 
-  /** Builds the rejection, and counts wrong keys against the address. Requests without credentials are not counted. */
+  /** Creates the error, and counts a failure of the address. Requests without credentials are not counted. */
   #refusal(
     request: FastifyRequest,
     reason: LoginFault,

@@ -1,4 +1,5 @@
-// Caches the public keys of an identity provider: fetches them over HTTPS, and again when they are old or a token names an unknown key.
+// Caches the public keys of an identity provider. Keys are fetched over HTTPS, and fetched again when they are old or
+// when a token names an unknown key.
 import {
   createLocalJWKSet,
   errors,
@@ -14,14 +15,14 @@ import { requestJson } from '../../../core/http-json.ts';
 const TIMEOUT_MS = 5_000;
 const MOST_BYTES = 1024 * 1024;
 const MOST_KEYS = 100;
-/** Minimum delay after a failed fetch in ms, unless the cooldown is shorter. */
+/** Minimum delay after a failed fetch in ms. A shorter cooldown takes precedence. */
 const PEACE_MS = 1_000;
 
 interface IssuerKeysOptions {
   issuer: string;
-  /** null: discovered from the provider's metadata. */
+  /** Null if the provider's metadata contains the address. */
   jwksUrl: string | null;
-  /** CA certificates as PEM; null: those of Node. */
+  /** CA certificates as PEM; null for the CA certificates of Node. */
   ca: string | null;
   refreshMs: number;
   cooldownMs: number;
@@ -33,16 +34,19 @@ interface IssuerKeysOptions {
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 /**
- * States: none (tokens wait for the first fetch) → fresh → old (still in use during the next fetch) → too old (tokens
- * wait, and get 503 while the provider is unreachable). Independent of the number of tokens, one fetch runs at a time,
- * and fetches start at least one cooldown apart.
+ * Whatever the number of tokens, only one fetch runs at a time, and a cooldown passes between the starts of two
+ * fetches. States:
+ * - none: tokens wait for the first fetch.
+ * - fresh: no fetch is needed.
+ * - old: the keys stay in use during the next fetch.
+ * - too old: tokens wait, and get 503 while the provider is unreachable.
  */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   #set: KeySet | null = null;
   #text = '';
   #generation = 0;
-  /** `monotonicMs()` at the start of the fetch that returned `#set`. */
+  /** Monotonic time in ms at the start of the fetch that returned `#set`. */
   #readAt = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
@@ -57,12 +61,12 @@ export class IssuerKeys {
     this.#options = options;
   }
 
-  /** Increases whenever the keys change. */
+  /** A number that increases whenever the keys change. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Seconds since the keys were fetched; null: never. */
+  /** Seconds since the keys were fetched; null if they were never fetched. */
   get ageSeconds(): number | null {
     return this.#set ? (monotonicMs() - this.#readAt) / 1000 : null;
   }
@@ -77,7 +81,7 @@ export class IssuerKeys {
     else reading.catch(() => {});
   }
 
-  /** The key named by a token. @throws errors of jose | SluiceError identity_provider_unavailable */
+  /** The key that a token names. @throws errors of jose | SluiceError identity_provider_unavailable */
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): ReturnType<KeySet> {
     try {
       return await this.#set!(header, token);
@@ -85,7 +89,7 @@ export class IssuerKeys {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       const fresh = monotonicMs() - this.#readAt < this.#options.cooldownMs;
       if (fresh && !this.#reading) throw error;
-      // The provider may have published the key after the last fetch.
+      // The provider may have published the key since the last fetch.
       await this.#read();
       return this.#set!(header, token);
     }
@@ -151,7 +155,10 @@ const isHttps = (url: string): boolean => URL.canParse(url) && new URL(url).prot
 const unavailable = (cause?: unknown): SluiceError =>
   new SluiceError('identity_provider_unavailable', 'the keys of the identity provider cannot be read', { cause });
 
-/** Filters the public signing keys. Symmetric keys are rejected, because everyone who can read the address could sign tokens with them. */
+/**
+ * Selects the public signing keys. Symmetric keys are excluded, because everyone who can read the address could sign
+ * tokens with them.
+ */
 function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
   if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('the provider returned no list of keys');
   const usable = (keys as unknown[]).filter(

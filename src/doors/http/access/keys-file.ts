@@ -1,4 +1,4 @@
-// The keys file: API keys as SHA-256 of their tokens, and names of client certificates.
+// The keys file: API keys, stored as SHA-256 of their tokens, and names of client certificates.
 import { hash, randomBytes } from 'node:crypto';
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { type Static, Type } from 'typebox';
@@ -11,7 +11,7 @@ import { underFileLock } from '../../../core/file-lock.ts';
 import { fileFault } from '../../../core/file-system.ts';
 import { RESERVED_PREFIXES } from './identity.ts';
 
-/** Allows many commands to take turns. */
+/** Maximum wait for the lock in ms; long enough for many commands to take turns. */
 const LOCK_WAIT_MS = 60_000;
 
 const SHA256 = Type.String({ pattern: '^[0-9a-f]{64}$' });
@@ -28,14 +28,14 @@ const KeySchema = Type.Object(
     models,
     expires,
     created: Type.Optional(Type.String()),
-    /** Tokens that rotations replaced, and when they expire. */
+    /** Tokens that rotations have replaced, with their expiry. */
     previous: Type.Optional(
       Type.Array(Type.Object({ sha256: SHA256, expires: Type.String() }, { additionalProperties: false })),
     ),
   },
   { additionalProperties: false },
 );
-/** A certificate issued by tls.client_ca, identified by one of three fields. */
+/** A certificate issued by tls.client_ca. One of three fields identifies the certificate. */
 const CertificateSchema = Type.Object(
   {
     name,
@@ -61,7 +61,7 @@ export interface KeysFile {
   certificates: readonly NamedCertificate[];
 }
 
-/** Reads a keys file; a missing file counts as empty. @throws SluiceError usage */
+/** Reads a keys file. A missing file counts as empty. @throws SluiceError usage */
 export async function readKeysFile(file: string): Promise<KeysFile> {
   let text: string;
   try {
@@ -90,8 +90,8 @@ export async function readKeysFile(file: string): Promise<KeysFile> {
 export const readKeys = async (file: string): Promise<readonly ApiKey[]> => (await readKeysFile(file)).keys;
 
 /**
- * Rejects key names that could be the name of another kind of caller, because the key would get access to that caller's
- * jobs. @throws whatever `refuse` throws
+ * Rejects key names that another kind of caller could have. Such a key would get access to the jobs of that caller.
+ * @throws whatever `refuse` throws
  */
 export function assertFreeName(name: string, refuse: (what: string) => never): void {
   const taken = RESERVED_PREFIXES.find((prefix) => name.startsWith(prefix));
@@ -99,8 +99,9 @@ export function assertFreeName(name: string, refuse: (what: string) => never): v
 }
 
 /**
- * Replaces the keys in a file by the result of `change`. Only the owner can read the file. Concurrent changes are
- * serialised by a lock. @throws SluiceError usage, or an error of `change`: the file is then unchanged
+ * Replaces the keys in a file by the result of `change`. The file is readable only by its owner. Concurrent changes are
+ * serialised by a lock.
+ * @throws SluiceError usage, or an error of `change`; the file then stays unchanged
  */
 export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): Promise<void> {
   const refused = (cause: unknown) => {
@@ -114,7 +115,7 @@ export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => re
   });
 }
 
-/** Replaces the file atomically: readers see the old or the new text, even after a crash. */
+/** Replaces the file atomically: even after a crash, readers see either the old or the new text. */
 async function writeSecret(file: string, text: string): Promise<void> {
   const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
   try {
@@ -127,7 +128,9 @@ async function writeSecret(file: string, text: string): Promise<void> {
   }
 }
 
-/** Adds a new token to a key. The current token expires at `until` (ms since 1970), or earlier. */
+/**
+ * Adds a new token to a key. The current token expires at `until` (ms since 1970), or earlier if it was due to expire.
+ */
 export function rotated(key: ApiKey, sha256: string, { now, until }: { now: number; until: number }): ApiKey {
   const { expires, previous = [], ...same } = key;
   const old = { sha256: key.sha256, expires: earlier(expires, until) };

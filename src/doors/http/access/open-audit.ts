@@ -1,4 +1,4 @@
-// Opens the audit log of a service, registers its metrics, and logs its position.
+// Opens the audit log of a service, registers the metrics of the log, and logs its position.
 import { AuditLog } from '../../../audit/audit-log.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { startInterval, stopTimer } from '../../../core/clock.ts';
@@ -10,7 +10,7 @@ import { readAddresses } from './open-gate.ts';
 const TELL_MS = 10 * 60_000;
 
 export interface OpenedAudit {
-  /** null: audit is not configured. */
+  /** Null if audit is not configured. */
   trail: AuditTrail | null;
   close(): Promise<void>;
 }
@@ -40,7 +40,7 @@ export async function openAudit(
     },
   });
   let told = 0;
-  /** Logs the position and hash of the last record, so that a truncation of the file can be detected. */
+  /** Logs the number and the hash of the last record, so that a truncation of the audit log can be detected. */
   const tell = (): void => {
     const { seq, sum } = audit.end;
     if (seq === told) return;

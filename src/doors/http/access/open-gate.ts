@@ -47,7 +47,7 @@ export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig
   return clientAddress(addressList('behind_tls_proxy', behind_tls_proxy));
 }
 
-/** Rejects certificate names if no client can present a certificate. @throws SluiceError usage */
+/** Rejects a configuration that lists certificates although no client can present one. @throws SluiceError usage */
 function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: KeyRing): void {
   if (!keys.namesCertificates || tls?.client_ca !== undefined) return;
   const why = behind_tls_proxy
@@ -56,7 +56,10 @@ function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: 
   throw new SluiceError('usage', `keys_file lists client certificates, but ${why}`);
 }
 
-/** Opens an identity provider. Its keys are fetched in the background, so that a service starts while the provider is unreachable. */
+/**
+ * Opens an identity provider. The keys of the provider are fetched in the background, so that the service can start
+ * while the provider is unreachable.
+ */
 async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Promise<TokenIssuer> {
   const name = named(config.name);
   let away = false;

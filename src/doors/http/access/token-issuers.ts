@@ -8,7 +8,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import type { Grant, Identity } from './identity.ts';
 import type { IssuerKeys } from './issuer-keys.ts';
 
-/** Reasons for rejecting a token, as used in metrics and log, with messages for the token's owner. */
+/** Reasons for rejecting a token, as in metrics and log, with messages for the owner of the token. */
 export const TOKEN_FAULTS = {
   token_malformed: 'the token is malformed',
   token_issuer: 'the issuer of the token is not configured',
@@ -23,7 +23,7 @@ export const TOKEN_FAULTS = {
 } as const;
 export type TokenFault = keyof typeof TOKEN_FAULTS;
 
-/** A rejected token. `issuer`: the claimed issuer, if it is configured. */
+/** The error for a rejected token. `issuer`: the issuer that the token claims, if that issuer is configured. */
 export class TokenRefused extends Error {
   readonly fault: TokenFault;
   readonly issuer: string | null;
@@ -36,15 +36,15 @@ export class TokenRefused extends Error {
   }
 }
 
-/** Three parts, base64url. */
+/** A JWT has three parts in base64url. */
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 export const looksLikeToken = (text: string): boolean => JWT.test(text);
 
-/** A subject without control characters, safe in logs and tables. */
+/** A subject that is safe in logs and tables: it has no control characters. */
 const SUBJECT = /^[^\p{Cc}]{1,256}$/u;
-/** Maximum number of keys to try for a token that names no key. */
+/** Maximum number of keys to try if a token names no key. */
 const MOST_TRIALS = 8;
-/** Maximum number of cached tokens, whose signature is not verified again. */
+/** Maximum number of cached tokens. The signatures of cached tokens are not verified again. */
 const MOST_KNOWN = 1000;
 
 interface Known {
@@ -55,13 +55,13 @@ interface Known {
   generation: number;
 }
 
-/** Value of `token_type` for providers that do not mark their access tokens. */
+/** Value of the setting `token_type` for providers that do not mark their access tokens. */
 const ANY_TYPE = 'any';
 
 /**
- * Whether the claims belong to an ID token, which identifies a user but grants no permissions. Evidence: `typ` of
- * Keycloak, `token_use` of Cognito, otherwise a login nonce or hashes of tokens issued together with it (OpenID Connect
- * Core, 2 and 3.3.2.11).
+ * Whether the claims are those of an ID token. An ID token identifies a user but grants no permissions. Keycloak marks
+ * ID tokens with `typ`, Cognito with `token_use`. ID tokens of other providers contain a login nonce, or hashes of
+ * tokens that were issued together with the ID token (OpenID Connect Core, 2 and 3.3.2.11).
  */
 const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>
   typ === 'ID' ||
@@ -88,8 +88,8 @@ export class TokenIssuer {
   }
 
   /**
-   * Verifies a token and returns its identity. `thumbprint`: SHA-256 of the client certificate as base64url; null: no
-   * certificate.
+   * Verifies a token and returns its identity. `thumbprint`: SHA-256 of the client certificate in base64url; null
+   * without a certificate.
    * @throws TokenRefused | SluiceError identity_provider_unavailable
    */
   async verify(token: string, thumbprint: string | null): Promise<Identity> {
@@ -103,7 +103,7 @@ export class TokenIssuer {
       throw new TokenRefused('token_claims', this.config.name);
     this.#assertBound(claims, thumbprint);
     const identity = this.#identityOf(claims);
-    // Certificate-bound tokens are not cached, because the certificate must be compared every time.
+    // Tokens bound to a certificate are not cached, because the certificate must be compared every time.
     if (claims.cnf === undefined) this.#remember(name, identity, claims.exp!);
     return identity;
   }
@@ -138,7 +138,9 @@ export class TokenIssuer {
     return new TokenRefused(faultOfToken(error), this.config.name, error);
   }
 
-  /** Checks tokens bound to a key (RFC 7800). Only binding to a client certificate is supported (RFC 8705). */
+  /**
+   * Checks tokens that are bound to a key (RFC 7800). The only supported binding is to a client certificate (RFC 8705).
+   */
   #assertBound({ cnf }: JWTPayload, thumbprint: string | null): void {
     if (cnf === undefined) return;
     const bound = typeof cnf === 'object' && cnf !== null ? Object.entries(cnf) : [];
@@ -180,7 +182,7 @@ export class TokenIssuers {
   }
 }
 
-/** The issuer that a token claims, unverified. @throws TokenRefused */
+/** The issuer that a token claims. The claim is not verified. @throws TokenRefused */
 function issuerOf(token: string): string {
   try {
     const { iss } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { iss?: unknown };
@@ -200,14 +202,17 @@ function faultOfToken(error: unknown): TokenFault {
   if (error instanceof errors.JOSEAlgNotAllowed) return 'token_algorithm';
   if (error instanceof errors.JWSSignatureVerificationFailed) return 'token_signature';
   if (error instanceof errors.JWKSNoMatchingKey) return 'token_key';
-  // A key that jose rejects, such as RSA with 1024 bits, also counts as an invalid signature.
+  // jose rejects some keys, such as RSA with 1024 bits. The token then counts as having an invalid signature.
   return error instanceof TypeError ? 'token_key' : 'token_malformed';
 }
 
 type Claims = Readonly<Record<string, unknown>>;
 type Mapping = Pick<IssuerConfig, 'scopes_claim' | 'models_claim' | 'roles_claim' | 'roles'>;
 
-/** The permissions for claims, by the configuration of the provider. Unknown scopes and unconfigured roles grant nothing. */
+/**
+ * The permissions that claims grant, according to the configuration of the provider. Unknown scopes and roles without
+ * configuration grant nothing.
+ */
 export function grantsOf(claims: Claims, { scopes_claim, models_claim, roles_claim, roles }: Mapping): Grant[] {
   const grants: Grant[] = [];
   const scopes = wordsIn(claimAt(claims, scopes_claim)).filter((word) => (SCOPES as readonly string[]).includes(word));
@@ -223,7 +228,10 @@ function modelsOf(claims: Claims, claim: string | undefined): Pick<Grant, 'model
   return models.includes('*') ? {} : { models };
 }
 
-/** The value of a claim by name, or by dotted path if no claim has that name. Names are tried first, because they can be URLs. */
+/**
+ * The value of a claim. `name` is the name of the claim or, if no claim has that name, a dotted path. The name is tried
+ * first, because names can be URLs.
+ */
 export function claimAt(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name];
   let at: unknown = claims;

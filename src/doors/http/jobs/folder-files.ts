@@ -19,7 +19,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   readonly #folder: string;
   readonly #strangerMs: number;
 
-  /** `strangerMs`: unknown files are removed after this time without a write. */
+  /** `strangerMs`: unknown files are removed if nothing was written to them for this many ms. */
   constructor(folder: string, strangerMs: number) {
     this.#folder = folder;
     this.#strangerMs = strangerMs;
@@ -46,7 +46,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
       },
       commit: async () => {
         await handle.sync();
-        // The folder entry must survive a power failure too, because the table refers to it.
+        // The entry in the folder must survive a power failure, too, because the table refers to the file.
         await syncFolder(this.#folder);
         await close();
       },
@@ -96,7 +96,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   }
 
   async completeUpload(): Promise<void> {
-    // The file has its final name from the beginning.
+    // Nothing to do: the file has its final name from the start.
   }
 
   readBack(id: string): AsyncIterable<Uint8Array> {
@@ -146,7 +146,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
     }
   }
 
-  /** Needs no epoch in the name: a single server writes here, and files of earlier epochs are replaced. */
+  /** The name needs no epoch: only one server writes to the folder, and it replaces the files of earlier epochs. */
   #result(id: string): string {
     return path.join(this.#folder, `${id}.result`);
   }

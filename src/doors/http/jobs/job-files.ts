@@ -1,4 +1,4 @@
-// Storage for the bytes of jobs: uploads until they are scored, results until they expire.
+// Storage for the bytes of jobs: uploads until they are scored, and results until they expire.
 import type { Readable } from 'node:stream';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { HeldJob, JobState } from './job-store.ts';
@@ -15,14 +15,16 @@ export type KnownJobs = (
   ids: readonly string[],
 ) => Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
 
-/** Appends to an upload that arrives in parts, possibly across server restarts. */
+/** Appends to an upload that arrives in parts. The server may restart between two parts. */
 export interface UploadTail {
   write(bytes: Uint8Array): Promise<void>;
-  /** Makes written bytes durable and returns the state that `openTail` needs to resume. `last`: no more bytes follow. */
+  /**
+   * Makes the written bytes durable. Returns the state that `openTail` needs to resume. `last`: no more bytes follow.
+   */
   sync(last: boolean): Promise<string | null>;
-  /** The table has stored the state, so earlier states are obsolete. Never throws. */
+  /** Called when the table has stored the state, so that earlier states are obsolete. Never throws. */
   told(): Promise<void>;
-  /** Bytes written since the last sync are lost. */
+  /** Closes the file. Bytes written since the last `sync` are lost. */
   close(): Promise<void>;
 }
 
@@ -30,7 +32,7 @@ export interface UploadTail {
 export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
   /** Length of the whole upload in bytes. */
   length: number;
-  /** As in `TakenUpload`. */
+  /** Part numbers that an earlier writer may have used, as in `TakenUpload`. */
   left: number;
 }
 
@@ -38,31 +40,37 @@ export interface TailPlace extends Pick<Upload, 'offset' | 'tail'> {
 export interface ResumableFiles {
   /** Creates an empty, durable upload. */
   beginUpload(id: string): Promise<void>;
-  /** Maximum number of part numbers that `bytes` bytes can use, for `UploadStore.take`. */
+  /** Maximum number of part numbers that `bytes` bytes can take up, for `UploadStore.take`. */
   usesOf(bytes: number, length: number): number;
   /**
-   * Opens the upload for appending at `offset` and fences off earlier writers. @throws SluiceError upload_not_found:
-   * the upload is shorter or missing
+   * Opens the upload for appending at `offset`, and fences off earlier writers.
+   * @throws SluiceError upload_not_found: the upload is missing or shorter than `offset`
    */
   openTail(held: HeldJob, place: TailPlace): Promise<UploadTail>;
-  /** Publishes the upload under `uploadName`. Idempotent. */
+  /** Publishes the complete upload under `uploadName`. Idempotent. */
   completeUpload(upload: Upload): Promise<void>;
-  /** Reads the upload again if that is cheap; otherwise returns null. */
+  /** Reads the upload again; returns null if that would be expensive. */
   readBack(id: string): AsyncIterable<Uint8Array> | null;
-  /** Discards an incomplete upload. Never throws; a sweep removes leftovers. */
+  /** Discards an incomplete upload. Never throws; a sweep removes files that remain. */
   discardUpload(upload: Upload): Promise<void>;
 }
 
-/** A result belongs to the epoch that wrote it; another epoch writes another file. */
+/**
+ * Storage for uploads and results of jobs. A result belongs to the epoch that wrote it; another epoch writes another
+ * file.
+ */
 export interface JobFiles {
-  /** Opens a sink for the upload of a job; the upload is durable once `commit` resolves. */
+  /** Opens a sink for the upload of a job. The upload is durable once `commit` has resolved. */
   newUpload(id: string): Promise<ByteSink>;
   /** Path or object of the upload, which can be read repeatedly. */
   uploadName(id: string): string;
   newResult(held: HeldJob): Promise<ByteSink>;
-  /** Reads a range of a result; null: all of it. @throws SluiceError job_not_found: it was removed | jobs_unavailable */
+  /**
+   * Reads a range of a result; null for the whole result.
+   * @throws SluiceError job_not_found: the result was removed | jobs_unavailable
+   */
   readResult(held: HeldJob, span: ByteSpan | null): Promise<Readable>;
-  /** Never throws; a sweep removes leftovers. */
+  /** Never throws; a sweep removes files that remain. */
   removeUpload(id: string): Promise<void>;
   removeResult(held: HeldJob): Promise<void>;
   /** Checks that the storage can be read. @throws SluiceError jobs_unavailable */

@@ -1,4 +1,4 @@
-// Logs every change of a job, with the request and the trace that submitted it.
+// Logs every change of a job, with the request that submitted the job and the trace of that request.
 import { monotonicMs } from '../../../core/clock.ts';
 import type { SluiceError } from '../../../core/errors.ts';
 import {
@@ -32,7 +32,7 @@ export class JobLog {
     this.#tell('info', 'job_queued', job, words`queued`, { why: fixedWord(why), bytes_in: job.uploadBytes });
   }
 
-  /** Another server ran the job and did not renew its lease. `started` follows. */
+  /** Another server ran the job before and did not renew its lease. A call of `started` follows. */
   takenOver(job: Job): void {
     this.#tell('warn', 'job_taken_over', job, words`taken over from a server whose lease expired`, {
       epoch: job.epoch,
@@ -40,7 +40,7 @@ export class JobLog {
     });
   }
 
-  /** One of the next three methods follows. */
+  /** A call of one of the next three methods follows. */
   started(job: Job): RunningJobLog {
     const parent = parseTraceparent(job.trace ?? undefined);
     const span = this.#tracer?.begin(words`job`, { kind: 'internal', parent }) ?? null;
@@ -63,7 +63,7 @@ export class JobLog {
     this.#tell('info', 'upload_expired', job, words`abandoned during its upload`, {});
   }
 
-  /** `fault`: a SluiceError with the code for the owner; its cause is the original error. */
+  /** `fault`: a SluiceError with the code that the owner sees. The cause of this error is the original error. */
   failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
     this.#end(running, job, fields, fault);

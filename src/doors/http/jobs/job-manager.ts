@@ -1,4 +1,4 @@
-// Manages asynchronous jobs: spools uploads, scores them in turn, and stores results until they expire.
+// Manages asynchronous jobs: stores uploads, scores them in turn, and stores results until they expire.
 import { createHash, randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
@@ -22,21 +22,21 @@ import type { UploadPipeline } from './score-job.ts';
 import type { UploadStore } from './upload-store.ts';
 
 const SWEEP_MS = 60_000;
-/** Leases between sweeps; with shorter leases, abandoned jobs are found sooner. */
+/** Number of lease durations between two sweeps; with shorter leases, abandoned jobs are found sooner. */
 const SWEEP_LEASES = 4;
 
-/** Storage of jobs, and how to close it. */
+/** The storage of jobs, with a function that closes it. */
 export interface JobPlace {
   store: JobStore;
   files: JobFiles & ResumableFiles;
-  /** Jobs that the previous server process left running. */
+  /** Jobs that were running when the previous server process ended. */
   cutOff: readonly Job[];
   /** The table of uploads that arrive in parts. */
   uploads: UploadStore;
   close(): Promise<void>;
 }
 
-/** Operations on jobs for the routes. `JobRunner` runs jobs; the store holds them. */
+/** The operations on jobs that routes need. `JobRunner` runs the jobs, and the store holds them. */
 export class JobManager {
   /** Uploads that arrive in parts. */
   readonly uploads: ResumableUploads;
@@ -49,7 +49,7 @@ export class JobManager {
   readonly #sweepMs: number;
   readonly #sweeper: Timer;
   readonly #unmeasure: () => void;
-  /** Whether this server sweeps and reports the metrics of the shared table. */
+  /** Whether this server sweeps, and reports the metrics of the shared table. */
   #sweeps = false;
   #closing: Promise<void> | null = null;
 
@@ -88,21 +88,21 @@ export class JobManager {
     });
   }
 
-  /** Sweeps and starts running queued jobs. */
+  /** Sweeps, and starts to run queued jobs. */
   async start(): Promise<void> {
-    // Shared storage may be swept after this server starts to accept requests.
+    // Shared storage is swept in the background, so that this server accepts requests sooner.
     if (this.#place.store.leaseMs === null) await this.#sweep();
     else inBackground('sweeping the jobs', () => this.#sweep());
     this.#runner.wake();
   }
 
-  /** false: the last call to the job table failed. */
+  /** False if the last call to the job table failed. */
   get reachable(): boolean {
     return this.#place.store.reachable;
   }
 
   /**
-   * Spools the body of a request and queues a job. Repeating the Idempotency-Key with the same body returns the same
+   * Stores the body of a request and queues a job. Repeating the Idempotency-Key with the same body returns the same
    * job.
    * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found |
    * jobs_unavailable | errors of the body
@@ -117,7 +117,7 @@ export class JobManager {
     const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
     const client = request.raw.socket;
     client.on('close', onClose);
-    // An upload waits its turn like a synchronous request, and a stopping server waits for it.
+    // An upload waits for its turn like a synchronous request, and a stopping server waits for the upload.
     const place = admission.enter(owner);
     try {
       const body = await openBody(request, { ...bodyOptions(this.#services, request), whileIdle: place.idle });
@@ -133,19 +133,20 @@ export class JobManager {
     const { files } = this.#place;
     const { owner } = who;
     const earlier = await this.#sameKey(who);
-    // Whether the body is the same is known only after it was read.
+    // The bodies can be compared only after this body was read.
     if (earlier) return this.#again(earlier, earlier.bodySha256 === null ? null : await hashOf(body));
     const id = randomUUID();
     await this.#quota.reserve(id, owner);
     const lease = this.#runner.reserve(id);
     let job: Job | null = null;
     try {
-      // Pins the version now, because an alias may move while the job waits.
+      // The version is resolved now, because an alias may move while the job waits.
       const hosted = await this.#services.host.use(spec.query.modelId);
       const { model } = hosted;
       hosted.release();
       const { bytes, sha256 } = await spool(body, await files.newUpload(id), this.#quota.file({ id, epoch: 0 }, owner));
-      // Two requests with the same Idempotency-Key may be spooled concurrently; the first one in the table wins.
+      // Two requests with the same Idempotency-Key may be stored at the same time. The request whose job is first in
+      // the table wins.
       const rival = await this.#sameKey(who);
       if (rival) return await this.#again(rival, sha256);
       refuseEmptyBody({ rows: bytes }, spec.format, request.headers);
@@ -168,14 +169,14 @@ export class JobManager {
     }
   }
 
-  /** The job in the table: this job, or an earlier job with the same Idempotency-Key. */
+  /** The job in the table: either this job, or an earlier job with the same Idempotency-Key. */
   async #enqueue(job: NewJob): Promise<Job> {
     const { store } = this.#place;
     const answer = await store.enqueue(job);
     if (answer === 'lost')
       throw new SluiceError('job_lease_lost', 'the lease of the upload expired before the upload was complete');
     const there = answer === 'queued' ? await store.get(job.id) : await this.#sameKey(job);
-    // The job was deleted in between.
+    // The job was deleted before it could be read.
     if (!there) throw new SluiceError('job_not_found', 'the job was deleted immediately');
     return there;
   }
@@ -186,13 +187,13 @@ export class JobManager {
     try {
       await store.drop(id);
     } catch (error) {
-      // The quota stays reserved until the lease expires; a sweep removes the rest.
+      // The quota stays reserved until the lease expires; a sweep then removes the reservation.
       if (!areUnavailable(error)) throw error;
     }
     if (store.leaseMs === null || (await this.#isUnknown(id))) await files.removeUpload(id);
   }
 
-  /** Whether the table has no such job; false if the table is unreachable. */
+  /** Whether the table does not contain the job. False if the table is unreachable. */
   async #isUnknown(id: string): Promise<boolean> {
     try {
       return (await this.#place.store.known([id])).size === 0;
@@ -201,7 +202,10 @@ export class JobManager {
     }
   }
 
-  /** The job with the same Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
+  /**
+   * The job with the same Idempotency-Key; null if there is none.
+   * @throws SluiceError idempotency_conflict: the key belongs to a different request
+   */
   async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
     if (idempotencyKey === null) return null;
     if (await this.uploads.hasKey(owner, idempotencyKey)) throw keyConflict();
@@ -210,7 +214,10 @@ export class JobManager {
     throw keyConflict();
   }
 
-  /** The current state of a job for a repeated request. @throws SluiceError idempotency_key_reused: the body differs */
+  /**
+   * The current state of a job, for a repeated request.
+   * @throws SluiceError idempotency_key_reused: the body is different
+   */
   async #again(job: Job, sha256: string | null): Promise<Job> {
     if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
       throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key was used with another body');
@@ -218,12 +225,15 @@ export class JobManager {
     return (await this.#place.store.get(job.id)) ?? job;
   }
 
-  /** @throws SluiceError job_not_found, also for a job of another caller, or of a model that the caller may no longer use */
+  /**
+   * @throws SluiceError job_not_found; also for a job of another caller, and for a job of a model that the caller may
+   * no longer use
+   */
   async find(id: string, identity: Identity): Promise<Job> {
     return assertOwn(await this.#place.store.get(id), identity, this.#pipelines, 'job_not_found');
   }
 
-  /** A page of the caller's jobs, including jobs of models that it may no longer use. */
+  /** A page of the caller's jobs. Includes jobs of models that the caller may no longer use. */
   list({ name }: Identity, page: JobPage): Promise<Job[]> {
     return this.#place.store.list(name, page);
   }
@@ -233,12 +243,12 @@ export class JobManager {
     return mayStillUse(identity, job, this.#pipelines);
   }
 
-  /** @throws SluiceError job_not_found: it was removed in between | jobs_unavailable */
+  /** @throws SluiceError job_not_found: the result was removed in the meantime | jobs_unavailable */
   readResult(job: Job, span: ByteSpan | null): Promise<Readable> {
     return this.#place.files.readResult(job, span);
   }
 
-  /** Cancels a queued or running job on any server; removes a finished job with its result. */
+  /** Cancels a queued or running job, whichever server runs it. Removes a finished job with its result. */
   async cancel(job: Job): Promise<void> {
     const { store, files } = this.#place;
     const how = await store.cancel(job.id);
@@ -249,7 +259,7 @@ export class JobManager {
     if (how === 'cancelled') this.#log.cancelled(job, null);
     else await store.remove(job.id);
     await files.removeUpload(job.id);
-    // The job may have ended meanwhile; its epoch is then unchanged.
+    // The job may have ended in the meantime; its epoch is then unchanged, so its result is removed.
     await files.removeResult(job);
   }
 
@@ -276,7 +286,7 @@ export class JobManager {
     const { store } = this.#place;
     metrics.jobTableUp.set(store.reachable ? 1 : 0);
     metrics.jobs.reset();
-    // Only one server reports shared metrics, so that sums over servers are correct.
+    // Only one server reports the metrics of the shared table, so that sums over all servers are correct.
     if (!this.#sweeps || !store.reachable) return;
     try {
       metrics.resumableUploads.set(await this.uploads.open());
@@ -286,7 +296,7 @@ export class JobManager {
     }
   }
 
-  /** Removes expired jobs and files without a job; one server does so for all. */
+  /** Removes expired jobs, and files that belong to no job. One server does this for all. */
   async #sweep(): Promise<void> {
     const { store, files } = this.#place;
     try {
@@ -299,15 +309,15 @@ export class JobManager {
       await this.uploads.sweep();
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
-      // The unreachable table was logged already; the next sweep continues.
+      // The unreachable table was logged already. The next sweep continues.
       if (!areUnavailable(error)) throw error;
     }
   }
 }
 
 /**
- * Writes a body to an upload. The upload is durable when the promise resolves, and removed when it rejects. The hash
- * covers the decoded body.
+ * Writes a body to an upload. When the promise resolves, the upload is durable; when it rejects, the upload was
+ * removed. The hash covers the decoded body.
  * @throws errors of the body, the quota and the sink
  */
 async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promise<{ bytes: number; sha256: string }> {

@@ -1,17 +1,20 @@
-// Storage quota of the jobs of each caller, so that a caller that fills its quota does not block others.
+// Storage quota of each caller's jobs, so that a caller whose quota is exhausted does not block other callers.
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import type { HeldJob, JobStore } from './job-store.ts';
 
-/** Quota is reserved in steps of this size, or of one hundredth of the quota if that is less. */
+/** Quota is reserved in steps of this size; with a small quota, in steps of one hundredth of the quota. */
 const STEP_BYTES = 1024 * 1024;
 
-/** Called before bytes are written. @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost */
+/**
+ * Reserves quota; called before bytes are written.
+ * @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost
+ */
 export type GrowFile = (bytes: number) => Promise<void>;
 
 /**
- * Quota is reserved before it is checked, so that files that grow concurrently, even on two servers, see each other's
- * reservation. Near the limit both may be rejected, but the quota is never exceeded.
+ * Quota is reserved first and checked afterwards. Files that grow at the same time, even on two servers, thus see each
+ * other's reservations. Near the limit, both may be rejected, but the quota is never exceeded.
  */
 export class JobQuota {
   readonly #store: JobStore;
@@ -22,7 +25,7 @@ export class JobQuota {
     this.#limits = limits;
   }
 
-  /** Reserves a further job. @throws SluiceError limit_exceeded: the caller has too many jobs | jobs_unavailable */
+  /** Reserves a job. @throws SluiceError limit_exceeded: the caller has too many jobs | jobs_unavailable */
   async reserve(id: string, owner: string): Promise<void> {
     const { max_jobs } = this.#limits;
     await this.#store.reserve(id, owner);
@@ -31,7 +34,7 @@ export class JobQuota {
     throw tooMany('jobs.max_jobs', max_jobs, 'jobs');
   }
 
-  /** Reserves quota for an upload or result while it is written. */
+  /** Reserves quota for an upload or a result while the file is written. */
   file(held: HeldJob, owner: string): GrowFile {
     const { max_bytes } = this.#limits;
     const step = Math.max(1, Math.min(STEP_BYTES, Math.floor(max_bytes / 100)));

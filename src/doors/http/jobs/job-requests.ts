@@ -10,10 +10,10 @@ import type { JobSpec } from '../wire/scoring-request.ts';
 import type { Job, NewJob } from './job-store.ts';
 import type { UploadPipeline } from './score-job.ts';
 
-/** The fields of a request that must be equal in a repetition. */
+/** The fields that must be equal if a request repeats an earlier one. */
 export type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
 
-/** null: the request has no Idempotency-Key. @throws SluiceError bad_request */
+/** Returns null if the request has no Idempotency-Key. @throws SluiceError bad_request */
 export function idempotencyKeyOf(request: FastifyRequest): string | null {
   const key = (request.headers['idempotency-key'] as string | undefined) ?? null;
   if (key === null || /^[\x21-\x7e]{1,200}$/.test(key)) return key;
@@ -23,7 +23,7 @@ export function idempotencyKeyOf(request: FastifyRequest): string | null {
 export const keyConflict = (): SluiceError =>
   new SluiceError('idempotency_conflict', 'the Idempotency-Key was used for another request');
 
-/** `modelId`: the resolved version. The job is scored with it even if the alias moves meanwhile. */
+/** `modelId`: the resolved version. The job is scored with this version even if the alias moves in the meantime. */
 export function newJob(
   request: FastifyRequest,
   { format, query, pipeline }: JobSpec,
@@ -50,19 +50,22 @@ export function newJob(
 type Owned = Pick<Job, 'id' | 'owner' | 'query' | 'pipeline'>;
 type Pipelines = ReadonlyMap<string, Pick<UploadPipeline, 'spec'>>;
 
-/** The scope that was required to create the job. For a pipeline that is no longer configured the lesser scope is assumed. */
+/**
+ * The scope that was required to create the job. If its pipeline is no longer configured, `predict` is assumed, which
+ * is the lesser scope.
+ */
 function scopeOf({ query, pipeline }: Owned, pipelines: Pipelines): 'predict' | 'interpret' {
   if (pipeline === null) return query.interpretation === true ? 'interpret' : 'predict';
   return (pipelines.get(pipeline)?.spec.score.interpretation ?? 'none') === 'none' ? 'predict' : 'interpret';
 }
 
-/** Whether an identity may still use the model of a job; checked by every request about a job. */
+/** Whether an identity may still use the model of a job. Every request about a job checks this. */
 export const mayStillUse = (identity: Identity, job: Owned, pipelines: Pipelines): boolean =>
   permits(identity, scopeOf(job, pipelines), parseReference(job.query.modelId).id);
 
 /**
- * Returns the job if the caller owns it. A job of another caller, or of a model that the caller may no longer use, is
- * treated as missing.
+ * Returns the job if the caller owns it. A job of another caller counts as missing; so does a job of a model that the
+ * caller may no longer use.
  * @throws SluiceError with the given code
  */
 export function assertOwn<T extends Owned>(

@@ -1,4 +1,4 @@
-// HTTP routes of jobs: list, state, result with byte ranges, cancellation.
+// HTTP routes of jobs: list, state, result (with byte ranges), and cancellation.
 
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -16,7 +16,7 @@ const JOBS = '/api/v1/scoring/jobs';
 
 export const jobUrl = (id: string): string => `${JOBS}/${id}`;
 
-/** The representation of a job for its owner. */
+/** Describes a job for its owner. */
 export function describeJob(job: Job) {
   const [modelId, modelVersion] = job.query.modelId.split(':');
   const done = job.state === 'done';
@@ -65,7 +65,7 @@ function pageOf({ state, limit, after }: ListQuery): JobPage {
   };
 }
 
-/** Content of an upload or a result; the media type depends on the format. */
+/** Content of an upload or a result. The format determines the media type. */
 export const ANY_FORMAT = Object.fromEntries(
   (['json', 'csv', 'ndjson'] as const).map((name) => [formatEntry(name).mediaType, { schema: { type: 'string' } }]),
 );
@@ -103,7 +103,7 @@ const RESULT = describe('The result of a job, or a range of its bytes', {
 
 type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
-/** `level`: compression level of results, 0 for none. */
+/** `level`: compression level of results; 0 disables compression. */
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: number): void {
   const config = { scope: 'jobs' as const };
   const of = async (request: JobRequest): Promise<Job> => {
@@ -142,8 +142,8 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
 }
 
 /**
- * Sends a result with support for a single byte range (RFC 9110). Ranges refer to the uncompressed result. A compressed
- * result has its own ETag, so that clients do not combine compressed and uncompressed bytes.
+ * Sends a result. Supports a single byte range (RFC 9110), which refers to the uncompressed result. A compressed result
+ * has an ETag of its own, so that clients do not combine compressed and uncompressed bytes.
  */
 async function sendResult(
   request: FastifyRequest,
@@ -157,15 +157,15 @@ async function sendResult(
   const { range, 'if-range': ifRange } = request.headers;
   const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
   if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
-  // Object storage rejects ranges of an empty object.
+  // The read is skipped, because object storage rejects ranges of an empty object.
   const bytes = size === 0 ? Readable.from([]) : await read(asked);
   if (!asked) {
     const agreed = agreedCoding(request.headers['accept-encoding'], level);
     if (!agreed || size < agreed.leastBytes) return reply.header('content-length', size).send(bytes);
     reply.header('content-encoding', agreed.coding).header('etag', `"${id}-${agreed.coding}"`);
-    // The body of a HEAD request is not read.
+    // Nothing reads the body of the response to a HEAD request, so the body is not compressed.
     if (request.method === 'HEAD') return reply.send(bytes);
-    // An error destroys both streams and the connection; fastify logs it.
+    // An error destroys both streams and the connection. Fastify logs the error.
     return reply.send(pipeline(bytes, compressor(agreed), () => {}));
   }
   const { start, end } = asked;
@@ -176,7 +176,7 @@ async function sendResult(
     .send(bytes);
 }
 
-/** The single range of a Range header; null: the header must be ignored. */
+/** The single range of a Range header; null if the header must be ignored. */
 export function parseRange(header: string, size: number): ByteSpan | 'unsatisfiable' | null {
   const m = /^bytes=(\d*)-(\d*)$/.exec(header.trim());
   if (!m || (m[1] === '' && m[2] === '')) return null;

@@ -1,4 +1,4 @@
-// Runs jobs: claims the next job, renews leases, and records the end of jobs while it holds their lease.
+// Runs jobs: claims the next job, renews leases, and records the end of a job while this server holds its lease.
 
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -12,21 +12,27 @@ import type { JobQuota } from './job-quota.ts';
 import { areUnavailable, type ClaimedJob, type HeldJob, type Job, type JobEnd, type JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
 
-/** Additional jobs beyond `jobs.concurrent`, one per caller without a running job, so that short jobs do not wait for a long one. */
+/**
+ * Maximum number of additional jobs beyond `jobs.concurrent`: one for each caller without a running job. A short job
+ * thus does not wait for another caller's long job.
+ */
 const MOST_OTHER_KEYS = 16;
 const PROGRESS_MS = 500;
-/** Interval at which a server with free capacity polls for jobs that other servers queued. */
+/** Interval in ms at which a server with free capacity looks for jobs that other servers queued. */
 const LOOK_MS = 500;
-/** Delays between attempts to score an upload while a dependency is unavailable; they double up to the maximum. */
+/**
+ * Delays in ms between attempts to score an upload while a dependency is unavailable. A delay doubles up to the
+ * maximum.
+ */
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
-/** Timers may fire slightly early. */
+/** Added to timers in ms, because a timer may fire slightly early. */
 const PAUSE_SLACK_MS = 20;
-/** Maximum number of attempts that do not find the topic after an outage. */
+/** Maximum number of attempts after an outage that do not find the topic. */
 const UNKNOWN_TOPIC_ATTEMPTS = 5;
-/** Delay between attempts to record the end of a job, while its lease lasts. */
+/** Delay in ms between attempts to record the end of a job. Attempts are repeated while the lease lasts. */
 const SETTLE_PAUSE_MS = 200;
-/** Lease renewals per lease duration; a job is aborted one interval before its lease ends. */
+/** A lease is renewed this many times within its duration. A job is aborted one interval before its lease ends. */
 const BEATS = 5;
 
 interface JobParts {
@@ -41,10 +47,10 @@ interface JobParts {
 /** A job or upload whose lease is renewed. */
 interface Lease extends HeldJob {
   owner: string;
-  /** Whether a server crashed while it ran this job; the job then runs alone. */
+  /** Whether a server crashed while it ran this job. The job then runs alone. */
   suspect: boolean;
   controller: AbortController;
-  /** Time until which this server may act on the job, by its monotonic clock; the lease in the table lasts longer. */
+  /** Time until which this server may act on the job, by its monotonic clock. In the table, the lease lasts longer. */
   until: number;
 }
 
@@ -52,11 +58,11 @@ export class JobRunner {
   readonly #parts: JobParts;
   readonly #running = new Map<string, Lease>();
   readonly #reserved = new Map<string, Lease>();
-  /** Number of failures per upload that dependencies caused. */
+  /** By upload: the number of failures that dependencies caused. */
   readonly #failures = new Map<string, number>();
-  /** Number of later attempts per upload that did not find the topic. */
+  /** By upload: the number of attempts after a first failure that did not find the topic. */
   readonly #missing = new Map<string, number>();
-  /** Jobs that this server gave up, until the table has recorded it. */
+  /** Jobs that this server has given up, until the table has recorded that. */
   readonly #givenUp = new Set<HeldJob>();
   readonly #timers: Timer[] = [];
   #filling = false;
@@ -89,7 +95,7 @@ export class JobRunner {
           await this.#fill();
         }
       } catch (error) {
-        // The store has logged the error; the next poll retries.
+        // The store has logged the error. The next poll tries again.
         if (!areUnavailable(error)) throw error;
       } finally {
         this.#filling = false;
@@ -97,7 +103,7 @@ export class JobRunner {
     });
   }
 
-  /** Renews the lease of an incoming upload until `release`. The signal is aborted if the lease is lost. */
+  /** Renews the lease of an incoming upload until `release` is called. The signal is aborted if the lease is lost. */
   reserve(id: string): { signal: AbortSignal; release: () => void } {
     const lease = this.#lease({ id, owner: '', epoch: 0, crashes: 0 });
     this.#reserved.set(id, lease);
@@ -142,7 +148,8 @@ export class JobRunner {
     while (!this.#stopped && this.#running.size < concurrent + MOST_OTHER_KEYS) {
       if (this.#running.values().some((lease) => lease.suspect)) return;
       const asked = monotonicMs();
-      // Beyond `concurrent` jobs, only callers without a running job are claimed; workers alternate between callers row by row.
+      // Beyond `concurrent` jobs, only jobs of callers without a running job are claimed. Workers then take turns
+      // between callers, block by block.
       const busy = this.#running.size < concurrent ? [] : [...this.#running.values()].map(({ owner }) => owner);
       const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0, busy);
       if (!claimed) return;
@@ -150,7 +157,7 @@ export class JobRunner {
       const lease = this.#lease(claimed.job);
       if (store.leaseMs !== null) lease.until = asked + store.leaseMs;
       this.#running.set(id, lease);
-      // The runner was stopped while it waited for the table.
+      // The runner was stopped while it waited for the table, so the job must not start.
       if (this.#stopped) lease.controller.abort(new SluiceError('stopping', 'the server stops'));
       inBackground('running a job', async () => {
         try {
@@ -163,12 +170,12 @@ export class JobRunner {
     }
   }
 
-  /** Aborts jobs whose lease was not renewed in time, before another server can claim them. */
+  /** Renews leases. Aborts jobs whose lease was not renewed in time, before another server can claim them. */
   async #beat(): Promise<void> {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
-    // Only running jobs expire by the clock: no other server continues an incoming upload, so its lease is lost only when the table rejects
-    // it.
+    // Only running jobs expire by the clock. No other server continues an incoming upload. The lease of an upload is
+    // therefore lost only when the table rejects its renewal.
     for (const lease of this.#running.values()) if (monotonicMs() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
@@ -195,7 +202,7 @@ export class JobRunner {
   }
 
   #lose(lease: Lease): void {
-    // Jobs that ended meanwhile are no longer leased.
+    // A job that has ended in the meantime has no lease any more.
     if (this.#running.get(lease.id) !== lease && this.#reserved.get(lease.id) !== lease) return;
     lease.controller.abort(new SluiceError('job_lease_lost', 'the lease could not be renewed in time'));
   }
@@ -241,13 +248,18 @@ export class JobRunner {
     }
   }
 
-  /** Records a job that did not succeed. @throws SluiceError job_lease_lost | jobs_unavailable: this server cannot record the end */
+  /**
+   * Records the end of a job that did not succeed.
+   * @throws SluiceError job_lease_lost | jobs_unavailable: this server cannot record the end
+   */
   async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
     const { log, files, store, services } = this.#parts;
     const { signal } = lease.controller;
-    // The abort reason matters, not the error that it caused; stopping must not lose an upload.
+    // After an abort, the abort reason counts, not the error that the abort caused. Stopping the server must not lose
+    // an upload.
     const thrown = signal.aborted ? signal.reason : systemFault(error);
-    // Closed workers report `cancelled`, and a stopping server may close them before it stops its jobs. That is not a cancellation.
+    // A stopping server may close its workers before it stops its jobs. Closed workers report `cancelled`, which is not
+    // a cancellation of the job.
     const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
     const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
     const e = withoutNames(asSluiceError(fault, 'internal_error'));
@@ -255,7 +267,8 @@ export class JobRunner {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
       await this.#settle(lease, () => store.putBack(lease, pause, why));
-      // The delay started in the table, so a poll that is slightly early would find nothing and not be repeated.
+      // The delay began when the table recorded the pause. A poll that is slightly early would find nothing, and no
+      // other would follow.
       startTimer(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;
@@ -271,7 +284,7 @@ export class JobRunner {
     const message = e.entry.fault === 'bug' ? null : e.message;
     const end: JobEnd =
       e.code === 'cancelled' ? { state: 'cancelled' } : { state: 'failed', errorCode: e.code, errorMessage: message };
-    // With a single server, files are removed before the end is recorded.
+    // With a single server, files are removed before the end of the job is recorded.
     const remove = () => Promise.all([files.removeUpload(job.id), files.removeResult(lease)]);
     if (store.leaseMs === null) await remove();
     await this.#settle(lease, () => store.finish(lease, end));
@@ -280,7 +293,10 @@ export class JobRunner {
     if (store.leaseMs !== null) await remove();
   }
 
-  /** Whether the failure is temporary, so that an acknowledged upload is not lost when a dependency is unavailable. */
+  /**
+   * Whether the failure is temporary. If so, the job is retried, so that an unavailable dependency does not lose an
+   * acknowledged upload.
+   */
   #isPassing({ id, pipeline }: Job, { code, entry }: SluiceError): boolean {
     if (pipeline !== null && code === 'kafka_topic_missing') return this.#mayComeBack(id);
     if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
@@ -292,7 +308,7 @@ export class JobRunner {
     this.#missing.delete(id);
   }
 
-  /** A broker that has just come back may not know its topics yet. */
+  /** A broker that is just available again may not know its topics yet. */
   #mayComeBack(id: string): boolean {
     const missing = this.#missing.get(id) ?? 0;
     if (!this.#failures.has(id) || missing >= UNKNOWN_TOPIC_ATTEMPTS) return false;
@@ -306,7 +322,10 @@ export class JobRunner {
     return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
   }
 
-  /** Records the end of a job while this server holds its lease. @throws SluiceError job_lease_lost | jobs_unavailable */
+  /**
+   * Records the end of a job. Tries again while this server holds the lease.
+   * @throws SluiceError job_lease_lost | jobs_unavailable
+   */
   async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean>): Promise<void> {
     const { store } = this.#parts;
     for (;;) {
@@ -340,7 +359,7 @@ export class JobRunner {
         }
       });
     };
-    /** Publishes nothing after another server may have claimed the job. */
+    /** Prevents publication once another server may have claimed the job. */
     const beforeCommit = (): void => {
       if (signal.aborted) throw signal.reason;
       if (monotonicMs() > lease.until)
@@ -356,9 +375,12 @@ export class JobRunner {
   }
 }
 
-/** Errors of the shared job storage. */
+/** Error codes of the shared job storage. */
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
 
-/** Whether the error concerns the lease or the table, not the job; this server can then not continue the job or record its end. */
+/**
+ * Whether the error concerns the lease or the table, not the job. If so, this server can neither continue the job nor
+ * record its end.
+ */
 const isOurs = (error: unknown): boolean =>
   ['job_lease_lost', 'jobs_unavailable'].includes((error as Partial<SluiceError>).code ?? '');

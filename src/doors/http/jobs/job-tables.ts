@@ -1,14 +1,14 @@
-// The tables that several servers share. The first server creates them; all servers check their version.
+// The tables that several servers share. The first server creates the tables; every server checks their version.
 
 import { beside, literalOf, sqlIdentifier, sqlName, tableName } from '../../../connectors/postgres/names.ts';
 import type { SharedConnections } from '../../../connectors/postgres/shared-connections.ts';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** Incremented with every change that is incompatible with earlier versions of the program. */
+/** Must be incremented with every change that is incompatible with earlier versions of Sluice. */
 const VERSION = 2;
 
 export class JobTables {
-  /** Quoted SQL names. */
+  /** The names as quoted SQL. */
   readonly jobs: string;
   readonly meta: string;
   /** The table of uploads that arrive in parts. */
@@ -47,7 +47,10 @@ export class JobTables {
       INSERT INTO ${this.meta} (name, value) VALUES ('version', '${VERSION}'), ('sweep', NULL) ON CONFLICT DO NOTHING`;
   }
 
-  /** Creates the tables once. A failure is not cached; the next call retries. @throws SluiceError database_failed | database_refused */
+  /**
+   * Creates the tables once. After a failure, the next call tries again.
+   * @throws SluiceError database_failed | database_refused
+   */
   ensure(): Promise<void> {
     this.#there ??= this.#ensure().catch((error: unknown) => {
       this.#there = null;
@@ -59,7 +62,8 @@ export class JobTables {
   async #ensure(): Promise<void> {
     const sql = 'SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS there';
     const there = await this.#connections.query(sql, [this.meta, this.uploads]);
-    // The tables may exist already, because an administrator can create them for a role that lacks the permission.
+    // Tables are created only if they do not exist. An administrator can create them for a role that lacks the
+    // permission.
     if (!there.rows[0]!.there) await this.#connections.script(this.#script);
     const { rows } = await this.#connections.query(`SELECT value FROM ${this.meta} WHERE name = 'version'`);
     const found = Number(rows[0]?.value);

@@ -1,5 +1,5 @@
-// Stores the bytes of jobs in object storage that all servers share: PREFIX/ID/body, PREFIX/ID/EPOCH/result and, for an upload in parts,
-// PREFIX/ID/left-EPOCH-OFFSET.
+// Stores the bytes of jobs in object storage that all servers share. Objects: PREFIX/ID/body, PREFIX/ID/EPOCH/result
+// and, for an upload in parts, PREFIX/ID/left-EPOCH-OFFSET.
 import { Readable } from 'node:stream';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -11,13 +11,13 @@ import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTa
 import type { HeldJob } from './job-store.ts';
 import type { Upload } from './upload-store.ts';
 
-/** Ids per query. */
+/** Number of ids per query. */
 const AT_ONCE = 500;
 
 export class ObjectFiles implements JobFiles, ResumableFiles {
   readonly #prefix: string;
 
-  /** `prefix`: s3://bucket/prefix. @throws SluiceError usage */
+  /** `prefix`: an address such as s3://bucket/prefix. @throws SluiceError usage */
   constructor(prefix: string) {
     this.#prefix = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
     objectAddress(`${this.#prefix}/x`);
@@ -28,7 +28,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   async beginUpload(): Promise<void> {
-    // An empty upload needs no object; the table has its row.
+    // An empty upload needs no object, because the table has a row for it.
   }
 
   usesOf(bytes: number, length: number): number {
@@ -79,7 +79,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
     });
     const bytes = async function* () {
       try {
-        // Copied, because a chunk is valid only until the next one is requested and a stream reads ahead.
+        // Chunks are copied: a chunk is valid only until the next chunk is requested, and a stream reads ahead.
         for await (const chunk of source.chunks) yield Buffer.from(chunk);
       } finally {
         await source.close();
@@ -101,8 +101,8 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 
   /**
-   * Objects are listed before the table is queried. An upload is reserved before its first byte, and a result has its
-   * epoch. An object unknown to the table at that time therefore never becomes known.
+   * Objects are listed before the table is queried. An object that the table does not know then will never belong to a
+   * job: an upload is reserved before its first byte is written, and the name of a result contains its epoch.
    */
   async sweep(known: KnownJobs): Promise<void> {
     const { bucket } = objectAddress(`${this.#prefix}/x`);
@@ -126,7 +126,7 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
   }
 }
 
-/** `id`: null for objects that are not jobs. `epoch`: null for an upload, whole or in parts. */
+/** `id` is null for objects that do not belong to jobs. `epoch` is null for an upload, whether whole or in parts. */
 function parsedKey(key: string): { id: string | null; epoch: number | null } {
   const [, id = null, epoch] = /^([0-9a-f-]{36})\/(?:body|left-[\d-]{1,40}|(\d{1,15})\/result)$/.exec(key) ?? [];
   return { id, epoch: epoch === undefined ? null : Number(epoch) };
@@ -138,7 +138,7 @@ function isNeeded(job: { epoch: number; state: string | null } | undefined, epoc
   return epoch === job.epoch && (job.state === 'done' || job.state === 'running');
 }
 
-/** A sink whose object becomes visible when it is committed. */
+/** A sink whose object becomes visible on commit. */
 function objectSink(name: string): ByteSink {
   const upload = new ObjectUpload(name);
   return {
@@ -156,7 +156,7 @@ function objectSink(name: string): ByteSink {
   };
 }
 
-/** Reports storage errors without the address of the storage, which clients must not learn. */
+/** Reports storage errors without the address of the storage, which clients must not see. */
 async function reached<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,4 +1,5 @@
-// Opens the storage of jobs: a folder of this server, or a database and object storage that several servers share.
+// Opens the storage of jobs: either a folder of this server, or a database and object storage that several servers
+// share.
 import path from 'node:path';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { lintAddress } from '../../../connectors/postgres/postgres-lint.ts';
@@ -14,7 +15,10 @@ import { SqliteJobs } from './sqlite-jobs.ts';
 
 type SharedJobs = NonNullable<ServerConfig['jobs']['shared']>;
 
-/** @throws SluiceError folder_unusable | folder_in_use; with shared jobs: database_refused | usage */
+/**
+ * @throws SluiceError folder_unusable | folder_in_use
+ * @throws SluiceError with shared jobs: database_refused | usage
+ */
 export async function openJobs(services: ServiceContext, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
   const place = services.config.jobs.shared
     ? await sharedPlace(services.config.jobs.shared, services.log)
@@ -32,8 +36,8 @@ export async function openJobs(services: ServiceContext, pipelines: readonly Upl
 const LOCK = 'jobs.sqlite.lock';
 
 /**
- * Locks the folder for this process: two servers would run each job twice and destroy each other's results. Waits
- * `waitMs` for a stopping server. Returns a function that unlocks the folder.
+ * Locks the folder for this process: two servers would run each job twice and overwrite each other's results. Waits up
+ * to `waitMs` for a stopping server. Returns a function that unlocks the folder.
  * @throws SluiceError folder_in_use | folder_unusable
  */
 export async function lockFolder(folder: string, waitMs: number, onWait: () => void = () => {}): Promise<() => void> {
@@ -73,7 +77,10 @@ async function ownPlace({ config, log }: ServiceContext): Promise<JobPlace> {
   }
 }
 
-/** Checks whether the shared table and object storage are reachable, and returns a description. @throws SluiceError */
+/**
+ * Checks that the shared table and the object storage are reachable, and returns a description of them.
+ * @throws SluiceError
+ */
 export async function reachShared(shared: SharedJobs): Promise<string> {
   const { store, files, close } = await sharedPlace(shared, () => {});
   try {
@@ -81,7 +88,7 @@ export async function reachShared(shared: SharedJobs): Promise<string> {
     await files.reach();
     return `${shared.table} and ${shared.files} are reachable; ${queued} jobs are queued, ${running} are running`;
   } catch (error) {
-    // Operators get the original error, which has more detail than the one for clients.
+    // Operators get the original error, which has more detail than the error for clients.
     throw (error as SluiceError).cause ?? error;
   } finally {
     await close();

@@ -43,8 +43,8 @@ const UPLOAD = {
 
 /**
  * Reads the configured pipelines.
- * @throws SluiceError usage: an invalid file, a source other than an upload, a duplicate name | kafka_config:
- * exactly-once delivery without transactions
+ * @throws SluiceError usage: a file is invalid, its source is not an upload, or two pipelines have the same name
+ * @throws SluiceError kafka_config: exactly-once delivery without transactions
  */
 export async function readUploadPipelines(files: readonly string[]): Promise<UploadPipeline[]> {
   const pipelines: UploadPipeline[] = [];
@@ -106,8 +106,8 @@ export function addUploadPipelines(
 type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;
 
 /**
- * The requested pipeline. A pipeline whose model the caller may not use is treated as missing; all names share one
- * route.
+ * The requested pipeline. If the caller may not use its model, the pipeline counts as missing, because all pipelines
+ * share one route.
  * @throws SluiceError not_found: the pipeline does not exist, or the caller may not use its model
  */
 function pipelineFor(request: PipelineRequest, pipelines: ReadonlyMap<string, UploadPipeline>): UploadPipeline {

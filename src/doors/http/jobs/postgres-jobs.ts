@@ -1,4 +1,5 @@
-// The table of jobs in PostgreSQL, shared by several servers: leases use the clock of the database, and every write checks the epoch.
+// The table of jobs in PostgreSQL, shared by several servers. Leases use the clock of the database, and every write
+// checks the epoch.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseSettings } from '../../../connectors/postgres/database.ts';
@@ -26,16 +27,16 @@ import { PostgresUploads, type UploadTables } from './postgres-uploads.ts';
 
 interface PostgresJobsOptions {
   database: DatabaseSettings;
-  /** `table` or `schema.table`; the name of the second table has the suffix `_meta`. */
+  /** `table` or `schema.table`. A second table has this name with the suffix `_meta`. */
   table: string;
   leaseMs: number;
-  /** Called when the table becomes unreachable or reachable. */
+  /** Called when the table becomes unreachable, and when it becomes reachable again. */
   onReach: (reached: boolean, error: unknown) => void;
 }
 
-/** Milliseconds since 1970 by the clock of the database. */
+/** Current time in ms since 1970, by the clock of the database. */
 const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
-/** A running job whose lease expired counts as queued. */
+/** A running job with an expired lease is claimed like a queued job. */
 const CLAIMABLE = "(state = 'queued' AND not_before <= now() OR state = 'running' AND lease_until < now())";
 const VISIBLE = "state <> 'reserved'";
 /** SQLSTATE unique_violation. */
@@ -44,22 +45,22 @@ const UNIQUE = '23505';
 type Statement = (jobs: string, meta: string, tables: UploadTables) => string;
 
 /**
- * Each method is a single statement, so that a server that is suspended (SIGSTOP, a paused machine) holds no lock.
- * `now()` is the start of a statement. If a statement had to wait, leases end earlier, and their end is detected later,
- * than by the actual time.
+ * Each method is a single statement. A server that is suspended (SIGSTOP, a paused machine) therefore holds no lock.
+ * `now()` is the start of a statement. If a statement had to wait, leases end earlier than by the actual time, and an
+ * expired lease is noticed later.
  */
 export class PostgresJobs implements JobStore {
   readonly leaseMs: number;
   reachable = true;
   /** The table of uploads that arrive in parts. */
   readonly uploads = new PostgresUploads((sql, values) => this.#ask((_jobs, _meta, tables) => sql(tables), values));
-  /** Identifies this process; host and process id help people who read the table. */
+  /** Identifies this process. Host and process id are only for people who read the table. */
   readonly #holder = `${hostname()} ${process.pid} ${randomUUID()}`;
   readonly #connections: SharedConnections;
   readonly #tables: JobTables;
   readonly #onReach: PostgresJobsOptions['onReach'];
 
-  /** Connects with the first call. @throws SluiceError usage */
+  /** Connects on the first call. @throws SluiceError usage */
   constructor({ database, table, leaseMs, onReach }: PostgresJobsOptions) {
     this.leaseMs = leaseMs;
     this.#connections = new SharedConnections(database);
@@ -67,7 +68,7 @@ export class PostgresJobs implements JobStore {
     this.#onReach = onReach;
   }
 
-  /** Creates missing tables; waits for an unreachable database. @throws SluiceError database_refused | usage */
+  /** Creates missing tables. Waits while the database is unreachable. @throws SluiceError database_refused | usage */
   async prepare(): Promise<void> {
     try {
       await this.#tables.ensure();
@@ -265,13 +266,13 @@ export class PostgresJobs implements JobStore {
   }
 
   async close(): Promise<void> {
-    // Releases the sweep, so that another server can take over immediately.
+    // Releases the claim on the sweep, so that another server can take over immediately.
     const sql = (_: string, meta: string) => `UPDATE ${meta} SET until = now() WHERE name = 'sweep' AND holder = $1`;
     if (this.reachable) await this.#ask(sql, [this.#holder]).catch(() => {});
     await this.#connections.close();
   }
 
-  /** Whether the job is in this state already, because an earlier attempt of the same statement succeeded. */
+  /** Whether the job is already in this state, because an earlier attempt of the same statement has succeeded. */
   async #stands({ id, epoch }: HeldJob, state: JobState): Promise<boolean> {
     const job = await this.get(id);
     return job?.epoch === epoch && job.state === state;
@@ -310,7 +311,7 @@ const HELD = "id = $1 AND epoch = $2 AND state = CASE $2::bigint WHEN 0 THEN 're
 const until = (ms: string): string => `now() + ${ms}::float8 * interval '1 ms'`;
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
-/** The columns of a job that are determined when it is created. */
+/** The columns of a job that are set when the job is created. */
 const NEW_COLUMNS = (
   [
     'idempotencyKey',
@@ -328,7 +329,7 @@ const NEW_COLUMNS = (
 const toValue = (value: unknown): SqlValue =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : (value as SqlValue);
 
-/** The SQLSTATE in the chain of causes of an error; null: none. */
+/** The first SQLSTATE in an error's chain of causes; null if there is none. */
 function sqlStateBehind(error: unknown): string | null {
   for (let e = error as { code?: unknown; cause?: unknown } | undefined; e; e = e.cause as typeof e) {
     if (typeof e.code === 'string' && /^[0-9A-Z]{5}$/.test(e.code)) return e.code;

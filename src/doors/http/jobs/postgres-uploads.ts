@@ -1,9 +1,10 @@
-// The table of resumable uploads that several servers share. The reservation of such an upload in the job table does not expire.
+// The table of resumable uploads that several servers share. The job table reserves a job for each upload; this
+// reservation does not expire.
 import type { SqlResult, SqlRow, SqlValue } from '../../../connectors/postgres/shared-connections.ts';
 import type { HeldJob } from './job-store.ts';
 import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
 
-/** Quoted SQL names. */
+/** The names as quoted SQL. */
 export interface UploadTables {
   jobs: string;
   uploads: string;
@@ -11,12 +12,12 @@ export interface UploadTables {
 
 type Ask = (sql: (tables: UploadTables) => string, values?: readonly SqlValue[]) => Promise<SqlResult>;
 
-/** Milliseconds since 1970 by the clock of the database. */
+/** Current time in ms since 1970, by the clock of the database. */
 const NOW_MS = '(extract(epoch FROM now()) * 1000)::bigint';
-/** Condition for an upload `u` that is open: its job is only reserved. */
+/** SQL condition: the upload `u` is open, because its job is only reserved. */
 const open = (jobs: string): string => `EXISTS (SELECT 1 FROM ${jobs} r WHERE r.id = u.id AND r.state = 'reserved')`;
 
-/** Each method consists of one or more statements. If a server crashes between them, a sweep completes the rest. */
+/** A method consists of one or more statements. If a server crashes between two of them, a sweep completes the work. */
 export class PostgresUploads implements UploadStore {
   readonly #ask: Ask;
 

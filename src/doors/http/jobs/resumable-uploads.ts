@@ -1,4 +1,4 @@
-// Resumable uploads in parts (tus): appends each part to a file and queues a complete upload as a job.
+// Resumable uploads (tus): appends each part to a file, and queues a complete upload as a job.
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -16,10 +16,10 @@ import type { UploadPipeline } from './score-job.ts';
 import type { PartHead, UploadHead } from './tus-headers.ts';
 import type { Upload, UploadStore } from './upload-store.ts';
 
-/** Bytes are made durable after this many bytes or ms. */
+/** Received bytes are made durable after this many bytes or this many ms. */
 const SYNC_BYTES = 64 * 1024 * 1024;
 const SYNC_MS = 5000;
-/** A client that sends nothing for this long loses its upload to the next request for it, ms. */
+/** If a client sends nothing for this many ms, the next request for its upload takes the upload over. */
 const SILENT_MS = 1000;
 
 interface UploadParts {
@@ -30,15 +30,15 @@ interface UploadParts {
   quota: JobQuota;
   log: JobLog;
   pipelines: ReadonlyMap<string, UploadPipeline>;
-  /** Renews the reservation of an upload until `release`. */
+  /** Renews the reservation of an upload until `release` is called. */
   reserve: (id: string) => { release: () => void };
   /** Called when a job was queued. */
   wake: () => void;
 }
 
-/** A request that writes to an upload. */
+/** A request that is writing to an upload. */
 interface Hold {
-  /** Start of the current wait for the client; null: the request is not waiting. */
+  /** Start of the current wait for the client, by the monotonic clock in ms; null if the request is not waiting. */
   waitsSince: number | null;
   /** Whether the client disconnected and its bytes are being made durable. */
   ending: boolean;
@@ -47,25 +47,25 @@ interface Hold {
   over: Promise<void>;
 }
 
-/** A request that writes a part of an upload. */
+/** A request that writes a part of an upload, with its response. */
 interface Writing {
   request: FastifyRequest;
   reply: FastifyReply;
   part: PartHead;
-  /** Whether new work is accepted. A stopping server stores the received bytes, and the client resumes later. */
+  /** Whether new work is accepted. A stopping server stores the bytes received so far, and the client resumes later. */
   ready: () => boolean;
 }
 
 /**
- * The reported offset counts durable bytes only. Bytes after it are truncated before anything is appended, so a killed
- * server neither loses nor duplicates reported bytes.
+ * The offset that clients see counts only durable bytes. Bytes beyond this offset are removed before anything is
+ * appended. A killed server therefore neither loses nor duplicates acknowledged bytes.
  */
 export class ResumableUploads {
   readonly #parts: UploadParts;
   readonly #holds = new Map<string, Hold>();
-  /** Hashes of uploads that this process has received from the first byte. */
+  /** Hashes of uploads that this process has received from the first byte on. */
   readonly #hashes = new Map<string, { hash: Hash; bytes: number }>();
-  /** How the last part of an upload ended on this server. */
+  /** By upload: whether its last part was received completely by this server. */
   readonly #known = new Map<string, 'whole' | 'cut'>();
 
   constructor(parts: UploadParts) {
@@ -73,8 +73,8 @@ export class ResumableUploads {
   }
 
   /**
-   * Creates an upload, which counts towards the quota of its owner immediately. The same Idempotency-Key returns the
-   * same upload while it is open or its job exists.
+   * Creates an upload. The upload counts towards the quota of its owner immediately. The same Idempotency-Key returns
+   * the same upload while the upload is open or its job exists.
    * @throws SluiceError upload_too_large | limit_exceeded | idempotency_conflict | model_not_found
    */
   async create(request: FastifyRequest, spec: JobSpec, { length, metadata }: UploadHead): Promise<Upload> {
@@ -115,8 +115,8 @@ export class ResumableUploads {
   }
 
   /**
-   * @throws SluiceError upload_not_found: the upload was removed, or belongs to another caller or to a model that the
-   * caller may no longer use
+   * @throws SluiceError upload_not_found: the upload was removed, or belongs to another caller, or the caller may no
+   * longer use its model
    */
   async find(id: string, identity: Identity): Promise<Upload> {
     const { uploads, store, pipelines } = this.#parts;
@@ -126,7 +126,10 @@ export class ResumableUploads {
     return upload!;
   }
 
-  /** The offset at which the client can resume. Interrupts a request with a silent client. @throws SluiceError upload_not_found */
+  /**
+   * The offset at which the client can resume. Ends a request whose client is silent.
+   * @throws SluiceError upload_not_found
+   */
   async resume(id: string, identity: Identity): Promise<Upload> {
     await this.find(id, identity);
     await this.#takeOver(id);
@@ -136,7 +139,7 @@ export class ResumableUploads {
   }
 
   /**
-   * Appends a part; if the connection breaks, the received bytes are stored.
+   * Appends a part. If the connection breaks, the bytes received so far are stored.
    * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large |
    * upload_checksum_mismatch, errors of the body
    */
@@ -158,7 +161,7 @@ export class ResumableUploads {
     });
   }
 
-  /** Removes an open upload. false: it is queued, so its job must be removed. */
+  /** Removes an open upload. Returns false if the upload is queued; its job must then be removed instead. */
   async remove(id: string): Promise<boolean> {
     const { uploads, files, services } = this.#parts;
     const hold = this.#holds.get(id);
@@ -172,7 +175,7 @@ export class ResumableUploads {
     return true;
   }
 
-  /** Queues complete uploads that are not queued because a server crashed or an error occurred. */
+  /** Queues uploads that are complete but not queued, because a server crashed or an error occurred. */
   async recover(): Promise<void> {
     for (const upload of await this.#parts.uploads.whole()) {
       const { id } = upload.job;
@@ -194,7 +197,7 @@ export class ResumableUploads {
     }
   }
 
-  /** Time at which an upload without further bytes expires. */
+  /** Time at which an upload expires if no further bytes arrive. */
   expiresAt({ touched }: Upload): Date {
     return new Date(touched + this.#parts.services.config.jobs.upload_ttl_ms);
   }
@@ -209,7 +212,7 @@ export class ResumableUploads {
     return this.#parts.uploads.open();
   }
 
-  /** Aborts writing requests and stores the received bytes. */
+  /** Ends the requests that are writing, and stores the bytes received so far. */
   async close(): Promise<void> {
     for (const hold of this.#holds.values()) hold.cut();
     await Promise.all(this.#holds.values().map((hold) => hold.over));
@@ -219,7 +222,10 @@ export class ResumableUploads {
     return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= epochMs();
   }
 
-  /** The upload with the same Idempotency-Key. @throws SluiceError idempotency_conflict: it belongs to another request */
+  /**
+   * The upload with the same Idempotency-Key; null if there is none.
+   * @throws SluiceError idempotency_conflict: the key belongs to a different request
+   */
   async #sameKey({ owner, idempotencyKey: key, fingerprint }: Repeated): Promise<Upload | null> {
     if (key === null) return null;
     const { uploads, store } = this.#parts;
@@ -231,7 +237,10 @@ export class ResumableUploads {
     return upload;
   }
 
-  /** Waits for a request whose client disconnected, and aborts a request whose client is silent, so that neither locks the upload. */
+  /**
+   * Waits for a request whose client has disconnected, and ends a request whose client is silent. Neither then keeps
+   * the upload locked.
+   */
   async #takeOver(id: string): Promise<void> {
     const hold = this.#holds.get(id);
     if (!hold) return;
@@ -240,7 +249,7 @@ export class ResumableUploads {
     if (silent || hold.ending) await hold.over;
   }
 
-  /** Runs `work` as the only writer of the upload. @throws SluiceError upload_locked */
+  /** Runs `work` as the only writer of the upload in this process. @throws SluiceError upload_locked */
   async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
     if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request is writing to the upload');
     const over = Promise.withResolvers<void>();
@@ -288,7 +297,7 @@ export class ResumableUploads {
       keptAt = monotonicMs();
     };
     try {
-      // Earlier writers may have used the part numbers of this one, so the offset is stored first.
+      // An earlier writer may have used part numbers that this writer will use, so the offset is stored first.
       if (held.left > 0) await keep(false);
       for await (const chunk of heard(body.chunks(), hold)) {
         if (at + chunk.length > length) throw beyondLength();
@@ -303,7 +312,7 @@ export class ResumableUploads {
       await keep(true);
     } catch (error) {
       hold.ending = true;
-      // The client will resend bytes that cannot be stored.
+      // Bytes that cannot be stored here are not lost, because the client sends them again.
       if (!part.whole && at > kept.offset) await keep(true).catch(() => {});
       throw error;
     } finally {
@@ -314,14 +323,14 @@ export class ResumableUploads {
     return kept;
   }
 
-  /** The error for a writer that has lost the upload. */
+  /** The error for a writer that no longer holds the upload. */
   async #overtaken(id: string): Promise<SluiceError> {
     const upload = await this.#parts.uploads.get(id);
     if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request has resumed the upload');
     return new SluiceError('upload_not_found', 'the upload is complete or was removed');
   }
 
-  /** Hash of the bytes before `offset`; null: another process received some of them. */
+  /** Hash of the bytes before `offset`; null if another process received some of these bytes. */
   #hashAt(id: string, offset: number): Hash | null {
     if (offset === 0) return createHash('sha256');
     const known = this.#hashes.get(id);
@@ -329,8 +338,8 @@ export class ResumableUploads {
   }
 
   /**
-   * Queues a complete upload like the body of a single request. @throws SluiceError idempotency_conflict |
-   * upload_not_found | jobs_unavailable
+   * Queues a complete upload, as if it had been the body of a single request.
+   * @throws SluiceError idempotency_conflict | upload_not_found | jobs_unavailable
    */
   async #queue(upload: Upload): Promise<Upload> {
     const { store, services, log, files, wake } = this.#parts;
@@ -341,7 +350,7 @@ export class ResumableUploads {
     if (answer === 'key_taken') throw keyConflict();
     const job = await store.get(id);
     if (!job) throw new SluiceError('upload_not_found', 'the upload was removed');
-    // Another server may have queued the upload.
+    // Otherwise, another server has already queued the upload.
     if (answer === 'queued') {
       log.queued(job);
       services.metrics.resumableUploadEnds.inc({ end: 'queued' });
@@ -350,7 +359,7 @@ export class ResumableUploads {
     return { ...upload, queued: true };
   }
 
-  /** SHA-256 of the upload; null: several processes received it, and reading it again would be expensive. */
+  /** SHA-256 of the upload; null if several processes received it and reading it again would be expensive. */
   async #sha256({ job: { id }, offset }: Upload): Promise<string | null> {
     const known = this.#hashAt(id, offset);
     if (known) return known.copy().digest('hex');
@@ -367,7 +376,7 @@ export class ResumableUploads {
   }
 }
 
-/** Records in `hold` since when the request waits for its client. */
+/** Passes chunks through. Records in `hold` since when the request has been waiting for its client. */
 async function* heard(chunks: AsyncIterable<Uint8Array>, hold: Hold): AsyncGenerator<Uint8Array> {
   hold.waitsSince = monotonicMs();
   for await (const chunk of chunks) {

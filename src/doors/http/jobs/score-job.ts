@@ -1,4 +1,4 @@
-// Scores the spooled upload of a job into a result or into the sink of a pipeline.
+// Scores the upload of a job, either into a result or into the sink of a pipeline.
 
 import { openStored } from '../../../connectors/stored-bytes.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
@@ -21,14 +21,14 @@ export interface UploadPipeline {
 
 /** The files that a job reads and writes. */
 interface JobEnds {
-  /** Path or object of the upload. */
+  /** Path or object name of the upload. */
   upload: string;
   newResult: () => Promise<ByteSink>;
 }
 
 export interface JobDone {
   counts: Readonly<RunCounts>;
-  /** 0: the predictions went to the sink of a pipeline. */
+  /** Size of the result in bytes; 0 if the predictions went to the sink of a pipeline. */
   resultBytes: number;
   /** Hash of the package that scored the job. */
   packageSha256: string;
@@ -37,11 +37,11 @@ export interface JobDone {
 /** Called at intervals while a job runs. */
 type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 
-/** Callbacks and signal of a running job. */
+/** The abort signal and the callbacks of a running job. */
 interface JobWatch {
   signal: AbortSignal;
   onProgress: OnProgress;
-  /** Called before publication; an error from it ends the job. */
+  /** Called before publication. An error thrown by this function ends the job. */
   beforeCommit: () => void;
 }
 
@@ -85,7 +85,7 @@ export async function scoreJob(
   }
 }
 
-/** Reserves quota before each write. */
+/** A sink that reserves quota before each write. */
 function quotedSink(result: ByteSink, grow: GrowFile): ByteSink {
   return {
     revocable: result.revocable,

@@ -1,4 +1,4 @@
-// The table of jobs in an embedded database in the folder of a single server; it survives restarts.
+// The table of jobs of a single server, in an embedded database in the server's folder. The table survives restarts.
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { epochMs, monotonicMs } from '../../../core/clock.ts';
@@ -19,7 +19,7 @@ import {
 } from './job-store.ts';
 import { SqliteUploads } from './sqlite-uploads.ts';
 
-/** Columns of the table: property of Job → column definition. */
+/** The columns of the table, by property of Job. */
 const COLUMNS: Record<keyof Job, string> = {
   id: 'id TEXT PRIMARY KEY',
   owner: 'owner TEXT NOT NULL',
@@ -51,7 +51,10 @@ const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
 
 type Row = Record<string, string | number | null>;
 
-/** Size of an upload or result in progress. It is kept in memory, because it ends with the process that owns the folder. */
+/**
+ * Current size of an upload or a result that is being written. The size is held only in memory, because the write ends
+ * with the process that owns the folder.
+ */
 interface Growing {
   owner: string;
   bytes: number;
@@ -60,24 +63,24 @@ interface Growing {
 export class SqliteJobs implements JobStore {
   readonly leaseMs = null;
   readonly reachable = true;
-  /** The table of uploads that arrive in parts, which survive restarts. */
+  /** The table of uploads that arrive in parts. The table survives restarts. */
   readonly uploads: SqliteUploads;
   readonly #db: DatabaseSync;
-  /** Incoming uploads. */
+  /** Incoming uploads, by job. */
   readonly #reserved = new Map<string, Growing>();
-  /** Results that are being written. */
+  /** Results that are being written, by job. */
   readonly #results = new Map<string, Growing>();
   readonly #asked = new Set<string>();
-  /** When a job of each caller was last started. */
+  /** By caller: when a job was last started. */
   readonly #started = new Map<string, number>();
-  /** Time until which jobs must stay in the queue. */
+  /** By job: time before which it must stay in the queue. */
   readonly #waiting = new Map<string, number>();
 
   /** Opens `jobs.sqlite` in the folder. @throws SluiceError folder_unusable */
   constructor(folder: string) {
     const file = path.join(folder, 'jobs.sqlite');
     try {
-      // SQLite's journals inherit the mode of the database file.
+      // The journals of SQLite get the same file mode as the database file.
       createPrivateFile(file);
       this.#db = new DatabaseSync(file);
     } catch (cause) {
@@ -90,13 +93,13 @@ export class SqliteJobs implements JobStore {
     this.uploads = new SqliteUploads(this.#db, (id) => this.#reserved.delete(id));
   }
 
-  /** Adds columns that a table of an earlier version lacks. */
+  /** Adds the columns that a table of an earlier version does not have. */
   #addMissingColumns(): void {
     const there = new Set(this.#rows('PRAGMA table_info(jobs)').map((c) => c.name));
     for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
   }
 
-  /** Returns jobs to the queue that were running when the previous server ended. */
+  /** Returns those jobs to the queue that were running when the previous server process ended. */
   requeueRunning(): Job[] {
     const cutOff = this.#rows("SELECT * FROM jobs WHERE state = 'running' ORDER BY created, id").map(toJob);
     this.#run("UPDATE jobs SET state = 'queued', crashes = crashes + 1 WHERE state = 'running'");
@@ -308,9 +311,9 @@ export class SqliteJobs implements JobStore {
 const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
 
 /**
- * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs. Among several
- * such callers, the one whose last start is the longest ago comes first. `queued`: oldest first. `started`: last start
- * by caller, by any clock.
+ * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs. If several
+ * callers have equally few, picks the caller whose last job was started longest ago. `queued`: oldest first. `started`:
+ * time of the last start by caller, from any clock.
  */
 export function nextOf(
   queued: readonly Job[],

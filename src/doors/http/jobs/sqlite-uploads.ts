@@ -1,4 +1,4 @@
-// The table of resumable uploads in the embedded database of one server.
+// The table of resumable uploads of a single server, in its embedded database.
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import { epochMs } from '../../../core/clock.ts';
 import type { HeldJob } from './job-store.ts';
@@ -16,7 +16,7 @@ export class SqliteUploads implements UploadStore {
   readonly #db: DatabaseSync;
   readonly #onBegun: (id: string) => void;
 
-  /** `onBegun`: called when this server holds the reservation. */
+  /** `onBegun`: called when this server has reserved the job of an upload. */
   constructor(db: DatabaseSync, onBegun: (id: string) => void) {
     this.#db = db;
     this.#onBegun = onBegun;
@@ -79,7 +79,7 @@ export class SqliteUploads implements UploadStore {
     return expired;
   }
 
-  /** Number and size of a caller's open uploads, for its quota. */
+  /** Number and total size of a caller's open uploads, for its quota. */
   kept(owner: string): { jobs: number; bytes: number } {
     const sql = 'SELECT count(*) AS jobs, total(length) AS bytes FROM uploads WHERE owner = ? AND queued = 0';
     return this.#rows(sql, owner)[0] as { jobs: number; bytes: number };
@@ -89,7 +89,7 @@ export class SqliteUploads implements UploadStore {
     return this.#rows('SELECT 1 FROM uploads WHERE id = ? AND queued = 0', id).length > 0;
   }
 
-  /** Marks an upload as queued; its job is in the job table. */
+  /** Marks an upload as queued: its job is now in the job table. */
   queued(id: string): void {
     this.#run('UPDATE uploads SET queued = 1 WHERE id = ?', id);
   }

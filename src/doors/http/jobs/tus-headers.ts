@@ -1,14 +1,14 @@
-// Parses and checks the headers of tus requests: https://tus.io/protocols/resumable-upload, version 1.0.0.
+// Parses and checks the headers of tus requests (https://tus.io/protocols/resumable-upload, version 1.0.0).
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
 export const TUS_VERSION = '1.0.0';
-/** Algorithms; tus and Node use the same names. */
+/** Checksum algorithms, whose names are the same in tus and in Node. */
 const ALGORITHMS = ['sha1', 'sha256', 'sha512'];
 const PART_TYPE = 'application/offset+octet-stream';
 
-/** Response headers that describe the capabilities of the service. `maxBytes`: maximum size of an upload. */
+/** Response headers that state the capabilities of the service. `maxBytes`: maximum size of an upload. */
 export const tusAbilities = (maxBytes: number): Record<string, string> => ({
   'tus-resumable': TUS_VERSION,
   'tus-version': TUS_VERSION,
@@ -33,7 +33,7 @@ export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
       'Upload-Defer-Length is not supported: send Upload-Length when creating the upload',
     );
   if (headers['upload-concat'] !== undefined) throw new SluiceError('bad_request', 'Upload-Concat is not supported');
-  // tuspy sends an empty header without metadata.
+  // tuspy sends an empty header if it has no metadata.
   const metadata = String(headers['upload-metadata'] ?? '').trim() || null;
   if (metadata !== null) checkMetadata(metadata);
   const typed = isPart(headers);
@@ -49,9 +49,9 @@ export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
 /** The headers of a request that contains a part. */
 export interface PartHead {
   offset: number;
-  /** The checksum that the part must match; null: the client sent none. */
+  /** The checksum that the part must match; null if the client sent none. */
   check: PartCheck | null;
-  /** Whether the part is stored only once it is complete and checked. */
+  /** Whether the part is stored only when it is complete and was checked. */
   whole: boolean;
 }
 
@@ -59,14 +59,15 @@ export interface PartHead {
 export function partHeadOf(headers: IncomingHttpHeaders, offset = countOf(headers, 'upload-offset')): PartHead {
   if (!isPart(headers)) throw wrongType();
   const encoding = headers['content-encoding'];
-  // Offsets count bytes of the upload, but a cut body would end in the middle of its encoding.
+  // Offsets count the bytes of the upload. An encoded body that breaks off could end in the middle of an encoded unit,
+  // so its offset would be unknown.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     throw new SluiceError('invalid_content', 'Content-Encoding is not supported for parts of an upload');
   const check = PartCheck.of(headers);
   return { offset, check, whole: check !== null || headers['content-digest'] !== undefined };
 }
 
-/** Checks received bytes against Upload-Checksum. */
+/** Compares received bytes with Upload-Checksum. */
 class PartCheck {
   readonly #hash: Hash;
   readonly #sum: string;
@@ -76,7 +77,7 @@ class PartCheck {
     this.#sum = sum;
   }
 
-  /** null: the request has no checksum. @throws SluiceError bad_request */
+  /** Returns null if the request has no checksum. @throws SluiceError bad_request */
   static of(headers: IncomingHttpHeaders): PartCheck | null {
     const header = headers['upload-checksum'];
     if (header === undefined) return null;
@@ -93,7 +94,7 @@ class PartCheck {
     this.#hash.update(bytes);
   }
 
-  /** Call it once, after the last byte. @throws SluiceError upload_checksum_mismatch */
+  /** Call this method once, after the last byte. @throws SluiceError upload_checksum_mismatch */
   verify(): void {
     if (this.#hash.digest().equals(Buffer.from(this.#sum, 'base64'))) return;
     throw new SluiceError('upload_checksum_mismatch', 'the part does not match its Upload-Checksum');
@@ -118,7 +119,11 @@ function countOf(headers: IncomingHttpHeaders, name: 'upload-length' | 'upload-o
   );
 }
 
-/** Checks the format `key base64, key`: distinct keys of visible ASCII without commas. @throws SluiceError bad_request */
+/**
+ * Checks the format `key base64, key`. Keys must be distinct, and consist of visible ASCII characters other than
+ * commas.
+ * @throws SluiceError bad_request
+ */
 function checkMetadata(header: string): void {
   const keys = new Set<string>();
   for (const pair of header.split(',')) {

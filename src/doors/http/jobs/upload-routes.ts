@@ -1,4 +1,5 @@
-// HTTP routes of resumable uploads (tus 1.0): created by a POST to the URL that accepts complete bodies, and continued at their own URL.
+// HTTP routes of resumable uploads (tus 1.0). An upload is created by a POST to the URL that also accepts complete
+// bodies, and continued at a URL of its own.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
@@ -93,7 +94,7 @@ interface Asking {
   ready: () => boolean;
 }
 
-/** Creates an upload; the request may contain its first part. @throws SluiceError */
+/** Creates an upload. The request may contain the first part. @throws SluiceError */
 export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSpec): Promise<FastifyReply> {
   const { request, reply } = asking;
   const { uploads } = jobs;
@@ -106,7 +107,8 @@ export async function createUpload(jobs: JobManager, asking: Asking, spec: JobSp
     try {
       upload = await uploads.append(upload.job.id, { ...asking, part });
     } catch (error) {
-      // The client never receives the URL, so without an Idempotency-Key it could not resume the upload.
+      // The client never gets the URL of the upload. Without an Idempotency-Key, the client could therefore not resume
+      // the upload.
       if (upload.job.idempotencyKey === null) await uploads.remove(upload.job.id);
       throw error;
     }
@@ -180,7 +182,7 @@ export function addUploadRoutes(
     if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, identity));
     return reply.code(204).send();
   };
-  // For clients behind a proxy or firewall that blocks other methods.
+  // The methods that a POST can select by header, for clients behind a proxy or firewall that blocks other methods.
   const instead = new Map([['PATCH', append], ['DELETE', remove], ['HEAD', tell]]); // biome-ignore format: a table
   app.head(url, { config, schema: STATE }, tell);
   app.patch(url, { config, schema: APPEND }, append);

@@ -1,9 +1,10 @@
-// Example bodies and parameters of the OpenAPI document. The requests are for the bundled model; the responses are those of a service.
+// Example bodies and parameters in the OpenAPI document. The requests are for the bundled model; the responses come
+// from a real service.
 import { VERSION } from '../../../core/version.ts';
 import type { OpenApiDocument, Operation } from './document-types.ts';
 import type { COMPONENTS } from './schemas.ts';
 
-/** An application of the bundled model; the columns of a model are at `GET /api/v1/models/{ref}`. */
+/** An application for the bundled model. `GET /api/v1/models/{ref}` lists the columns of a model. */
 const APPLICATION = {
   ...{ amount: 17800, source_type: 'ONLINE', remittance_type: 'CARD', term: 36, income: 23625.68 },
   ...{ occupation_type: 'EMPLOYEE', pension_contributions: true, criminal_record: false, marital_status: 'WIDOWED' },
@@ -17,7 +18,7 @@ const DIGEST = '2836b988bb6cd85cb288ad6103db8439fb8bc7b632bc33090b3f3344eb7a1c85
 const ID = '8f14e45f-ceea-467f-9a36-dedd4bea2543';
 
 const PREDICTED = { row: 1, prediction: true, probability: 0.9801286, points: 652, decision: 'approve' };
-/** As with `top_effects=2`. */
+/** Base value and effects, as returned with `top_effects=2`. */
 const BASE = 2.282061582393476;
 const EFFECTS = [
   { column: 'monthly_payment', value: 901.99, effect: 0.9109594668970156 },
@@ -185,7 +186,7 @@ const EXPLAINED_TEXTS: Readonly<Record<string, string>> = {
   'application/x-ndjson': `${JSON.stringify(EXPLAINED)}\n`,
 };
 
-/** Values of required parameters; an example of another parameter would be sent with every request of the page /docs. */
+/** Values of required parameters only: the page /docs would send examples of optional parameters with every request. */
 const PARAMETERS: Readonly<Record<string, string>> = {
   ...{ modelId: 'credit-default', ref: 'credit-default', alias: 'champion', id: ID, version: '1' },
   ...{ 'Tus-Resumable': '1.0.0', 'Upload-Offset': '0', 'X-HTTP-Method-Override': 'PATCH' },
@@ -234,7 +235,7 @@ function requestOf(type: string, path: string): unknown {
 }
 
 function responseOf(path: string, status: string, type: string, { schema }: MediaContent): unknown {
-  // The aliases of the interpretation paths are configured.
+  // The paths with interpretation cannot be listed here, because their aliases are configured.
   const isExplained = !/^\/api\/v1\/scoring\/(?:predict\.|jobs\/)/.test(path);
   if (type !== 'application/json') return (isExplained ? EXPLAINED_TEXTS[type] : undefined) ?? TEXT_RESPONSES[type];
   const named = schema?.$ref?.split('/').at(-1) as keyof typeof COMPONENTS | undefined;

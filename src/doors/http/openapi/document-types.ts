@@ -1,4 +1,4 @@
-// Types of the OpenAPI document, as far as this program reads it.
+// Types of those parts of the OpenAPI document that this program reads.
 
 export interface Operation {
   operationId?: string;

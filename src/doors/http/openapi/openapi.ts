@@ -8,15 +8,15 @@ import { COMPONENTS } from './schemas.ts';
 type DescribedRoute = Pick<RouteOptions, 'method' | 'url' | 'schema' | 'config'>;
 
 /**
- * Collects the schemas of all routes registered after this call. Fastify keeps only the query schema, which it
- * validates requests with; descriptions then affect neither responses nor start-up time. Returns a function that
- * generates the document on its first call.
+ * Collects the schemas of all routes that are registered after this call. Fastify keeps only the query schemas, because
+ * it validates requests with them; descriptions thus affect neither responses nor start-up time. Returns a function
+ * that generates the document when it is first called.
  */
 export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocument> {
   const routes: DescribedRoute[] = [];
   app.addHook('onRoute', (route) => {
     const { method, url, schema = {}, config = {} } = route;
-    // Fastify adds a HEAD route to each GET route.
+    // HEAD routes that Fastify derives from GET routes are not collected.
     const isDerived = method === 'HEAD' && routes.some((r) => r.url === url && r.method === 'GET');
     if (!isDerived) routes.push({ method, url, schema, config });
     if (schema.querystring === undefined) delete route.schema;
@@ -24,7 +24,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
   });
   let document: Promise<OpenApiDocument> | null = null;
   return () => {
-    // A failure to load the library, for example without free file descriptors, is not cached.
+    // An error is not cached: the library may fail to load, for example if no file descriptor is free.
     document ??= describe(routes).catch((error) => {
       document = null;
       throw error;
@@ -35,7 +35,7 @@ export function collectRoutes(app: FastifyInstance): () => Promise<OpenApiDocume
 
 async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocument> {
   const { default: swagger } = await import('@fastify/swagger');
-  // This instance only describes routes; it serves no requests.
+  // This instance serves no requests; it only describes routes.
   const app = Fastify({ exposeHeadRoutes: false });
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
@@ -70,7 +70,7 @@ async function describe(routes: readonly DescribedRoute[]): Promise<OpenApiDocum
             description: 'issued by a configured identity provider',
           },
         },
-        // addBodyExamples changes the document.
+        // A copy, because addBodyExamples changes the document.
         schemas: structuredClone(COMPONENTS) as never,
       },
     },

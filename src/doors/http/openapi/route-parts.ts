@@ -1,4 +1,5 @@
-// Parts of route schemas that several routes share. They describe routes in the OpenAPI document; Fastify does not validate them.
+// Parts of route schemas that several routes share. These parts only describe routes in the OpenAPI document; Fastify
+// does not validate with them.
 import type { COMPONENTS } from './schemas.ts';
 
 type Json = Record<string, unknown>;
@@ -13,7 +14,7 @@ export const jsonResponse = (description: string, schema: Json = { type: 'object
   content: jsonContent(schema),
 });
 
-/** A response without a body. `headers`: schemas by header name. */
+/** A response without a body. `headers`: schemas, by header name. */
 export const emptyResponse = (description: string, headers?: Json): Json => ({
   type: 'null',
   description,
@@ -45,14 +46,14 @@ export const JOB_CREATED = {
   content: jsonContent(schemaRef('Job')),
 };
 
-/** A body as a form with one file. */
+/** A request body that is a form with one file. */
 export const FILE_PART = {
   'multipart/form-data': {
     schema: { type: 'object', required: ['file'], properties: { file: { type: 'string', format: 'binary' } } },
   },
 };
 
-/** Headers of a request. `descriptions`: by header name. */
+/** Headers of a request. `descriptions`: texts, by header name. */
 export const requestHeaders = (descriptions: Record<string, string>, required: readonly string[] = []): Json => ({
   type: 'object',
   required,

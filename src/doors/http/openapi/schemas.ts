@@ -95,7 +95,7 @@ const INTERPRETATION = {
   },
 } as const;
 
-/** The keys must match PREDICTION_FIELDS; a test compares them. */
+/** A test checks that the keys are those of PREDICTION_FIELDS. */
 export const PREDICTION = {
   type: 'object',
   required: ['row'],

@@ -1,4 +1,4 @@
-// HTTP route that describes the caller: its name, permissions and limits.
+// HTTP route that describes the caller: name, permissions and limits.
 import type { FastifyInstance } from 'fastify';
 import { SCOPES, type Scope } from '../../../config/scopes.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
@@ -29,7 +29,7 @@ export function describeCaller({ name, kind, grants }: Identity, { limits, jobs,
     name,
     kind,
     scopes,
-    /** Models by scope, because a token may have several grants. */
+    /** Listed by scope, because a token may grant different models for each scope. */
     models: Object.fromEntries(scopes.map((scope) => [scope, modelsOf(scope)])),
     limits: {
       body_bytes: limits.body_bytes,

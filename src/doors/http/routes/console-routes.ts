@@ -1,4 +1,4 @@
-// HTTP routes of the console: its page, script and style from files of this program, and the settings that it needs before login.
+// HTTP routes of the console: its page, script and style, and the settings that it needs before login.
 import type { FastifyInstance } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { VERSION } from '../../../core/version.ts';
@@ -16,8 +16,8 @@ const FILES = {
 const hidden = { hide: true };
 
 /**
- * No inline script or style runs, nothing is loaded from another origin, and the script cannot turn text into HTML.
- * Only identity providers with a login for the console may be called from the page.
+ * The content security policy: no inline script or style runs, nothing is loaded from another origin, and the script
+ * cannot turn text into HTML. The page may call only those identity providers that have a console login.
  */
 function policyFor(oidc: ServerConfig['oidc']): string {
   const providers = oidc.flatMap(({ issuer, console }) => (console ? [new URL(issuer).origin] : []));
@@ -35,7 +35,7 @@ function policyFor(oidc: ServerConfig['oidc']): string {
   ].join('; ');
 }
 
-/** `console: false` in the configuration registers no route. */
+/** With `console: false` in the configuration, no route is registered. */
 export function addConsoleRoutes(app: FastifyInstance, { console, oidc }: ServerConfig): void {
   if (console === false) return;
   app.get('/', { schema: hidden }, async (_request, reply) => reply.redirect('/console', 302));

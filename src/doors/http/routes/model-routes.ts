@@ -1,4 +1,4 @@
-// HTTP routes of models: list, drift, uploading packages, moving aliases.
+// HTTP routes of models: list, drift, upload of packages, alias moves.
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -151,7 +151,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
     { config: { scope: 'models:write' }, schema: REGISTER },
     async (request, reply) => {
       const { modelId } = request.query;
-      // Checked before the body is read, although the package determines the model.
+      // The permission is checked before the body is read, although only the package states the model.
       if (modelId !== undefined) assertMayUse(request, modelId);
       else assertMayUseAll(request);
       const { description, entry } = await trials.admit(request, reply, async (place, signal, inTurn) => {
@@ -166,7 +166,7 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
           const version = await registry.add(id, own, folder, request.identity!.name);
           const found = (await registry.list()).find((m) => m.id === id);
           reply.code(201).header('location', `/api/v1/models/${id}:${version}`);
-          // A registry that assigns version numbers writes its own number into model.yaml.
+          // A registry that assigns version numbers has written its own number into model.yaml.
           if (version === own) return { description: tried.description, entry: found };
           const registered = await registry.resolve(`${id}:${version}`);
           return { description: describeModel(registered, undefined), entry: found };
@@ -221,13 +221,13 @@ function addModelWrites(app: FastifyInstance, services: ServiceContext): void {
   );
 }
 
-/** The author of an alias move, and the reason if there is one. */
+/** The author of an alias move, and the reason if one is given. */
 const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
   who: identity!.name,
   ...(reason === undefined ? {} : { why: reason }),
 });
 
-/** Rejects a key that is restricted to some models. @throws SluiceError bad_request */
+/** Rejects a key that may register only some models. @throws SluiceError bad_request */
 function assertMayUseAll({ identity }: FastifyRequest): void {
   if (identity!.grants.some(({ scopes, models }) => scopes.includes('models:write') && models === undefined)) return;
   throw new SluiceError(
@@ -236,7 +236,7 @@ function assertMayUseAll({ identity }: FastifyRequest): void {
   );
 }
 
-/** Stores the files of a form in the folder, under their own names. */
+/** Stores the files of a form in the folder under the names that the form gives them. */
 async function receive(
   request: FastifyRequest,
   folder: string,
@@ -281,7 +281,7 @@ function refuseFault(cause: unknown): never {
   throw systemFault(cause);
 }
 
-/** Removes the local folder from messages, so that they name files relative to the package. */
+/** Removes the local folder from messages, so that file names in messages are relative to the package. */
 function withoutFolder(error: unknown, folder: string): unknown {
   if (!(error instanceof SluiceError)) return error;
   const { details, extra } = error;

@@ -1,4 +1,4 @@
-// The Open Inference Protocol (V2) over HTTP, which clients of KServe, Seldon, Triton and MLServer use.
+// The Open Inference Protocol (V2) over HTTP, for clients of KServe, Seldon, Triton and MLServer.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
@@ -26,18 +26,21 @@ import { bodyOptions, refuseOutcome, type ServiceContext, streamLimits, takeTurn
 import { type TensorColumn, TensorTable } from '../wire/tensor-table.ts';
 import { asWanted, OutputTensors, readInferRequest, refuseUnknownInputs, tensorMetadata } from '../wire/tensors.ts';
 
-/** Maximum size of a request, which is parsed as a whole. Larger tables should use the predict operations, which stream. */
+/**
+ * Maximum size of a request in bytes, because a request is parsed as a whole. The predict operations suit larger
+ * tables, because they stream.
+ */
 const MOST_INFER_BYTES = 16 * 1024 * 1024;
 /**
- * Limits for the bodies of all such requests together; parsing needs a multiple of their size. Bodies above `small` are
- * parsed and scored one at a time.
+ * Limits for the bodies of all these requests together, because parsing needs a multiple of their size. Bodies larger
+ * than `small` are parsed and scored one at a time.
  */
 const HELD = {
   bytes: 4 * MOST_INFER_BYTES,
   bytesPerKey: 2 * MOST_INFER_BYTES,
   small: 1024 * 1024,
 };
-/** Bytes of a cell in a block. */
+/** Bytes per value in a block. */
 const CELL_BYTES = 8;
 const LEAST_BLOCK_BYTES = 4 * 1024;
 const MOST_BLOCK_BYTES = 256 * 1024;
@@ -144,7 +147,7 @@ const INFER = {
   },
 };
 
-/** The model reference: `credit`, `credit@champion`, or `credit:3` with the version in the path. */
+/** The model reference: `credit`, `credit@champion`, or `credit:3` if the path contains a version. */
 const referenceOf = ({ name, version }: ModelPath['Params']): string =>
   version === undefined ? name : `${name}:${version}`;
 
@@ -202,7 +205,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
   }
 }
 
-/** Waits for a turn like every predict request. @throws SluiceError */
+/** Scores a request, which waits for its turn like every predict request. @throws SluiceError */
 async function infer(
   { services, bodies }: { services: ServiceContext; bodies: HeldBodies },
   request: FastifyRequest,
@@ -270,7 +273,10 @@ interface Scoring {
   signal: AbortSignal;
 }
 
-/** Scores the rows into `answers`. The protocol cannot report errors of single rows, so an invalid row rejects the whole request. */
+/**
+ * Scores the rows into `answers`. An invalid row rejects the whole request, because the protocol cannot report errors
+ * of single rows.
+ */
 async function score(services: ServiceContext, request: FastifyRequest, asked: Scoring): Promise<void> {
   const { hosted, columns, answers, signal } = asked;
   const { model, pool } = hosted;
@@ -293,7 +299,7 @@ async function score(services: ServiceContext, request: FastifyRequest, asked: S
       onPart: refuseOutcome,
       sink: {
         output: { format: 'ndjson', delimiter: '\t' },
-        // A block result ends at a line end.
+        // A block result always ends with a line end, so it contains only whole lines.
         write: async (bytes) => {
           const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
           for (const line of text.split('\n')) if (line !== '') answers.add(JSON.parse(line) as PredictionJson);

@@ -1,4 +1,4 @@
-// Registers the routes for operators: the caller, recorded runs, state of pipelines, report cards, console.
+// Registers the routes for operators: caller, recorded runs, state of pipelines, report cards, console.
 import type { FastifyInstance } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import type { ModelHost } from '../../../engine/model-host.ts';
@@ -8,7 +8,7 @@ import { addPipelineStates, type UploadEntry } from './pipeline-states.ts';
 import { addReportCardRoutes } from './report-card-routes.ts';
 import { addRunRoutes } from './run-routes.ts';
 
-/** `uploads`: pipelines that this service receives uploads for. */
+/** `uploads`: the pipelines for which this service receives uploads. */
 export function addOperatorRoutes(
   app: FastifyInstance,
   { config, host, uploads }: { config: ServerConfig; host: ModelHost; uploads: readonly UploadEntry[] },

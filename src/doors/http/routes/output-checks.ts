@@ -1,4 +1,5 @@
-// Compares outputs of recorded runs with their manifests: one output at a time, and again only after a file changed.
+// Compares outputs of recorded runs with their manifests. Outputs are checked one at a time, and again only after a
+// file changed.
 import { stat } from 'node:fs/promises';
 import { inBackground } from '../../../core/async.ts';
 import { epochMs, sleep } from '../../../core/clock.ts';
@@ -7,26 +8,27 @@ import { verifyOutput } from '../../../runs/checks/verify-output.ts';
 import { manifestHash, type RecordedOutput } from '../../../runs/run-records.ts';
 
 /**
- * `verified`: output and rejects file match the manifest. `changed`: they do not. `replaced`: a later run wrote to this
- * path. `missing`: this server cannot read the output. `none`: the run wrote no manifest. `checking`: not finished.
+ * `verified`: output and rejects file match the manifest. `changed`: they do not match. `replaced`: a later run wrote
+ * to the same path. `missing`: this server cannot read the output. `none`: the run wrote no manifest. `checking`: the
+ * check has not finished.
  */
 type OutputState = 'verified' | 'changed' | 'replaced' | 'missing' | 'none' | 'checking' | 'not_checked';
 
 export interface OutputCheck {
   state: OutputState;
-  /** Messages about differences; the first ones. */
+  /** Messages about the first differences. */
   findings: string[];
   checked: string | null;
 }
 
 const MOST_CHECKS = 1000;
 const MOST_FINDINGS = 20;
-/** A request waits this long for checks, ms; then it reports `checking`. */
+/** A request waits for checks up to this time in ms; then it reports `checking`. */
 const WAIT_MS = 1500;
 
 interface Known {
   check: OutputCheck;
-  /** Identity of the files that were read. */
+  /** Identity of the files that were checked. */
   seal: string;
 }
 
@@ -35,13 +37,13 @@ export class OutputChecks {
   readonly #running = new Map<string, Promise<void>>();
   #turn: Promise<void> = Promise.resolve();
 
-  /** The last result, without reading the output again. */
+  /** The last result. Does not read the output again. */
   last(output: RecordedOutput): OutputCheck {
     if (output.manifestSha256 === null) return plain('none');
     return this.#known.get(keyOf(output))?.check ?? plain('not_checked');
   }
 
-  /** Checks outputs, and waits a short time for the results. */
+  /** Checks outputs. Waits only a short time for the results. */
   async check(outputs: readonly RecordedOutput[]): Promise<OutputCheck[]> {
     const checks = outputs.map((output) => this.#start(output));
     await Promise.race([Promise.all(checks), sleep(WAIT_MS)]);
@@ -79,7 +81,9 @@ const plain = (state: OutputState, findings: string[] = []): OutputCheck => ({
   checked: state === 'checking' || state === 'not_checked' ? null : new Date(epochMs()).toISOString(),
 });
 
-/** Changes whenever the output or its manifest changes; null: unknown, so the output is read again. */
+/**
+ * A text that changes whenever the output or its manifest changes; null if unknown, so that the output is read again.
+ */
 async function sealOf(output: string): Promise<string | null> {
   const found = await Promise.all([output, manifestNameOf(output)].map((name) => stat(name).catch(() => null)));
   if (found.includes(null)) return null;

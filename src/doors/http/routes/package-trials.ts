@@ -1,4 +1,4 @@
-// Admits requests that try out a package: within the quotas of the caller, one trial per caller at a time.
+// Admits requests that try out a package. Applies the quotas of the caller, and runs one trial per caller at a time.
 import { availableParallelism } from 'node:os';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { tooMany } from '../../../core/errors.ts';
@@ -7,14 +7,13 @@ import { KeyTurns } from '../wire/key-turns.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
 import { admit, type ServiceContext } from '../wire/scoring-request.ts';
 
-/** Runs the trial of a package in the caller's turn. */
+/** Runs the trial of a package when it is the caller's turn. */
 export type InTurn = <T>(trial: () => Promise<T>) => Promise<T>;
 
-/** Admits requests that try out a package: within the quotas of the caller, one trial per caller at a time. */
 export class Trials {
   readonly #services: ServiceContext;
   readonly #turns = new KeyTurns(availableParallelism());
-  /** Number of running requests, by caller. */
+  /** By caller: number of requests in progress. */
   readonly #underWay = new Map<string, number>();
 
   constructor(services: ServiceContext) {

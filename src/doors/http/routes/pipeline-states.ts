@@ -1,4 +1,4 @@
-// HTTP route of the state of pipelines: uploads of this service, and topics that `sluice run` processes read.
+// HTTP route that reports the state of pipelines: uploads to this service, and topics that `sluice run` processes read.
 import { lookup } from 'node:dns/promises';
 import type { FastifyInstance } from 'fastify';
 import { monotonicMs } from '../../../core/clock.ts';
@@ -8,11 +8,13 @@ import type { PipelineReport, PipelineReports } from '../../../monitor/pipeline-
 import { type Identity, permits } from '../access/identity.ts';
 import { jsonResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
 
-/** Timeout of a member, ms; and the age up to which its last answer is used again. */
+/**
+ * TIMEOUT_MS: timeout of a request to a member. FRESH_MS: up to this age, the last answer of a member is used again.
+ */
 const TIMEOUT_MS = 1500;
 const FRESH_MS = 2000;
 const MOST_MEMBER_BYTES = 1024 * 1024;
-/** Maximum number of addresses of one host name, and of pipelines of one member. */
+/** Maximum number of addresses per host name, and of pipelines per member. */
 const MOST_ADDRESSES = 100;
 const MOST_PIPELINES = 100;
 
@@ -38,7 +40,7 @@ const LIST = {
   },
 };
 
-/** A pipeline that this service receives uploads for. */
+/** A pipeline for which this service receives uploads. */
 export interface UploadEntry {
   name: string;
   spec: { model: string };
@@ -76,12 +78,12 @@ function mayRead(identity: Identity, reference: string): boolean {
 
 interface MemberState {
   address: string;
-  /** false: `pipelines` is the last known state. */
+  /** If false, `pipelines` is the last known state. */
   reached: boolean;
   pipelines: PipelineReport[];
 }
 
-/** The processes behind one configured address, with their last known state. */
+/** The processes (members) behind one configured address, with their last known states. */
 class MemberReader {
   readonly #address: URL;
   readonly #last = new Map<string, PipelineReport[]>();
@@ -99,7 +101,7 @@ class MemberReader {
 
   async #ask(): Promise<MemberState[]> {
     const addresses = await addressesOf(this.#address);
-    // A member that left the host name is gone, unless the name cannot be resolved.
+    // A member that the host name no longer lists has gone. If the name cannot be resolved, no member has gone.
     if (addresses === null) return this.#unreached();
     for (const known of this.#last.keys()) if (!addresses.includes(known)) this.#last.delete(known);
     return Promise.all(
@@ -117,13 +119,16 @@ class MemberReader {
   }
 }
 
-/** One address per process; null: the host name cannot be resolved. With https the name must stay, for the certificate. */
+/**
+ * One address per process; null if the host name cannot be resolved. With https, the name is kept, because the
+ * certificate must match it.
+ */
 async function addressesOf({ protocol, hostname, port, origin }: URL): Promise<string[] | null> {
   if (protocol === 'https:') return [origin];
   try {
     const found = await lookup(hostname.replaceAll(/[[\]]/g, ''), { all: true });
     const hosts = found.map(({ address, family }) => (family === 6 ? `[${address}]` : address));
-    // A loopback name has an IPv4 and an IPv6 address for the same process.
+    // A loopback name has both an IPv4 and an IPv6 address of the same process.
     if (hostname === 'localhost' || hosts.length < 2) return [origin];
     return hosts.slice(0, MOST_ADDRESSES).map((host) => `${protocol}//${host}${port === '' ? '' : `:${port}`}`);
   } catch {
@@ -131,7 +136,7 @@ async function addressesOf({ protocol, hostname, port, origin }: URL): Promise<s
   }
 }
 
-/** null: the member did not answer in time, or its answer is invalid. */
+/** Returns null if the member did not answer in time, or if its answer is invalid. */
 async function pipelinesAt(origin: string): Promise<PipelineReport[] | null> {
   try {
     const { status, body } = await requestJson({
@@ -146,7 +151,7 @@ async function pipelinesAt(origin: string): Promise<PipelineReport[] | null> {
   }
 }
 
-/** The members of one pipeline together: partitions belong to one member each, so their lags add up. */
+/** Combines the members of one pipeline. Each partition belongs to one member, so the lags add up. */
 function combined(group: { report: PipelineReport; member: MemberState }[]) {
   const reports = group.map(({ report }) => report);
   const first = reports[0]!;
@@ -177,7 +182,7 @@ function combined(group: { report: PipelineReport; member: MemberState }[]) {
   };
 }
 
-/** From worst to best. */
+/** Ordered from worst to best. */
 const SEVERITY = ['unreachable', 'model_unavailable', 'paused', 'not_ready', 'running'] as const;
 
 const worst = (states: readonly (typeof SEVERITY)[number][]) => SEVERITY.find((state) => states.includes(state))!;

@@ -1,4 +1,4 @@
-// Answers a predict request: scores its body while it arrives, and sends predictions while rows are scored.
+// Answers a predict request: scores the body while it arrives, and sends predictions while further rows are scored.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
@@ -29,30 +29,33 @@ import { mustBeWhole, takesTrailers } from '../wire/streaming-support.ts';
 import { arrowBody, openTableBody } from '../wire/table-body.ts';
 
 const NO_CHUNKS: Chunks = (async function* () {})();
-/** After this pause of the client an incomplete block is scored, so that the client gets predictions while it is still sending, ms. */
+/**
+ * If the client sends nothing for this many ms, an incomplete block is scored. The client thus gets predictions while
+ * it is still sending.
+ */
 const IDLE_MS = 20;
 
 interface Asking extends Turn {
   request: FastifyRequest;
   reply: FastifyReply;
   format: AnswerFormat;
-  /** The body is a Parquet or Arrow file. Default: it has the format of the response. */
+  /** Whether the body is a Parquet or Arrow file. Default: the body has the format of the response. */
   fromTable?: boolean;
   hosted: HostedModel;
 }
 
-/** Throws errors that occur before the response head; later errors cut the connection. @throws SluiceError */
+/** Errors before the response head are thrown; later errors end the connection. @throws SluiceError */
 export async function answerBody(services: ServiceContext, asking: Asking): Promise<void> {
   const { request, reply, format, body, place, fromTable = false } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
-  // Arrow uses the settings of ndjson.
+  // The settings for Arrow are those for ndjson.
   const settings = runSettings(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
   const { input, scoring } = settings;
   const output = format === 'arrow' ? { ...settings.output, format: 'columns' as const } : settings.output;
   const whole = format === 'arrow' || fromTable ? null : body.takeWhole();
   const unit = services.account.unit({ live: true });
-  /** Rows held or sent; excludes rows of the current write. */
+  /** Number of rows held or sent, without the rows of the current write. */
   let rows = 0;
   const answer: ByteSink = {
     revocable: true,
@@ -65,7 +68,8 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
     },
     async commit() {
       reply.hijack();
-      // Batches the responses of one turn of the event loop: waking clients one by one costs twice as much.
+      // Waiting for the next turn of the event loop sends the responses of one turn together. Waking clients one by one
+      // would cost twice as much.
       if (whole) await nextTurn();
       place.finish();
       await held.end();
@@ -118,8 +122,9 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
 }
 
 /**
- * Writes one record batch per block result, so that a client that sends and reads at the same time need not wait for
- * later rows. @throws SluiceError bad_request
+ * Writes one record batch per block result. A client that sends and reads at the same time thus need not wait for later
+ * rows.
+ * @throws SluiceError bad_request
  */
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
   const { passthrough, interpretation } = scoring;
@@ -128,7 +133,7 @@ async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scorin
   return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
 }
 
-/** Options for holding and sending the response of a request. */
+/** Options for holding back and sending the response to a request. */
 function answerOptions({ config, metrics }: ServiceContext, { request, reply, ...asking }: Asking): AnswerOptions {
   const { level } = config.compression;
   return {
@@ -157,7 +162,10 @@ function answerOptions({ config, metrics }: ServiceContext, { request, reply, ..
   };
 }
 
-/** Block size of a request. Small bodies get small blocks, so that a single application does not reserve memory for a portfolio. */
+/**
+ * Block size of a request in bytes. A small body gets small blocks, so that a single application does not reserve the
+ * memory for a whole portfolio.
+ */
 function blockBytes(request: FastifyRequest): number {
   const length = Number(request.headers['content-length'] ?? Number.NaN);
   return length < 128 * 1024 ? Math.max(1024, length + 16) : 256 * 1024;

@@ -1,4 +1,4 @@
-// HTTP routes of predictions: a body is scored and answered while it arrives, or becomes a job.
+// HTTP routes of predictions: a body is scored and answered while it arrives, or it becomes a job.
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
@@ -66,7 +66,7 @@ function describePredict(format: AnswerFormat, scope: Scope) {
 
 const TABLE_MEDIA_TYPES = ['application/vnd.apache.parquet', 'application/vnd.apache.arrow.stream'];
 
-/** A body whose columns have types; the suffix names the format of the response. */
+/** The schema for a body whose columns have types. The suffix of the path names the format of the response. */
 function describeTable(scope: Scope) {
   const schema = { type: 'string', format: 'binary' };
   const { body: _, summary: __, ...ndjson } = describePredict('ndjson', scope);
@@ -78,7 +78,10 @@ function describeTable(scope: Scope) {
   };
 }
 
-/** Removes `interactions` from operations without interpretation, so that they reject it with a message that names the right path. */
+/**
+ * Removes `interactions` from the documented parameters of operations without interpretation. These operations reject
+ * the parameter with a message that names the right path.
+ */
 function withoutInteractions({ schema, url }: { schema: FastifySchema; url: string }) {
   const { interactions: _, ...properties } = PREDICT_QUERY.properties;
   return { url, schema: { ...schema, querystring: { ...PREDICT_QUERY, properties } } };
@@ -108,7 +111,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           if (!ready()) throw new SluiceError('stopping', 'the server accepts no new work');
           const inParts = wantsUpload(request);
           if (!inParts) checkContentType(request, format);
-          // A server may ignore a preference (RFC 7240).
+          // For Arrow, the client's preference for a job is ignored, which RFC 7240 permits.
           const asJob = format !== 'arrow' && (inParts || wantsJob(request));
           if (inParts && !asJob) throw jobsTakeText();
           if (asJob) assertScope(request, 'jobs');
@@ -123,7 +126,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           await predict(services, request, reply, { format });
         },
       );
-      // Jobs store text formats only.
+      // Only text formats can be stored as jobs.
       if (format !== 'arrow') uploadUrls.push(url);
     }
     const schema = { ...describeTable(scope), ...operationId(prefix, 'table') };
@@ -160,14 +163,14 @@ async function applyInterpretation(
   }
 }
 
-/** The name of an operation in generated clients; alias paths have none. */
+/** The name of an operation in generated clients. Alias paths have no name. */
 function operationId(prefix: string, format: AnswerFormat | 'table'): { operationId?: string } {
   const names: Record<string, string> = { [PREFIX]: 'predict', [`${PREFIX}/interpretation`]: 'predictInterpretation' };
   const name = names[prefix];
   return name === undefined ? {} : { operationId: `${name}${format[0]!.toUpperCase()}${format.slice(1)}` };
 }
 
-/** Path prefixes of the predict operations, with the scope that each requires. */
+/** Path prefixes of the predict operations, with the scope that each prefix requires. */
 function predictPaths(config: ServerConfig): [string, Scope][] {
   return [
     [PREFIX, 'predict'],
@@ -177,7 +180,7 @@ function predictPaths(config: ServerConfig): [string, Scope][] {
 }
 
 /**
- * Answers a predict request on the raw socket. Throws errors that occur before the response head; later errors cut the
+ * Answers a predict request on the raw socket. Errors before the response head are thrown; later errors end the
  * connection.
  * @throws SluiceError
  */

@@ -1,4 +1,4 @@
-// HTTP routes of /docs: Swagger UI with the OpenAPI document of this service, from files of this program.
+// HTTP routes of /docs: Swagger UI with the OpenAPI document of this service. All files are part of this program.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -7,7 +7,10 @@ import { addStaticFiles, PAGE_HEADERS } from './static-files.ts';
 
 const OWN = new URL('../reference/', import.meta.url);
 
-/** The build copies these files of a development dependency; a checkout reads them from node_modules. */
+/**
+ * Swagger UI is a development dependency whose files the build copies. In a checkout, the files are read from
+ * node_modules.
+ */
 function swaggerFolder(): URL {
   const copied = new URL('swagger-ui/', OWN);
   if (existsSync(copied)) return copied;
@@ -17,7 +20,10 @@ function swaggerFolder(): URL {
 const own = (name: string) => () => new URL(name, OWN);
 const swagger = (name: string) => () => new URL(name, swaggerFolder());
 
-/** Swagger UI draws its icons from data: images. No inline script or style runs, and nothing is loaded from another origin. */
+/**
+ * The content security policy: no inline script or style runs, and nothing is loaded from another origin. Swagger UI
+ * needs data: images for its icons.
+ */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",

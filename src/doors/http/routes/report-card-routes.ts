@@ -1,4 +1,4 @@
-// HTTP route of the report card of a model: the findings of its registration, as text for people.
+// HTTP route of a model's report card: the findings of the model's registration, as text for people.
 import type { FastifyInstance } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import type { ModelHost } from '../../../engine/model-host.ts';

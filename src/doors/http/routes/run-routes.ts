@@ -1,4 +1,5 @@
-// HTTP routes of recorded runs: the newest runs of the caller's models, and one run with the state of its outputs.
+// HTTP routes of recorded runs: the newest runs with models that the caller may read, and a single run with the state
+// of its outputs.
 import type { FastifyInstance } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
@@ -41,7 +42,7 @@ const SHOW = {
   },
 };
 
-/** `folder`: the configured folder of records; absent: none. */
+/** `folder`: the configured folder of run records; absent if none is configured. */
 export function addRunRoutes(app: FastifyInstance, folder: string | undefined): void {
   const config = { scope: 'models:read' as const };
   const records = folder === undefined ? null : new RunRecords(folder);

@@ -11,9 +11,9 @@ import { addReferenceRoutes } from './reference-routes.ts';
 
 interface ServiceRoutes {
   services: Pick<ServiceContext, 'metrics' | 'admission'>;
-  /** Whether the service accepts new work and can answer it. */
+  /** Whether the service accepts new work and can process it. */
   ready: () => boolean;
-  /** Whether the job table is reachable; predictions do not need it. */
+  /** Whether the job table is reachable. Predictions do not need the table. */
   jobsReachable: () => boolean;
   document: () => Promise<OpenApiDocument>;
 }
@@ -67,12 +67,12 @@ export function addServiceRoutes(
   addReferenceRoutes(app);
 }
 
-/** Series without secrets: /readyz and /livez show the same information without a key. */
+/** Metrics without secrets, because /readyz and /livez show the same information without a key. */
 const PUBLIC = ['sluice_ready', 'sluice_build_info'];
 
 /**
- * The metric series that a caller may see; null: all. Callers restricted to some models see only the series of those
- * models, because other series describe the keys, load and jobs of all callers.
+ * The metric series that a caller may see; null for all. A caller restricted to some models sees only the series of
+ * these models. All other series describe the keys, the load and the jobs of all callers.
  */
 function visibleSeries(identity: Identity): SeriesFilter | null {
   const all = identity.grants.some(({ scopes, models }) => models === undefined && scopes.includes('metrics'));
@@ -85,7 +85,7 @@ function mayRead(identity: Identity, reference: string): boolean {
   try {
     return permits(identity, 'metrics', parseReference(reference).id);
   } catch {
-    // The series has no model, or its reference is invalid.
+    // The series has no model, or its model reference is invalid.
     return false;
   }
 }

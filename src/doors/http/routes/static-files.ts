@@ -1,4 +1,4 @@
-// Files of this program for browsers: read on the first request, cached compressed.
+// Files of this program for browsers. A file is read on the first request and cached in compressed form.
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -6,14 +6,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 
 interface StaticFile {
   url: string;
-  /** Called for each read. */
+  /** Returns the address of the file; called for each read. */
   file: () => URL;
   mediaType: string;
-  /** Default: not in the OpenAPI document. */
+  /** Schema of the route. Without one, the route is not in the OpenAPI document. */
   schema?: FastifySchema;
 }
 
-/** Headers of pages with scripts, which nothing else may frame or open. */
+/** Headers of pages with scripts. These headers prevent other pages from framing or opening the page. */
 export const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
@@ -31,7 +31,7 @@ export function addStaticFiles(
     app.get(url, { schema }, async (request, reply) => {
       reply.headers(headers).type(mediaType).header('vary', 'accept-encoding');
       if (!acceptsGzip(request)) return reply.send(await readFile(file()));
-      // A failure, for example without free file descriptors, is not cached.
+      // An error is not cached, because it may be temporary: for example, no file descriptor may be free.
       compressed ??= read().catch((error) => {
         compressed = null;
         throw error;

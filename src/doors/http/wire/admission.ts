@@ -1,4 +1,5 @@
-// Admission control: limits concurrent requests, gives callers fair turns in a bounded queue, and enforces a quota per caller.
+// Admission control: limits concurrent requests, gives callers fair turns in a bounded queue, and enforces the quota of
+// each caller.
 import { monotonicMs } from '../../../core/clock.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import { withRetryAfter } from './retry-after.ts';
@@ -24,28 +25,33 @@ interface Waiter {
 
 /**
  * The admission of one request. States: inside (counted, without a slot) → waiting → at work (holds a slot) ⇄ idle
- * (waits for its client; another request may take the slot) → left.
+ * (waits for the client, so another request may take the slot) → left.
  */
 export interface Admitted {
   /** Waits for a slot. @throws SluiceError overloaded, or the reason of `signal` */
   begin(signal: AbortSignal): Promise<void>;
-  /** Runs `wait` for the client, then waits for a slot again if another request took it. */
+  /**
+   * Runs `wait`, which waits for the client. If another request took the slot in the meantime, waits for a slot again.
+   */
   idle(wait: () => Promise<void>): Promise<void>;
-  /** Releases the slot, because the rest of the request takes only the client's time. Idempotent. */
+  /** Releases the slot, because the remaining time depends only on the client. Idempotent. */
   finish(): void;
   /** Ends the admission. Idempotent. */
   leave(): void;
 }
 
-/** Above this number, unused keys are removed; the subjects of tokens can be numerous. */
+/** With more keys than this, unused keys are removed. The subjects of tokens can be numerous. */
 const MOST_KEYS = 10_000;
 
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #keys = new Map<string, KeyState>();
-  /** Waiting requests by key; the key whose turn is next comes first. */
+  /** Waiting requests, by key. The first key is next. */
   readonly #queues = new Map<string, Waiter[]>();
-  /** Requests that hold a slot while they wait for their client, with the function that takes their slot; longest wait first. */
+  /**
+   * Requests that hold a slot while they wait for their client, each with a function that takes the slot away. The
+   * longest wait comes first.
+   */
   readonly #idle = new Map<object, () => void>();
   #running = 0;
   #waiting = 0;
@@ -71,7 +77,10 @@ export class Admission {
     let left = false;
     let slot = false;
     let signal: AbortSignal | undefined;
-    /** The pending wait for a slot. Shared, because body and response may both resume, and one slot is enough for both. */
+    /**
+     * The pending wait for a slot. The wait is shared: both body and response may resume, and one slot suffices for
+     * both.
+     */
     let next: Promise<void> | null = null;
     const giveUp = () => {
       if (!slot) return;
@@ -81,7 +90,7 @@ export class Admission {
     const turn = async (again: boolean) => {
       await this.#turn(key, signal!, again);
       slot = true;
-      // A request that left meanwhile returns the slot.
+      // If the request left in the meantime, it must return the slot.
       if (left) giveUp();
     };
     const place: Admitted = {
@@ -117,7 +126,7 @@ export class Admission {
     return place;
   }
 
-  /** Removes keys without a request for a second: their bucket is full again. */
+  /** Removes keys that had no request for a second, because their buckets are full again. */
   #forget(now: number): void {
     for (const [key, { inside, refilled }] of this.#keys) {
       if (inside === 0 && now - refilled > 1000) this.#keys.delete(key);
@@ -149,7 +158,10 @@ export class Admission {
     return state;
   }
 
-  /** `again`: the request has already been at work, so it is never rejected and precedes other requests of its key. */
+  /**
+   * Waits for a slot. `again`: the request was at work before, so it is never rejected, and it precedes the other
+   * requests of its key.
+   */
   async #turn(key: string, signal: AbortSignal, again: boolean): Promise<void> {
     signal.throwIfAborted();
     if (this.#running < this.#limits.concurrent_requests) {
@@ -187,7 +199,7 @@ export class Admission {
     }
   }
 
-  /** Passes a slot to the next key, which then moves to the end of the queue. */
+  /** Passes a slot to the next key, which moves to the end of the rotation. */
   #release(): void {
     const [first] = this.#queues;
     if (!first) {

@@ -1,4 +1,5 @@
-// The response of a predict request: held until its status is certain, then written at the pace of the client.
+// The response to a predict request. The response is held until its status is certain, and then written at the speed of
+// the client.
 import type { ServerResponse } from 'node:http';
 import { inBackground } from '../../../core/async.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -10,35 +11,41 @@ import { cutUnread } from './unread-answer.ts';
 
 export interface AnswerOptions extends SpillOptions {
   headers: Record<string, string>;
-  /** A client that reads nothing for this long is disconnected, ms. */
+  /** A client that reads nothing for this many ms is disconnected. */
   idleMs: number;
-  /** Whether the request body has been read. Only then may the client be made to wait. */
+  /** Whether the request body has been read. Only then may the response wait for the client. */
   bodyEnded: () => boolean;
-  /** Send the response only when it is complete, with its length; this client could not detect a cut response. */
+  /**
+   * Whether to send the response only when it is complete, with its length. Needed if the client could not detect a
+   * truncated response.
+   */
   whole: boolean;
   /**
-   * Digest of the response: sent as a header if the response is complete before its head, else as a trailer if the
-   * client accepts trailers.
+   * Digest of the response. The digest is sent as a header if the response is complete before its head is sent;
+   * otherwise as a trailer, if the client accepts trailers.
    */
   digest?: AnswerDigest | null;
-  /** Agreed content coding; short responses are not encoded. Limits apply to unencoded bytes, the digest to encoded bytes. */
+  /**
+   * The negotiated content coding. Short responses are not encoded. Limits apply to the bytes before encoding, the
+   * digest to the bytes after encoding.
+   */
   encoding?: Agreed | null;
   trailers?: boolean;
-  /** Wraps waits for a slow client during which no other work remains. */
+  /** Wraps the waits for a slow client during which the request has no other work. */
   whileIdle?: (wait: () => Promise<void>) => Promise<void>;
   onWritten?: (bytes: number) => void;
 }
 
-/** The response head is held until this many bytes are ready. */
+/** The response head is held until this many bytes are ready, or HOLD_ROWS rows. */
 const HOLD_BYTES = 1024 * 1024;
-/** … or this many rows. */
+/** The response head is held until this many rows are ready, or HOLD_BYTES bytes. */
 export const HOLD_ROWS = 10_000;
 const COPY_BYTES = 256 * 1024;
 
 /**
  * States: held (bytes wait in memory, the status is open) → direct (bytes go to the socket) ⇄ spilling (bytes go
- * through a file, because the client is still sending and not reading). A response that must be complete takes other
- * states: held → spooled (all bytes wait in a file, the status is still open) → sent with its length.
+ * through a file, because the client still sends and does not read). A response that must be complete has other states:
+ * held → spooled (all bytes wait in a file, the status is still open) → sent with its length.
  */
 export class Answer {
   readonly #res: ServerResponse;
@@ -57,12 +64,15 @@ export class Answer {
     res.on('error', () => {});
   }
 
-  /** Whether the head was sent; from then on an error can only cut the response. */
+  /** Whether the head was sent. After that, an error can only truncate the response. */
   get started(): boolean {
     return this.#held === null;
   }
 
-  /** Writes bytes in order. The caller may reuse them once the promise resolves. @throws SluiceError client_gone | limit_exceeded */
+  /**
+   * Writes bytes in order. Once the promise resolves, the caller may reuse the bytes.
+   * @throws SluiceError client_gone | limit_exceeded
+   */
   async write(bytes: Uint8Array): Promise<void> {
     if (!this.#held) {
       await this.#send(await this.#encoded(bytes));
@@ -79,7 +89,9 @@ export class Answer {
     else await this.release();
   }
 
-  /** Called when the status is certain: sends the head and the held bytes, unless the response must be complete first. */
+  /**
+   * Called when the status is certain. Sends the head and the held bytes, unless the response must be complete first.
+   */
   async release(): Promise<void> {
     const held = this.#held;
     if (!held || this.#options.whole) return;
@@ -91,7 +103,7 @@ export class Answer {
     for (const bytes of held) await this.#send(await this.#encoded(bytes));
   }
 
-  /** Completes the response after the spilled bytes were sent. */
+  /** Completes the response once all bytes in the file were sent. */
   async end(): Promise<void> {
     const { digest, trailers, onWritten } = this.#options;
     if (!this.#held) {
@@ -103,7 +115,7 @@ export class Answer {
       cutUnread(this.#res, this.#options.idleMs);
       return;
     }
-    // The complete response is known, so its length can be sent.
+    // The head was not sent yet and the response is complete, so its length can be sent.
     const file = this.#file;
     if (!file && this.#heldBytes >= (this.#options.encoding?.leastBytes ?? 0)) this.#encode();
     const body = Buffer.concat([await this.#encoded(Buffer.concat(this.#held)), await this.#lastBytes()]);
@@ -123,7 +135,7 @@ export class Answer {
     cutUnread(this.#res, this.#options.idleMs);
   }
 
-  /** Discards a response whose head was not sent; another response takes its place. */
+  /** Discards a response whose head was not sent, so that another response can be sent instead. */
   async discard(): Promise<void> {
     if (this.started) return;
     this.#encoder?.close();
@@ -132,7 +144,7 @@ export class Answer {
     await file?.close();
   }
 
-  /** Cuts the connection, so that the client does not mistake an incomplete response for a complete one. */
+  /** Destroys the connection, so that the client does not mistake a truncated response for a complete one. */
   destroy(): void {
     this.#failure ??= new SluiceError('client_gone', 'the response was cut off');
     this.#encoder?.close();
@@ -145,7 +157,7 @@ export class Answer {
     for (const bytes of this.#held!.splice(0)) await this.#file.append(await this.#encoded(bytes));
   }
 
-  /** Encodes all following bytes if a coding was agreed. */
+  /** If a coding was negotiated, encodes all following bytes. */
   #encode(): void {
     const { encoding } = this.#options;
     if (encoding) this.#encoder = new ContentEncoder(encoding);
@@ -163,7 +175,7 @@ export class Answer {
     return encoded;
   }
 
-  /** The bytes that end an encoded response. */
+  /** The last bytes of an encoded response. */
   async #lastBytes(): Promise<Uint8Array> {
     const encoder = this.#encoder;
     if (!encoder) return Buffer.alloc(0);
@@ -186,7 +198,7 @@ export class Answer {
         return;
       }
     }
-    // Set before any await: the copying side must not drop the file while bytes are appended.
+    // Set before any await: `#copy` must not drop the file while bytes are being appended.
     this.#appending = this.#append(bytes);
     try {
       await this.#appending;
@@ -201,12 +213,12 @@ export class Answer {
     try {
       await file.append(bytes);
     } finally {
-      // Also started after a failure, because it closes the file.
+      // Started even after a failure, because `#copy` closes the file.
       this.#copying ??= this.#copy(file);
     }
   }
 
-  /** Copies the file to the socket at the pace of the client, then drops the file. */
+  /** Copies the file to the socket at the speed of the client, then drops the file. */
   async #copy(file: SpillFile): Promise<void> {
     const buffer = Buffer.allocUnsafe(COPY_BYTES);
     try {
@@ -223,7 +235,7 @@ export class Answer {
     } catch (error) {
       this.#failure ??= error;
     }
-    // Nothing is awaited from here on, so that the next write finds either this file or none.
+    // There must be no await from here on, so that the next write finds either this file or none.
     this.#file = null;
     this.#copying = null;
     inBackground('close the spill file of a response', () => file.close());

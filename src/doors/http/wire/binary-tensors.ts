@@ -1,11 +1,12 @@
-// The binary tensor data extension of the Open Inference Protocol: tensors as bytes after the JSON of a request or response.
+// The extension of the Open Inference Protocol for binary tensors: their bytes follow the JSON of a request or
+// response.
 import { isUtf8 } from 'node:buffer';
 import { SluiceError } from '../../../core/errors.ts';
 import type { Elements } from './tensor-table.ts';
 
-/** Name of the extension in server metadata. */
+/** Name of the extension in the server metadata. */
 export const BINARY_TENSORS = 'binary_tensor_data';
-/** Header with the length of the JSON at the start of a body with binary tensors, in bytes. */
+/** Header with the length in bytes of the JSON with which a body with binary tensors begins. */
 export const JSON_LENGTH_HEADER = 'inference-header-content-length';
 
 const wrong = (what: string): SluiceError => new SluiceError('bad_request', what);
@@ -13,7 +14,7 @@ const wrong = (what: string): SluiceError => new SluiceError('bad_request', what
 interface Fixed {
   /** Bytes per element. */
   width: number;
-  /** Reads an element, little-endian; null: a missing value. */
+  /** Reads a little-endian element; null for a missing value. */
   read(view: DataView, at: number): unknown;
   /** Throws if an element is invalid. Default: all elements are valid. */
   check?(view: DataView, at: number): void;
@@ -21,7 +22,7 @@ interface Fixed {
 
 const finite = (value: number): number | null => (Number.isNaN(value) ? null : value);
 
-/** A floating-point datatype. */
+/** A datatype for floating-point numbers. */
 function floating(width: number, read: (view: DataView, at: number) => number): Fixed {
   return {
     width,
@@ -53,7 +54,7 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   FP64: floating(8, (view, at) => view.getFloat64(at, true)),
 };
 
-/** Converts IEEE 754 binary16. */
+/** Converts a number from IEEE 754 binary16. */
 function ofHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -63,8 +64,8 @@ function ofHalf(bits: number): number {
 }
 
 /**
- * Splits a body into its JSON and the bytes after it; without the header, the whole body is JSON. `header`: as provided
- * by Node, which joins duplicate headers with a comma.
+ * Splits a body into its JSON and the bytes that follow. Without the header, the whole body is JSON. `header`: as Node
+ * provides it; Node joins repeated headers with a comma.
  * @throws SluiceError bad_request
  */
 export function splitBody(bytes: Uint8Array, header: string | string[] | undefined): [Uint8Array, Uint8Array] {
@@ -77,7 +78,7 @@ export function splitBody(bytes: Uint8Array, header: string | string[] | undefin
   return [bytes.subarray(0, length), bytes.subarray(length)];
 }
 
-/** Reads the binary tensors of a request, one after another. */
+/** Reads the binary tensors of a request in order. */
 export class BinaryTensors {
   readonly #bytes: Uint8Array;
   #at = 0;
@@ -87,7 +88,8 @@ export class BinaryTensors {
   }
 
   /**
-   * Returns the `rows` elements of the next tensor, which has `size` bytes; elements are read from the body on access.
+   * Returns the `rows` elements of the next tensor, which takes `size` bytes. The elements are read from the body only
+   * when they are accessed.
    * @throws SluiceError bad_request
    */
   take(size: unknown, datatype: string, rows: number): Elements {
@@ -116,10 +118,10 @@ function numbersOf({ width, read, check }: Fixed, datatype: string, bytes: Uint8
   return { length: rows, at: (row) => read(view, row * width) };
 }
 
-/** Each text is preceded by its length in 4 bytes. */
+/** The length of each text precedes it, in 4 bytes. */
 function textsOf(bytes: Uint8Array, rows: number): Elements {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  // Each element has at least 4 bytes of length, so a large shape alone cannot allocate memory.
+  // Each element takes at least the 4 bytes of its length, so a large shape alone cannot cause a large allocation.
   const ends = new Int32Array(Math.min(rows, bytes.length >> 2));
   let count = 0;
   for (let at = 0; at < bytes.length; count++) {
@@ -136,7 +138,7 @@ function textsOf(bytes: Uint8Array, rows: number): Elements {
   return { length: rows, at };
 }
 
-/** The bytes of an output; null: it has a missing value, which has no binary form. */
+/** The bytes of an output. Null if a value is missing, because the binary form cannot represent that. */
 export function bytesOfTensor(datatype: string, data: readonly unknown[]): Buffer | null {
   if (datatype === 'BYTES') return data.every((v) => typeof v === 'string') ? bytesOfTexts(data) : null;
   if (datatype === 'BOOL') {

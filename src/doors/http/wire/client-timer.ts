@@ -1,8 +1,12 @@
-// Timeouts for clients that ignore pauses of this process, such as a stopped container, a throttled CPU or a long garbage collection.
+// Timeouts for clients that do not count pauses of this process, such as a stopped container, a throttled CPU or a long
+// garbage collection.
 import { currentClock, monotonicMs, startInterval, startTimer, stopTimer } from '../../../core/clock.ts';
 
 const BEAT_MS = 250;
-/** A heartbeat later than this indicates a stall of the whole process, not merely other requests, ms. */
+/**
+ * A heartbeat that is late by more than this many ms means that the whole process stalled. Other requests delay a
+ * heartbeat less.
+ */
 const STALL_MS = 750;
 
 let clock = currentClock();
@@ -22,18 +26,18 @@ function beat(): void {
   last = now;
 }
 
-/** Number of stalls of the event loop so far. */
+/** Number of stalls of the event loop since the clock was set. */
 export function loopStalls(): number {
-  // Restarts if the clock was replaced, because heartbeats of another clock are meaningless.
+  // Restarts the count if the clock was replaced, because heartbeats of another clock mean nothing.
   if (clock !== currentClock()) startBeating();
-  // After a pause, the caller's timer may fire before the heartbeat timer.
+  // After a pause, the timer of the caller may fire before the timer of the heartbeat.
   beat();
   return stalls;
 }
 
 /**
- * Calls `onTimeout` after `ms`. If the event loop stalled meanwhile, starts a new interval, because received bytes may
- * not have been read yet. Returns a function that cancels the timeout.
+ * Calls `onTimeout` after `ms`. If the event loop stalled in the meantime, waits for another interval, because bytes
+ * that arrived may not have been read yet. Returns a function that cancels the timeout.
  */
 export function clientTimer(ms: number, onTimeout: () => void): () => void {
   let seen = loopStalls();

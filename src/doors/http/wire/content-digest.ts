@@ -1,9 +1,13 @@
-// Content-Digest (RFC 9530): checks the digest of a request and computes the requested digest of a response, both over encoded content.
+// Content-Digest (RFC 9530): checks the digest of a request, and computes the digest of a response if requested. Both
+// digests cover the encoded content.
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** The active algorithms of the RFC, with the lengths of their hashes. Other algorithms are ignored, as the RFC requires. */
+/**
+ * The active algorithms of the RFC, with the length of each hash. All other algorithms are ignored, as the RFC
+ * requires.
+ */
 const ALGORITHMS = { 'sha-256': { node: 'sha256', bytes: 32 }, 'sha-512': { node: 'sha512', bytes: 64 } } as const;
 type DigestAlgorithm = keyof typeof ALGORITHMS;
 
@@ -13,7 +17,7 @@ const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(ALGORIT
 const MEMBER =
   /^([a-z*][a-z0-9_.*-]*)=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?):(?:;[^,]*)?$/;
 
-/** Compares a body with its declared digest while it arrives. */
+/** Compares a body with the digest in its header, while the body arrives. */
 export class DigestCheck {
   readonly #wanted: readonly { hash: Hash; digest: Buffer }[];
 
@@ -21,7 +25,10 @@ export class DigestCheck {
     this.#wanted = wanted;
   }
 
-  /** null: the request has no digest of a supported algorithm. @throws SluiceError invalid_content: the digest is malformed */
+  /**
+   * Returns null if the request has no digest with a supported algorithm.
+   * @throws SluiceError invalid_content: the digest is malformed
+   */
   static of(headers: IncomingHttpHeaders): DigestCheck | null {
     const header = headers['content-digest'];
     if (header === undefined) return null;
@@ -43,7 +50,7 @@ export class DigestCheck {
     for (const { hash } of this.#wanted) hash.update(bytes);
   }
 
-  /** Call it once, after the last byte. @throws SluiceError digest_mismatch */
+  /** Call this method once, after the last byte. @throws SluiceError digest_mismatch */
   verify(): void {
     for (const { hash, digest } of this.#wanted) {
       if (!hash.digest().equals(digest)) {
@@ -63,7 +70,9 @@ export class AnswerDigest {
     this.#hash = createHash(ALGORITHMS[algorithm].node);
   }
 
-  /** The algorithm preferred by Want-Content-Digest; null: no supported algorithm is requested. */
+  /**
+   * A digest with the algorithm that Want-Content-Digest prefers; null if the header requests no supported algorithm.
+   */
   static wantedBy(headers: IncomingHttpHeaders): AnswerDigest | null {
     const header = headers['want-content-digest'];
     if (header === undefined) return null;
@@ -79,7 +88,7 @@ export class AnswerDigest {
     this.#hash.update(bytes);
   }
 
-  /** The value of the header or trailer; call it once. */
+  /** The value of the header or trailer. Call this method only once. */
   value(): string {
     return `${this.#algorithm}=:${this.#hash.digest('base64')}:`;
   }

@@ -1,4 +1,4 @@
-// Cross-origin requests (CORS): which origins may call, and which response headers their pages can read.
+// Cross-origin requests (CORS): the origins that may call, and the response headers that their pages can read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 
@@ -9,12 +9,12 @@ const ASKED_WITH =
 const READABLE =
   'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version, sluice-job, inference-header-content-length, tus-resumable, tus-version, tus-extension, tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata, upload-expires';
 
-/** Adds CORS headers. Returns true if the request was a preflight and is answered. */
+/** Adds CORS headers. Returns true if the request is a preflight, which needs no other response. */
 type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**
- * Pages must set the key in a header themselves, so browser credentials are never allowed. Responses to an origin that
- * is not listed have no CORS headers, so its browser blocks them.
+ * Returns the function that handles CORS. Browser credentials are never allowed, because pages must set the key in a
+ * header themselves. Responses to an origin that is not listed have no CORS headers, so the browser blocks them.
  * @throws SluiceError usage: an invalid origin
  */
 export function crossOrigin(origins: readonly string[], maxAgeSeconds: number): CrossOrigin {

@@ -1,4 +1,5 @@
-// Limits request bodies that are held in memory: their total size, and how many large bodies are processed at once.
+// Limits request bodies that are held in memory: their total size, and the number of large bodies that are processed at
+// the same time.
 import { SluiceError } from '../../../core/errors.ts';
 import { KeyTurns } from './key-turns.ts';
 
@@ -6,7 +7,7 @@ interface HeldBodiesLimits {
   /** Maximum total bytes of all bodies, and of the bodies of one key. */
   bytes: number;
   bytesPerKey: number;
-  /** Bodies up to this size are processed concurrently, larger ones one at a time. */
+  /** Bodies up to this size in bytes are processed concurrently; larger bodies are processed one at a time. */
   small: number;
 }
 

@@ -1,4 +1,5 @@
-// Turns for expensive work: one task per key at a time, a bounded number in total, and keys in rotation.
+// Turns for expensive work. Each key runs one task at a time, the total number of running tasks is bounded, and keys
+// take turns.
 
 interface Waiter {
   start(): void;
@@ -6,19 +7,19 @@ interface Waiter {
 
 export class KeyTurns {
   readonly #most: number;
-  /** Waiting tasks by key; the key whose turn is next comes first. */
+  /** Waiting tasks, by key. The first key is next. */
   readonly #queues = new Map<string, Waiter[]>();
   /** Keys with a running task. */
   readonly #busy = new Set<string>();
 
-  /** `most`: maximum number of concurrent tasks over all keys. */
+  /** `most`: maximum number of tasks that run at the same time, over all keys. */
   constructor(most: number) {
     this.#most = most;
   }
 
   /**
-   * Resolves when the key gets its turn. Call the returned function once, when the work is done. @throws the reason of
-   * `signal` while waiting
+   * Resolves when it is the key's turn. Call the returned function once, when the work is done.
+   * @throws the reason of `signal` while waiting
    */
   async take(key: string, signal: AbortSignal): Promise<() => void> {
     await this.#turn(key, signal);
@@ -29,7 +30,7 @@ export class KeyTurns {
     };
   }
 
-  /** Waits for the key's turn and runs `work`. @throws the reason of `signal` while waiting, or an error of `work` */
+  /** Waits for the key's turn, then runs `work`. @throws the reason of `signal` while waiting, or an error of `work` */
   async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const endTurn = await this.take(key, signal);
     try {

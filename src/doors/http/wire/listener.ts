@@ -1,4 +1,5 @@
-// The socket side of the service: TLS with certificate reload, a readable error for plain HTTP, or a check of the proxy's address.
+// The sockets of the service: TLS with certificate reload, and a readable error for plain HTTP. Behind a proxy: a check
+// of the proxy's address.
 import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -17,13 +18,13 @@ import { problemOf } from './problem.ts';
 export interface Certificate {
   cert: string;
   key: string;
-  /** CA certificates that must have issued the certificates of clients, PEM. */
+  /** CA certificates (PEM) that must have issued the certificates of clients. */
   ca?: string;
-  /** Revocation lists of these authorities, PEM. */
+  /** Revocation lists (PEM) of these authorities. */
   crl?: string;
 }
 
-/** Files with the server's certificate and key, and with the authorities and revocation list for clients. */
+/** Files with the server's certificate and key, and with the authorities and the revocation list for clients. */
 interface CertificateFiles {
   certificate: string;
   key: string;
@@ -32,8 +33,8 @@ interface CertificateFiles {
 }
 
 /**
- * Only ciphers with forward secrecy and authenticated encryption: RSA key exchange and CBC are excluded, whatever
- * Node's defaults allow. TLS 1.3 has no other ciphers.
+ * Only ciphers with forward secrecy and authenticated encryption are allowed. This rule excludes RSA key exchange and
+ * CBC, whatever the defaults of Node are. All ciphers of TLS 1.3 meet the condition.
  */
 const TLS_SETTINGS = {
   minVersion: 'TLSv1.2',
@@ -45,7 +46,7 @@ const TLS_SETTINGS = {
   ].join(':'),
 } as const;
 
-/** First byte of every TLS connection: a handshake record (RFC 8446). */
+/** First byte of every TLS connection: the type of a handshake record (RFC 8446). */
 const TLS_HANDSHAKE = 22;
 const PLAIN_ANSWER =
   'HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks HTTPS: use https://\n';
@@ -84,7 +85,7 @@ export interface Listener {
   /** Creates the server that Fastify uses. */
   factory: (handler: http.RequestListener) => http.Server | https.Server;
   listen(port: number, host: string): Promise<net.AddressInfo>;
-  /** Uses this certificate for new connections. @throws an error if it is invalid */
+  /** Uses this certificate for new connections. @throws an error if the certificate is invalid */
   replaceCertificate(certificate: Certificate): void;
   /** The client certificate of a connection. */
   clientOf(socket: net.Socket): ClientCertificate;
@@ -92,27 +93,27 @@ export interface Listener {
   close(): void;
   /** Number of open connections. */
   open(): number;
-  /** Closes the connections without a response in progress. */
+  /** Closes the connections that have no response in progress. */
   closeIdle(): void;
   /** Closes all connections. */
   closeAll(): void;
 }
 
 interface ListenerOptions {
-  /** Absent: plain HTTP behind a proxy. */
+  /** Absent for plain HTTP behind a proxy. */
   certificate?: Certificate;
-  /** Reject connections of clients without a certificate issued by `certificate.ca`. */
+  /** Whether to reject the connections of clients that have no certificate issued by `certificate.ca`. */
   requireClient?: boolean;
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
-  /** Called when the listener itself answered a request, which no other part of the service has seen. */
+  /** Called when the listener itself answered a request. No other part of the service sees such a request. */
   onRefused?: (code: ErrorCode) => void;
 }
 
 export function createListener(options: ListenerOptions): Listener {
   let server: http.Server | https.Server;
-  // A socket under TLS emits no close event, so open connections are counted here.
+  // Open connections are counted here, because a socket under TLS emits no close event.
   const open = new Set<net.Socket>();
   const count = (socket: net.Socket) => {
     open.add(socket);
@@ -148,13 +149,15 @@ export function createListener(options: ListenerOptions): Listener {
           reject(new SluiceError('usage', `cannot listen on ${host}:${port}: ${cause.code}`, { cause }));
         });
         front.listen({ port, host, backlog: 1024 }, () => {
-          // The inner server never listens itself. This event makes it check its connections for head timeouts.
+          // The inner server never listens. This event makes the server check its connections for heads that arrive too
+          // late.
           server.emit('listening');
           resolve(front.address() as net.AddressInfo);
         });
       }),
     replaceCertificate: (certificate) => {
-      // A new context also has new ticket keys, so sessions authenticated by the old authorities cannot be resumed.
+      // The new context also has new ticket keys, so a session that the old authorities authenticated cannot be
+      // resumed.
       (server as https.Server).setSecureContext({ ...certificate, ...TLS_SETTINGS });
       if (certificate.ca === authorities?.ca && certificate.crl === authorities?.crl) return;
       authorities = certificate;
@@ -175,7 +178,7 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
-/** An HTTP/1.1 server, over TLS if there is a certificate. */
+/** Creates an HTTP/1.1 server, over TLS if there is a certificate. */
 function newServer(options: ListenerOptions, handler: http.RequestListener): http.Server | https.Server {
   const common: http.ServerOptions = {
     maxHeaderSize: options.headerBytes,
@@ -184,7 +187,7 @@ function newServer(options: ListenerOptions, handler: http.RequestListener): htt
     requestTimeout: 0,
     keepAliveTimeout: options.keepAliveMs,
     insecureHTTPParser: false,
-    // The service checks the Host header itself, to answer with a problem document.
+    // The service itself checks the Host header, so that it can answer with a problem document.
     requireHostHeader: false,
   };
   if (!options.certificate) return http.createServer(common, handler);
@@ -194,21 +197,27 @@ function newServer(options: ListenerOptions, handler: http.RequestListener): htt
 const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
   ...certificate,
   ...TLS_SETTINGS,
-  // Clients without a trusted certificate may connect, to get an error response or to authenticate with a key.
+  // Clients without a trusted certificate may connect: they then get an error response, or authenticate with a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });
 
-/** Accepts TLS connections. Each must complete its handshake within a deadline that starts when it is accepted. */
+/**
+ * Accepts TLS connections. Each connection must complete its handshake before a deadline, which starts when the
+ * connection is accepted.
+ */
 class Doorman {
   readonly #withinMs: number;
-  /** Connections without a completed handshake, by client address and port, with a function that cancels the deadline. */
+  /**
+   * Connections that have not completed their handshake, by client address and port, each with a function that cancels
+   * its deadline.
+   */
   readonly #waiting = new Map<string, { socket: net.Socket; admitted: () => void }>();
 
   constructor(withinMs: number) {
     this.#withinMs = withinMs;
   }
 
-  /** Peeks at the first byte, so that a plain HTTP request gets a readable error instead of a failed handshake. */
+  /** Looks at the first byte, so that a plain HTTP request gets a readable error instead of a failed handshake. */
   admitTls(socket: net.Socket, admit: () => void): void {
     const admitted = clientTimer(this.#withinMs, () => socket.destroy());
     const name = nameOf(socket);
@@ -243,7 +252,10 @@ class Doorman {
 
 const nameOf = ({ remoteAddress, remotePort }: net.Socket): string => `${remoteAddress} ${remotePort}`;
 
-/** Request heads on a connection: their number, and the stalls of the event loop before the pending head. */
+/**
+ * The request heads of a connection: how many arrived, and how often the event loop had stalled before the pending
+ * head.
+ */
 interface Heads {
   requests: number;
   stalls: number;
@@ -258,9 +270,12 @@ function headCame({ socket }: http.IncomingMessage): void {
   known.stalls = loopStalls();
 }
 
-/** Answers a request head that cannot be parsed. While a response is being written on the connection, nothing may be inserted. */
+/**
+ * Answers a request head that cannot be parsed, unless a response is being written on the connection: nothing may be
+ * inserted into that response.
+ */
 function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options: ListenerOptions): void {
-  // Later bytes reach the parser too, which reports the error again.
+  // Later bytes reach the parser as well, which then reports the error again.
   if (refused.has(socket)) return;
   const busy = (socket as net.Socket & { _httpMessage?: http.ServerResponse })._httpMessage;
   if (error.code === 'ECONNRESET' || !socket.writable || busy) {
@@ -273,7 +288,8 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options
     refuse(socket, fault, options);
     return;
   }
-  // The rest of the head may be unread because the event loop stalled. The server reports a late head only once, so a timer checks again.
+  // The event loop may have stalled, so that the remaining head is unread. The server reports a late head only once, so
+  // a timer checks again.
   const { requests } = known;
   const stop = clientTimer(options.headersTimeoutMs, () => {
     if (known.requests === requests) refuse(socket, fault, options);
@@ -300,22 +316,23 @@ function refuse(socket: net.Socket, fault: SluiceError, { onRefused }: ListenerO
 
 const LINGER_MS = 500;
 
-/** Sockets that have received their last response. */
+/** Sockets to which the last response was sent. */
 const refused = new WeakSet<net.Socket>();
 
-/** Sends the last response of a connection and closes it, whatever the client does. */
+/** Sends the last response on a connection and closes the connection, whatever the client does. */
 function sayLastWord(socket: net.Socket, text: string): void {
   refused.add(socket);
   socket.write(text);
-  // Reads and discards bytes in flight, because a reset would destroy the response.
+  // Reads and discards bytes that are still arriving. If the connection were closed before they are read, it would be
+  // reset and the response lost.
   socket.resume();
   startTimer(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
   startTimer(() => socket.destroy(), 4 * LINGER_MS).unref();
 }
 
 /**
- * Watches certificate files; `onCertificate` receives new certificates. An invalid certificate leaves the old one in
- * use and is reported to `onError`.
+ * Watches certificate files. `onCertificate` is called with each new certificate. If the new certificate is invalid,
+ * the old one stays in use and `onError` is called.
  */
 export function followCertificate(
   files: CertificateFiles,
@@ -324,8 +341,8 @@ export function followCertificate(
 ): () => void {
   let timer: Timer | undefined;
   const reload = () => {
-    // Waits, because certificate and key are written one after the other. Further events do not extend the delay, so other writes in the
-    // folders cannot postpone it.
+    // Waits, because certificate and key are written one after the other. Further events do not extend the delay, so
+    // that other writes in the folders cannot postpone the reload.
     timer ??= startTimer(() => {
       timer = undefined;
       readCertificate(files).then(onCertificate).catch(onError);
@@ -342,7 +359,7 @@ export function followCertificate(
   };
 }
 
-/** What the operator of a trusted proxy must change; null: nothing. */
+/** What the operator of a trusted proxy must change; null if nothing is wrong. */
 function proxyWithoutProto(proto: string): string | null {
   if (proto === 'https') return null;
   return proto === ''
@@ -350,11 +367,14 @@ function proxyWithoutProto(proto: string): string | null {
     : 'the client reached the proxy without HTTPS';
 }
 
-/** Returns the check for use behind a TLS-terminating proxy: accepts only requests from its addresses that reached it over HTTPS. */
+/**
+ * Returns the check for use behind a proxy that terminates TLS. The check accepts a request only if it comes from an
+ * address of the proxy and reached the proxy over HTTPS.
+ */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
-    // With several values, the first one describes the client's connection.
+    // If there are several values, the first describes the connection of the client.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
     const why = isListed(allowed, peerOf(request))
       ? proxyWithoutProto(proto)

@@ -1,4 +1,5 @@
-// Error responses: RFC 9457 problem documents with a code of the error catalogue; they never contain input values.
+// Error responses: problem documents (RFC 9457) with a code from the error catalogue. Error responses never contain
+// input values.
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { retryAfterSeconds } from './retry-after.ts';
@@ -20,7 +21,7 @@ interface ProblemAnswer {
   body: Problem;
 }
 
-/** Maps errors of the operating system to catalogue errors; other errors are returned unchanged. */
+/** Converts errors of the operating system to catalogue errors. Other errors are returned unchanged. */
 export function systemFault(error: unknown): unknown {
   switch ((error as NodeJS.ErrnoException | null)?.code) {
     case 'ENOSPC':
@@ -33,11 +34,14 @@ export function systemFault(error: unknown): unknown {
   return error;
 }
 
-/** The response for an error. Messages of internal errors go only to the log, because they may come from other components. */
+/**
+ * The response for an error. Messages of internal errors appear only in the log, because other components may have
+ * written them.
+ */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action, fault } = e.entry;
-  // Fastify would add the charset, but a rejection before the end of the body bypasses Fastify.
+  // Fastify would add the charset, but a response that is sent before the end of the body bypasses Fastify.
   const headers: Record<string, string> = { 'content-type': 'application/problem+json; charset=utf-8' };
   const challenge = e instanceof LoginRefused ? e.challenge : null;
   if (challenge !== null) headers['www-authenticate'] = challenge;
@@ -60,14 +64,14 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   };
 }
 
-/** Codes whose messages name the requested object, with a message without the name. */
+/** Codes whose messages name the requested object, each with a message that does not. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
   model_not_found: 'this model, version or alias does not exist',
 };
 
 /**
- * Replaces messages with names from the request: no path, name or value of a request is repeated to a client or in a
- * log. `formats/decode/` does the same for header rows and records.
+ * Replaces messages that contain names from the request: neither clients nor the log get paths, names or values of a
+ * request. For header rows and records, `formats/decode/` does the same.
  */
 export function withoutNames(error: SluiceError): SluiceError {
   const message = MESSAGES[error.code];

@@ -1,4 +1,5 @@
-// The body of a request as byte chunks: enforces limits and timeouts, decompresses, and extracts the file of a multipart body.
+// The body of a request as chunks of bytes. Enforces limits and timeouts, decompresses, and extracts the file of a
+// multipart body.
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';
@@ -10,14 +11,17 @@ import { expanded, type StreamFaults } from '../../../io/source/decompressed.ts'
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { DigestCheck } from './content-digest.ts';
 
-/** Maximum size of a body that is read as a whole. */
+/** Maximum size in bytes of a body that is read as a whole. */
 const SMALL_BYTES = 64 * 1024;
 
 export interface BodyOptions {
   maxBytes: number;
   maxExpandedBytes: number;
   idleMs: number;
-  /** Minimum average speed while waiting for the client. Checked after `idleMs` of waiting; a slower body ends the request. */
+  /**
+   * Minimum average speed during waits for the client. The speed is checked after `idleMs` of waiting; a slower body
+   * ends the request.
+   */
   minBytesPerSecond: number;
   onBytes?: (n: number) => void;
   /** Wraps every wait for the client. */
@@ -25,30 +29,34 @@ export interface BodyOptions {
 }
 
 export interface RequestBody {
-  /** Call it only once. */
+  /** Call this method only once. */
   chunks(): AsyncIterable<Uint8Array>;
-  /** Returns a small body that has arrived completely, once; `chunks` then yields nothing. Otherwise null. */
+  /**
+   * Returns a small body that has arrived completely; `chunks` then yields nothing. Returns null for other bodies, and
+   * on further calls.
+   */
   takeWhole(): Uint8Array | null;
   /** Whether every byte of the request has been read. */
   ended(): boolean;
 }
 
-/** Limits of a form. File size is limited elsewhere; other fields are not read. */
+/** Limits of a form. The file size is limited elsewhere, and fields other than the file are not read. */
 const FORM_LIMITS = { fileSize: Number.MAX_SAFE_INTEGER, fieldSize: 64 * 1024, parts: 100 };
 
-/** The stream of a body, and the checks after its last byte. */
+/** The stream of a body, and the checks to make after its last byte. */
 interface BodySource {
   stream: Readable;
   raw: IncomingMessage;
   check: DigestCheck | null;
-  /** Reads the rest of the body after the end of `stream`. @throws SluiceError several_files | invalid_content */
+  /** Reads what follows the end of `stream` in the body. @throws SluiceError several_files | invalid_content */
   finish: () => Promise<void>;
 }
 
 /**
- * Opens the body of a request once its first bytes have arrived; until then the request takes no resources.
- * @throws SluiceError invalid_content | client_gone; while reading: limit_exceeded, client_gone, truncated_input, invalid_content, digest_mismatch,
- *   several_files
+ * Opens the body of a request when its first bytes have arrived. Until then, the request takes up no resources.
+ * @throws SluiceError invalid_content | client_gone
+ * @throws SluiceError while reading: limit_exceeded, client_gone, truncated_input, invalid_content, digest_mismatch,
+ * several_files
  */
 export async function openBody(request: FastifyRequest, options: BodyOptions): Promise<RequestBody> {
   const raw = request.raw;
@@ -80,7 +88,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   };
 }
 
-/** Waits until the body's first bytes or its end have arrived. @throws SluiceError client_gone */
+/** Waits for the first bytes of the body, or for its end. @throws SluiceError client_gone */
 async function bodyMoves(raw: IncomingMessage, idleMs: number): Promise<void> {
   while (raw.readableLength === 0 && !raw.complete && !raw.readableEnded) {
     if (raw.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
@@ -89,8 +97,8 @@ async function bodyMoves(raw: IncomingMessage, idleMs: number): Promise<void> {
 }
 
 /**
- * Takes a small body from the stream if it has arrived completely, as single applications do. Otherwise returns null
- * and leaves the stream untouched.
+ * Takes a small body from the stream if it has arrived completely, as single applications usually have. Otherwise
+ * returns null and leaves the stream untouched.
  */
 function wholeBody(
   { raw, headers }: FastifyRequest,
@@ -107,12 +115,15 @@ function wholeBody(
   onBytes?.(length);
   check?.update(whole);
   check?.verify();
-  // The stream emits its end on the next read.
+  // This read makes the stream emit its end.
   raw.read();
   return whole;
 }
 
-/** The file of a multipart body as a stream. Handlers are attached before the first await, so that no event is missed. */
+/**
+ * The file of a multipart body as a stream. Handlers must be attached before the first await, or events would be
+ * missed.
+ */
 async function filePart(request: FastifyRequest, options: BodyOptions, check: DigestCheck | null): Promise<BodySource> {
   const { raw } = request;
   const parts = request.parts({ limits: FORM_LIMITS });
@@ -122,7 +133,8 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
   };
   try {
     const first = next();
-    // The form's pipe started listening in the same turn of the event loop, so both receive every byte.
+    // The pipe of the form began to listen in the same turn of the event loop, so the form and the check receive every
+    // byte.
     if (check) raw.on('data', (bytes: Buffer) => check.update(bytes));
     let part = await first;
     while (part && part.type !== 'file') part = await next();
@@ -143,7 +155,7 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
       finish: () => finish().catch((error) => Promise.reject(formError(error))),
     };
   } catch (error) {
-    // The rest is discarded; otherwise the parser would look for parts in it.
+    // Without this, the parser would look for parts in the bytes that are discarded.
     raw.unpipe();
     throw formError(error);
   }
@@ -154,15 +166,15 @@ const formError = (cause: unknown): SluiceError =>
     ? cause
     : new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
 
-/** A file of a form, under the name that the client chose. */
+/** A file of a form, with the name that the client chose. */
 interface FormFile {
   name: string;
-  /** Call it once, and read to the end before the next file. */
+  /** Call this method once, and read to the end before requesting the next file. */
   chunks(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * The files of a form, one after another, with the timeouts of a body. Other fields are not read.
+ * The files of a form in order, with the same timeouts as a body. Other fields are not read.
  * @throws SluiceError invalid_content | client_gone | digest_mismatch
  */
 export async function* formFiles(
@@ -181,7 +193,8 @@ export async function* formFiles(
     const parts = request.parts({ limits: { ...FORM_LIMITS, files: mostFiles } });
     const first = parts.next();
     first.catch(() => {});
-    // The form's pipe started listening in the same turn of the event loop, so both receive every byte.
+    // The pipe of the form began to listen in the same turn of the event loop, so the form and this handler receive
+    // every byte.
     raw.on('data', onData);
     for (let pending = first; ; pending = parts.next()) {
       let part: Awaited<typeof first> | undefined;
@@ -204,7 +217,7 @@ export async function* formFiles(
   check?.verify();
 }
 
-/** Waits for `work` while bytes keep arriving fast enough. @throws SluiceError client_gone */
+/** Waits for `work`, as long as bytes keep arriving fast enough. @throws SluiceError client_gone */
 async function withinIdle<T>(
   work: Promise<T>,
   raw: IncomingMessage,
@@ -234,8 +247,8 @@ async function withinIdle<T>(
 }
 
 /**
- * Chunks of a stream. The stream is not destroyed at the end or after an error, because the response must still be sent
- * on the same socket.
+ * Chunks of a stream. The stream is not destroyed at its end or after an error, because the response is sent on the
+ * same socket.
  */
 async function* chunksOf(
   { stream, raw, check, finish }: BodySource,
@@ -245,7 +258,7 @@ async function* chunksOf(
     whileIdle = (wait) => wait(),
   }: Pick<BodyOptions, 'idleMs' | 'minBytesPerSecond' | 'whileIdle'>,
 ): AsyncGenerator<Uint8Array> {
-  // Counts only time spent waiting for the client, not time in which the server was busy.
+  // Time spent waiting for the client. Time during which the server was busy does not count.
   let waitedMs = 0;
   let bytes = 0;
   const wait = async () => {
@@ -280,7 +293,7 @@ async function* chunksOf(
   }
 }
 
-/** Over HTTP/2, a reset stream also looks like the end of a body. @throws SluiceError client_gone */
+/** Over HTTP/2, a stream that was reset looks like the end of a body. @throws SluiceError client_gone */
 function refuseReset(raw: IncomingMessage): void {
   if (raw.aborted) throw new SluiceError('client_gone', 'the client reset its body');
 }

@@ -1,4 +1,5 @@
-// Writes one log line when a request ends: answered, rejected or cut. Under load only successes are sampled.
+// Writes one log line when a request ends, whether it was answered, rejected or cut off. Under load, only successful
+// requests are sampled.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -34,17 +35,17 @@ export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: str
   story.packageSha256 = sha256;
 }
 
-/** Fields of a request's log line, set while the request is processed. */
+/** Fields of a request's log line, which are set while the request is processed. */
 interface RequestStory {
-  /** The trace of its span; without tracing, the trace that the client named; null: neither. */
+  /** The trace of the request's span. Without tracing: the trace that the client named, or null if it named none. */
   trace: TraceParent | null;
   span: Span | null;
   model: Word | null;
   /** Hash of the package of `model`. */
   packageSha256: string | null;
-  /** The effective method if a header overrides the method of the request line. */
+  /** The effective method, if a header overrides the method in the request line. */
   method: Word | null;
-  /** Alias in requests about aliases. */
+  /** The alias, for requests about aliases. */
   alias: Word | null;
   pipeline: Word | null;
   job: Word | null;
@@ -53,7 +54,7 @@ interface RequestStory {
   rejected: number;
   bytesIn: number;
   bytesOut: number;
-  /** The error that rejected or cut the request. */
+  /** The error for which the request was rejected or cut off. */
   fault: unknown;
 }
 
@@ -63,11 +64,11 @@ declare module 'fastify' {
   }
 }
 
-/** The request id of the client if it is safe to repeat, else a new id. */
+/** The request id from the client if it is safe to repeat; otherwise a new id. */
 export const requestIdOf = ({ headers }: IncomingMessage): string =>
   idOf(headers['x-request-id'] as string | undefined) ?? randomUUID();
 
-/** Label of rejections beyond the limit of invalid keys, which have their own sampler. */
+/** Label of rejections beyond the limit of invalid keys. These rejections are sampled on their own. */
 const BEYOND_LIMIT = fixedWord('beyond the limit of invalid keys');
 
 interface RequestLogOptions {
@@ -88,7 +89,10 @@ export class RequestLog {
     this.#sampling = sampling;
   }
 
-  /** Its hook must be registered first, because all checks that reject a request use its story. */
+  /**
+   * Adds the hook that logs requests. The hook must be registered first, because every check that rejects a request
+   * uses the request's story.
+   */
   follow(app: FastifyInstance): void {
     app.decorateRequest('story', null as never);
     app.addHook('onRequest', (request, reply, done) => {
@@ -97,7 +101,7 @@ export class RequestLog {
     });
   }
 
-  /** Starts the story of a request and logs it when the connection has finished with the request. */
+  /** Starts the story of a request, and logs the story when the connection has finished with the request. */
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const came = parseTraceparent(request.headers.traceparent as string | undefined);
     const { url = 'none', config } = request.routeOptions;
@@ -123,7 +127,7 @@ export class RequestLog {
       fault: null,
     };
     const began = monotonicMs();
-    // `close` is emitted exactly once, even if the connection was cut.
+    // `close` is emitted exactly once, even if the connection was lost.
     reply.raw.once('close', () => this.#end(request, reply, { began, quiet }));
   }
 
@@ -175,7 +179,9 @@ export class RequestLog {
   }
 }
 
-/** Log levels: error needs immediate attention, warn needs attention if it persists, info is for the record. */
+/**
+ * Log levels: `error` needs immediate attention, `warn` needs attention if it persists, `info` is only for the record.
+ */
 function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
   if (fault === null) return status >= 500 ? 'error' : quiet ? 'debug' : 'info';
   if (!(fault instanceof SluiceError)) return 'error';
@@ -186,7 +192,7 @@ function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
     case 'overload':
       return 'warn';
     default:
-      // Errors of the operator; only those with a 5xx status need attention.
+      // Errors of the operator. Of these, only errors with a 5xx status need attention.
       return fault.entry.status >= 500 ? 'error' : 'info';
   }
 }

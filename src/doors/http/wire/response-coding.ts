@@ -1,4 +1,5 @@
-// Content-Encoding of responses: negotiates the coding (RFC 9110, section 12.5.3), and encodes so that no byte waits for later ones.
+// Content-Encoding of responses: negotiates the coding (RFC 9110, section 12.5.3), and encodes so that each byte can be
+// sent without waiting for later bytes.
 import { constants, createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
@@ -7,7 +8,7 @@ import { AnswerDigest } from './content-digest.ts';
 
 export type ContentCoding = 'gzip' | 'zstd';
 
-/** Shorter responses are not encoded, unless the client accepts only encoded ones. */
+/** Shorter responses are not encoded, unless the client accepts only encoded responses. */
 const LEAST_BYTES = 1024;
 const WEIGHT = /^q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/;
 
@@ -16,13 +17,14 @@ export interface Agreed {
   coding: ContentCoding;
   /** Compression level, 1 to 9. */
   level: number;
-  /** Shorter responses are not encoded. 0: the client accepts only encoded responses. */
+  /** Minimum length in bytes of a response to encode; 0 if the client accepts only encoded responses. */
   leastBytes: number;
 }
 
 /**
- * The coding with the greatest weight; zstd is preferred to gzip, gzip to no coding. null: no coding. Also null if
- * nothing is acceptable; the RFC then lets a server ignore the header. `level` 0: no coding is offered.
+ * The coding with the greatest weight. Of equal weights, zstd is preferred to gzip, and gzip to no coding. Null for no
+ * coding, also if the client accepts none of these; RFC 9110 permits ignoring the header then. With `level` 0, no
+ * coding is offered.
  */
 export function agreedCoding(
   header: string | string[] | undefined,
@@ -43,7 +45,7 @@ export function agreedCoding(
     const weight = weights.get(coding) ?? all ?? 0;
     if (weight > (best?.weight ?? 0)) best = { coding, weight };
   }
-  // Without a weight for identity, a listed coding is preferred to an unencoded response.
+  // If the header has no weight for identity, a listed coding is preferred to an unencoded response.
   if (!best || best.weight < (weights.get('identity') ?? 0)) return null;
   return { coding: best.coding, level, leastBytes: plain === 0 ? 0 : LEAST_BYTES };
 }
@@ -51,7 +53,7 @@ export function agreedCoding(
 /** Adds Accept-Encoding to the Vary header. */
 export const varyWith = (vary: unknown): string => [vary, 'accept-encoding'].flat().filter(Boolean).join(', ');
 
-/** A compression stream of node:zlib, which works on libuv threads. */
+/** A compression stream of node:zlib, which runs on the threads of libuv. */
 export function compressor({ coding, level }: Agreed): Gzip | ZstdCompress {
   return coding === 'gzip'
     ? createGzip({ level })
@@ -59,9 +61,9 @@ export function compressor({ coding, level }: Agreed): Gzip | ZstdCompress {
 }
 
 /**
- * Encodes bytes in order. The result of `push` contains all pushed bytes, so that a client can decode each part when it
- * arrives. Only `finish` writes the end mark (gzip's checksum, the last block of zstd), so a cut response does not
- * decode as complete.
+ * Encodes bytes in order. The result of `push` contains all bytes pushed so far, so that a client can decode each part
+ * on arrival. Only `finish` writes the end mark (the checksum of gzip, the last block of zstd). A truncated response
+ * therefore does not decode as a complete one.
  */
 export class ContentEncoder {
   readonly #stream: Gzip | ZstdCompress;
@@ -76,8 +78,8 @@ export class ContentEncoder {
   }
 
   /**
-   * Encodes bytes; the caller may reuse them once the promise resolves. @throws SluiceError client_gone: the encoder
-   * was closed meanwhile
+   * Encodes bytes. Once the promise resolves, the caller may reuse the bytes.
+   * @throws SluiceError client_gone: the encoder was closed in the meantime
    */
   push(bytes: Uint8Array): Promise<Buffer> {
     return this.#until((done) => {
@@ -86,7 +88,7 @@ export class ContentEncoder {
     });
   }
 
-  /** Call it once, after the last `push`. @throws SluiceError client_gone */
+  /** Call this method once, after the last `push`. @throws SluiceError client_gone */
   finish(): Promise<Buffer> {
     return this.#until((done) => {
       this.#stream.once('end', done);
@@ -94,7 +96,7 @@ export class ContentEncoder {
     });
   }
 
-  /** Frees its memory. Idempotent. */
+  /** Frees the memory of the encoder. Idempotent. */
   close(): void {
     this.#stream.destroy();
   }
@@ -107,7 +109,7 @@ export class ContentEncoder {
       stream.once('close', onClose);
       begin(() => {
         stream.off('close', onClose);
-        // Reading also passes buffered bytes to the `data` listener.
+        // Reading also passes the buffered bytes to the listener for `data`.
         while (stream.read() !== null);
         resolve(Buffer.concat(this.#ready.splice(0)));
       });
@@ -115,7 +117,7 @@ export class ContentEncoder {
   }
 }
 
-/** Sends complete JSON, encoded if the client accepts it. */
+/** Sends a complete JSON body, encoded if the client accepts a coding. */
 export async function sendJson(request: FastifyRequest, reply: FastifyReply, level: number, body: object) {
   if (level === 0) return reply.send(body);
   reply.header('vary', varyWith(reply.getHeader('vary')));

@@ -1,4 +1,4 @@
-// Shared by all operations that score, synchronously or as a job: query parameters, limits, admission.
+// What all operations that score share, whether synchronous or as a job: query parameters, limits, admission.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
@@ -22,9 +22,9 @@ import type { Admission, Admitted } from './admission.ts';
 import { type BodyOptions, openBody, type RequestBody } from './request-body.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
-/** Arrow is for responses only, because jobs store text. */
+/** Arrow is possible only in responses to requests, because jobs store text. */
 export type AnswerFormat = BodyFormat | 'arrow';
-/** `table`: a Parquet or Arrow file. */
+/** `table` is a Parquet or Arrow file. */
 export type AcceptedBody = AnswerFormat | 'table';
 
 export const CONTENT_TYPES: Record<AnswerFormat, string> = {
@@ -34,7 +34,7 @@ export const CONTENT_TYPES: Record<AnswerFormat, string> = {
   arrow: formatEntry('arrow').mediaType,
 };
 
-/** Media types that agree with the format in the path. */
+/** Media types that are compatible with the format in the path. */
 const ACCEPTED: Record<AcceptedBody, RegExp> = {
   json: /^(application|text)\/([\w.-]+\+)?json$/,
   csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
@@ -42,11 +42,11 @@ const ACCEPTED: Record<AcceptedBody, RegExp> = {
   arrow: /^application\/vnd\.apache\.arrow\.(stream|file)$/,
   table: /^application\/vnd\.apache\.(arrow\.(stream|file)|parquet)$/,
 };
-/** ASCII is a subset of UTF-8. */
+/** ASCII is accepted because it is a subset of UTF-8. */
 const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
 const NEUTRAL = /^(multipart\/form-data|application\/octet-stream)$/;
 
-/** Adds the type of an enumeration, which client generators need. */
+/** Adds the type of an enumeration, because client generators need it. */
 const withType = (schema: TSchema) => ({ type: 'string', ...schema });
 
 export const PREDICT_QUERY = {
@@ -74,11 +74,11 @@ export interface PredictQuery {
   interpret_below?: number;
   interactions?: number;
   max_evaluations?: number;
-  /** Set by the operation, not by the caller. */
+  /** Set by the operation; callers cannot set it. */
   interpretation?: boolean;
 }
 
-/** Shared by the operations of one service. */
+/** What the operations of one service share. */
 export interface ServiceContext {
   config: ServerConfig;
   host: ModelHost;
@@ -90,14 +90,14 @@ export interface ServiceContext {
   tracer: Tracer | null;
 }
 
-/** How rows are read, scored and written; the same for responses and jobs. */
+/** How rows are read, scored and written. Requests and jobs use the same settings. */
 interface RunSettings {
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   scoring: Scoring;
 }
 
-/** null: predictions without an interpretation. */
+/** Returns null for predictions without an interpretation. */
 export function requestedInterpretation(query: PredictQuery): Scoring['interpretation'] {
   if (!query.interpretation) return null;
   return {
@@ -124,7 +124,7 @@ export function runSettings(format: BodyFormat, query: PredictQuery, { limits }:
   };
 }
 
-/** Limits on the rows of a body. */
+/** Limits of the rows in a body. */
 export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxRecordBytes: limits.row_bytes,
   maxRows: limits.rows,
@@ -132,7 +132,7 @@ export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxDepth: limits.nesting_depth,
 });
 
-/** Size limits and timeouts of a body. Its bytes are counted. */
+/** Size limits and timeouts of a body, and the function that counts its bytes. */
 export function bodyOptions({ config, metrics }: ServiceContext, { story }: FastifyRequest): BodyOptions {
   return {
     maxBytes: config.limits.body_bytes,
@@ -171,8 +171,8 @@ export function refuseOutcome({ rejectedByCode, details }: Tally): void {
 }
 
 /**
- * Rejects an empty NDJSON body unless it has `Content-Length: 0`: its response is empty too, and would look like a
- * transmission error.
+ * Rejects an empty NDJSON body, unless the request has `Content-Length: 0`. The response would be empty, too, and would
+ * look like a transmission error.
  * @throws SluiceError empty_input
  */
 export function refuseEmptyBody(
@@ -184,7 +184,7 @@ export function refuseEmptyBody(
   throw new SluiceError('empty_input', 'the body contains no application; an empty body must have Content-Length: 0');
 }
 
-/** A request that was admitted and may use workers. */
+/** A request that was admitted and has a slot. */
 export interface Turn {
   body: RequestBody;
   place: Admitted;
@@ -193,7 +193,7 @@ export interface Turn {
 }
 
 /**
- * Counts a request towards the limits of its key until `use` ends. `signal` is aborted when the client closes the
+ * Counts a request towards the limits of its key until `use` has ended. `signal` is aborted when the client closes the
  * connection.
  * @throws SluiceError limit_exceeded | overloaded, or an error of `use`
  */
@@ -217,7 +217,10 @@ export async function admit<T>(
   }
 }
 
-/** Admits a request, opens its body and waits for a slot. @throws errors of `admit`, of the body and of `use` */
+/**
+ * Admits a request, opens its body, waits for a slot, and runs `use`.
+ * @throws errors of `admit`, of the body and of `use`
+ */
 export const takeTurn = <T>(
   services: ServiceContext,
   request: FastifyRequest,
@@ -233,22 +236,22 @@ export const takeTurn = <T>(
     return use({ body, place, signal });
   });
 
-/** The job that a request creates. */
+/** A job that a request asks for. */
 export interface JobSpec {
   format: BodyFormat;
   query: PredictQuery;
-  /** Name of the pipeline that scores the upload; null: the client fetches the result. */
+  /** Name of the pipeline that scores the upload; null if the client fetches the result. */
   pipeline: string | null;
 }
 
 /**
- * Creates jobs from requests. The service passes it to the predict operations, so that these do not depend on the
+ * Creates jobs from requests. The predict operations use only this interface, so that they do not depend on the
  * implementation of jobs.
  */
 export interface JobIntake {
   /** Creates a job from the body of a request. @throws SluiceError */
   createJob(request: FastifyRequest, spec: JobSpec): Promise<{ url: string; description: object }>;
-  /** Creates a resumable upload; its body arrives in parts and becomes a job. @throws SluiceError */
+  /** Creates a resumable upload. The body arrives in parts and becomes a job. @throws SluiceError */
   createUpload(request: FastifyRequest, reply: FastifyReply, spec: JobSpec): Promise<FastifyReply>;
 }
 

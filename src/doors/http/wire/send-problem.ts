@@ -1,4 +1,4 @@
-// Sends all error responses: as a problem document, and so that the client can read it.
+// Sends all error responses as problem documents, in a way that the client can read them.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { startTimer, stopTimer } from '../../../core/clock.ts';
@@ -6,17 +6,17 @@ import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors
 import { AnswerDigest } from './content-digest.ts';
 import { problemOf, systemFault } from './problem.ts';
 
-/** Maximum bytes of a rejected body that are read and discarded, so that the client can read the response. */
+/** Maximum number of bytes of a rejected body to read and discard, so that the client can read the response. */
 const LINGER_BYTES = 64 * 1024 * 1024;
 const LINGER_MS = 10_000;
 
-/** The code of a problem, and whether the connection was cut because no response could be sent. */
+/** The code of a problem. `cut`: the connection was ended, because no response could be sent. */
 export interface ProblemSent {
   code: ErrorCode;
   cut: boolean;
 }
 
-/** Sends a problem document; the log line of the request gets its code. */
+/** Sends a problem document, and records its code for the log line of the request. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const fault = inOurWords(systemFault(error));
   const { code } = asSluiceError(fault, 'internal_error');
@@ -34,7 +34,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   return { code, cut: false };
 }
 
-/** Clients of this protocol expect `error` in error responses, even for unknown routes. */
+/** Clients of the Open Inference Protocol expect the member `error` in error responses, even for unknown routes. */
 const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
   routeOptions.config?.openInference === true || url.startsWith('/v2/');
 
@@ -42,8 +42,9 @@ const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
 const isWhole = (raw: IncomingMessage): boolean => raw.complete || raw.destroyed;
 
 /**
- * Responds while the body is still arriving. The client gets the complete response immediately, but the server ends the
- * response only with the body. Closing the connection while the client sends would reset it and lose the response.
+ * Responds while the body is still arriving. The client gets the complete response immediately, but the response ends
+ * only when the body has ended. If the server closed the connection while the client sends, the connection would be
+ * reset and the response lost.
  */
 function sendEarly(
   request: FastifyRequest,
@@ -77,7 +78,10 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
   };
 }
 
-/** Answers requests that the router rejects: a malformed path, or one with overlong parts. Fastify runs no hooks for them. */
+/**
+ * Answers requests that the router rejects because their path is malformed or has overlong parts. Fastify runs no hooks
+ * for such requests.
+ */
 export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const e = addressFault(error);
   request.story.fault = e;
@@ -94,7 +98,7 @@ function addressFault(error: unknown): unknown {
     : new SluiceError('bad_request', 'the address is malformed');
 }
 
-/** Maps errors of Fastify to catalogue errors. */
+/** Converts errors of Fastify to catalogue errors. */
 function inOurWords(error: unknown): unknown {
   if (error instanceof SluiceError) return error;
   const e = error as {
@@ -118,14 +122,14 @@ interface Invalid {
   params?: Record<string, unknown>;
 }
 
-/** Names only parameters of the schema, because the names of other parameters come from the client. */
+/** Names only parameters that the schema defines, because clients choose the names of other parameters. */
 function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
   if (keyword === 'additionalProperties') return 'a query parameter does not belong to this operation';
   if (keyword === 'required') return `the query parameter ${params?.missingProperty} is missing`;
   return `${instancePath.slice(1) || 'the query'}: ${message}`;
 }
 
-/** Reads and discards the body after a rejection for a limited time, and calls `onEnd` when the body has ended. */
+/** After a rejection, reads and discards the body for a limited time. Calls `onEnd` when the body has ended. */
 function linger({ raw }: FastifyRequest, onEnd: () => void): void {
   const { socket } = raw;
   const limit = socket.bytesRead + LINGER_BYTES;
@@ -138,7 +142,7 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
-  // The file of a rejected form is not read, so its pipe would block the discarded bytes.
+  // Nothing reads the file of a rejected form, so the form's pipe would block.
   raw.unpipe();
   raw.resume();
 }

@@ -1,4 +1,4 @@
-// Stores response bytes in an unlinked temporary file until they can be sent; the file disappears even after a crash.
+// Stores response bytes in an unlinked temporary file until they can be sent. The file disappears even after a crash.
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,15 +6,15 @@ import { tooMany } from '../../../core/errors.ts';
 import { writeAll } from '../../../io/sink/file-target.ts';
 
 export interface SpillOptions {
-  /** Maximum number of waiting bytes in the file. */
+  /** Maximum number of waiting bytes. */
   spillBytes: number;
-  /** Default: the system's temporary folder. */
+  /** Folder of the file. Default: the temporary folder of the system. */
   spillFolder?: string | undefined;
-  /** Called with changes of the number of waiting bytes. */
+  /** Called with each change of the number of waiting bytes. */
   onSpill?: (bytes: number) => void;
 }
 
-/** Opens a temporary file without a name. `purpose`: part of its name until it is unlinked. */
+/** Opens a temporary file and unlinks it. `purpose`: part of the file's name, until the file is unlinked. */
 export async function openUnlinked(folder: string | undefined, purpose: string): Promise<FileHandle> {
   const name = path.join(folder ?? tmpdir(), `sluice-${purpose}-${process.pid}-${crypto.randomUUID()}`);
   const handle = await open(name, 'wx+', 0o600);
@@ -43,7 +43,7 @@ export class SpillFile {
     return new SpillFile(handle, options);
   }
 
-  /** Number of bytes not yet read. */
+  /** Number of bytes that were not read yet. */
   get waiting(): number {
     return this.#written - this.#read;
   }
@@ -58,7 +58,7 @@ export class SpillFile {
     });
   }
 
-  /** Reads up to `buffer.length` bytes from the front; 0: none are waiting. */
+  /** Reads up to `buffer.length` bytes in the order of writing. Returns their number; 0 if none are waiting. */
   async take(buffer: Uint8Array): Promise<number> {
     const n = Math.min(buffer.length, this.waiting);
     if (n === 0) return 0;
@@ -69,7 +69,7 @@ export class SpillFile {
     return bytesRead;
   }
 
-  /** Closes the file and discards its waiting bytes. */
+  /** Closes the file and discards the waiting bytes. */
   async close(): Promise<void> {
     this.#options.onSpill?.(-this.waiting);
     this.#read = this.#written;

@@ -1,5 +1,5 @@
-// Whether a connection can stream in both directions: whether a response may start before the body ends, and whether clients detect
-// truncation.
+// What a connection permits: whether a response may start before the body ends, and whether clients detect a truncated
+// response.
 import type { IncomingMessage } from 'node:http';
 import type { ServerConfig } from '../../../config/server-config.ts';
 
@@ -8,7 +8,8 @@ const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', '
 
 /**
  * Whether the response must wait for the end of the body and have a Content-Length. HTTP/1.0 ends a response by closing
- * the connection, so a cut one looks complete. Many proxies stop sending the body when the response starts.
+ * the connection, so a truncated response looks complete. And many proxies stop sending the body when the response
+ * starts.
  */
 export function mustBeWhole(
   raw: IncomingMessage,
@@ -25,10 +26,13 @@ export const takesTrailers = (raw: IncomingMessage): boolean =>
   marksEnd(raw) &&
   (raw.headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
 
-/** Whether clients can distinguish the end of a response without a length from a cut. Node treats other versions as HTTP/1.0. */
+/**
+ * Whether clients can detect that a response without a length was truncated. Node treats versions before HTTP/1.1 as
+ * HTTP/1.0.
+ */
 const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
 
-/** The protocol version that Node responds with, whatever version the request head names. */
+/** The protocol version with which Node responds, which can differ from the version in the request head. */
 export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' {
   return raw.httpVersionMajor === 1 && raw.httpVersionMinor >= 1 ? 'HTTP/1.1' : 'HTTP/1.0';
 }

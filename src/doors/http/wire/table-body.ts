@@ -1,4 +1,5 @@
-// A request body with a table: Arrow is read while it arrives; Parquet is read from a temporary file, because its schema is at its end.
+// A request body that contains a table. Arrow is read while it arrives; Parquet is read from a temporary file, because
+// its schema is at the end.
 import type { FileHandle } from 'node:fs/promises';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
@@ -9,7 +10,7 @@ import type { Chunks } from '../../../io/source/byte-source.ts';
 import type { RequestBody } from './request-body.ts';
 import { openUnlinked } from './spill-file.ts';
 
-/** Limit for a record batch of Arrow, which is held in memory. */
+/** Maximum size in bytes of a record batch of Arrow, because a batch is held in memory. */
 const MOST_BATCH_BYTES = 64 * 1024 * 1024;
 /** First bytes of a Parquet file. */
 const PARQUET = Buffer.from('PAR1');
@@ -21,7 +22,7 @@ interface TableBody {
 
 interface TableBodyOptions {
   config: Pick<ServerConfig, 'limits' | 'spill'>;
-  /** Called with changes of the number of bytes in the temporary file. */
+  /** Called with each change of the number of bytes in the temporary file. */
   onSpill: (bytes: number) => void;
 }
 
@@ -42,7 +43,7 @@ export async function arrowBody(
 }
 
 /**
- * Opens a body that is a Parquet file, or an Arrow stream or file. Its first bytes decide.
+ * Opens a body that is a Parquet file, an Arrow stream or an Arrow file. The first bytes of the body decide which.
  * @throws SluiceError as `arrowBody`
  */
 export async function openTableBody(body: RequestBody, options: TableBodyOptions): Promise<TableBody> {
@@ -51,7 +52,7 @@ export async function openTableBody(body: RequestBody, options: TableBodyOptions
   return openParquetBody(all, options);
 }
 
-/** The first bytes, or fewer if there are no more, and all bytes including these. */
+/** `first`: the first `count` bytes, or all bytes if there are fewer. `all`: all bytes, including the first. */
 async function withFirst(
   chunks: AsyncIterable<Uint8Array>,
   count: number,
@@ -75,7 +76,7 @@ async function withFirst(
         yield value;
       }
     } finally {
-      // A reader that stops early ends the body, too.
+      // A reader that stops early must also end the body.
       await iterator.return?.();
     }
   }

@@ -1,4 +1,5 @@
-// The inputs of an Open Inference request as a table of columns, read batch by batch to avoid holding all rows as text.
+// The inputs of an Open Inference request as a table of columns. The table is read batch by batch, so that never all
+// rows are held as text.
 import type { ValueKind } from '../../../core/block.ts';
 import {
   type BatchColumn,
@@ -9,7 +10,7 @@ import {
   type SizedColumn,
 } from '../../../formats/columns/line-batch.ts';
 
-/** The elements of a tensor; null: a missing value. */
+/** The elements of a tensor. A null element is a missing value. */
 export interface Elements {
   readonly length: number;
   at(row: number): unknown;
@@ -39,7 +40,7 @@ export class TensorTable implements ColumnSource {
   }
 
   readForModel(): void {
-    // Nothing to do: tensors contain doubles or exact integers for every reader.
+    // Nothing to do: the numbers of tensors are doubles or exact integers for every reader.
   }
 
   async next(batch: LineBatch): Promise<boolean> {
@@ -78,7 +79,7 @@ class TensorCells implements SizedColumn {
     else this.#takeTokens(out, from, rows, marks);
   }
 
-  /** false: an integer cannot be represented as a double. */
+  /** Returns false if an integer cannot be represented as a double. */
   #takeNumbers({ values }: BatchColumn, from: number, rows: number): boolean {
     const { data } = this.#column;
     for (let i = 0; i < rows; i++) {
@@ -105,5 +106,5 @@ class TensorCells implements SizedColumn {
   }
 }
 
-/** The text of a number with all digits and the sign of zero, of a boolean, or null. */
+/** The text of a number, a boolean or null. A number has all its digits and the sign of zero. */
 const numberText = (value: unknown): string => (Object.is(value, -0) ? '-0' : String(value));

@@ -1,4 +1,5 @@
-// Converts tensors of the Open Inference Protocol (V2) to applications and back: a tensor is a column, its n-th element belongs to row n.
+// Converts tensors of the Open Inference Protocol (V2) to applications and back. A tensor is a column; its n-th element
+// belongs to row n.
 import type { ValueKind } from '../../../core/block.ts';
 import { SluiceError, tooMany } from '../../../core/errors.ts';
 import {
@@ -26,9 +27,9 @@ interface InferRequest {
 }
 
 interface WantedOutputs {
-  /** null: all outputs. */
+  /** Names of the requested outputs; null for all. */
   names: readonly string[] | null;
-  /** Whether this output is requested as bytes. */
+  /** Whether this output is requested in binary form. */
   binary(name: string): boolean;
 }
 
@@ -46,7 +47,7 @@ const integerOf = (bits: number, signed: boolean) => {
 
 const isFloat = (value: unknown): boolean => Number.isFinite(value) || typeof value === 'bigint';
 
-/** Checks by datatype; a missing value is null. */
+/** Checks of elements, by datatype. A missing value is null. */
 const ELEMENTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   BOOL: (v) => typeof v === 'boolean',
   ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`INT${bits}`, integerOf(bits, true)])),
@@ -64,11 +65,14 @@ interface InferLimits {
   /** Maximum number of rows and of inputs. */
   rows: number;
   columns: number;
-  /** The header of the binary extension; absent if the client did not send it. */
+  /** The header of the extension for binary tensors; absent if the client did not send it. */
   jsonLength?: string | string[] | undefined;
 }
 
-/** @throws SluiceError bad_request: not a request of the protocol, or not readable as a table; limit_exceeded */
+/**
+ * @throws SluiceError bad_request: the body is not a request of the protocol, or not readable as a table;
+ * limit_exceeded
+ */
 export function readInferRequest(bytes: Uint8Array, limits: InferLimits): InferRequest {
   const [json, behind] = splitBody(bytes, limits.jsonLength);
   const body = parsed(json);
@@ -102,7 +106,7 @@ export function refuseUnknownInputs(columns: readonly TensorColumn[], manifest: 
 /** Integers with at least this many digits may not be representable as doubles. */
 const LONG_INTEGER = /[[,:\s-][0-9]{16}/;
 
-/** Parses JSON; whole numbers that are not representable as doubles become bigints. @throws SluiceError bad_request */
+/** Parses JSON. Whole numbers that a double cannot represent become bigints. @throws SluiceError bad_request */
 function parsed(bytes: Uint8Array): unknown {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -127,7 +131,7 @@ const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
   Number.isSafeInteger(shape[0]) &&
   (shape[1] ?? 1) === 1;
 
-/** A column of the table; its shape must be [rows] or [rows, 1]. */
+/** A column of the table. The shape of the tensor must be [rows] or [rows, 1]. */
 function columnOf(input: unknown, at: string, tensors: BinaryTensors): TensorColumn {
   if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
   const { name, shape, parameters } = input;
@@ -187,7 +191,7 @@ const DATATYPES: Readonly<Record<PredictionColumn['kind'], string>> = {
 
 const COLUMN_DATATYPES = { number: 'FP64', boolean: 'BOOL', category: 'BYTES', text: 'BYTES' } as const;
 
-/** The outputs of a request, filled row by row. */
+/** The outputs of a request, which are filled row by row. */
 export class OutputTensors {
   readonly #columns: readonly { column: PredictionColumn; data: unknown[] }[];
 
@@ -215,13 +219,16 @@ export class OutputTensors {
 }
 
 interface InferAnswer {
-  /** An output sent as bytes has `parameters.binary_data_size` instead of `data`. */
+  /** The outputs. An output in binary form has `parameters.binary_data_size` instead of `data`. */
   outputs: object[];
-  /** The bytes of these outputs, in their order; null: none. */
+  /** The bytes of the outputs in binary form, in order; null if there are none. */
   behind: Buffer | null;
 }
 
-/** The outputs in the requested form. An output with a missing value is sent as JSON, because the binary form cannot represent it. */
+/**
+ * The outputs in the requested form. An output with a missing value is sent as JSON, because the binary form cannot
+ * represent a missing value.
+ */
 export function asWanted(tensors: readonly NamedTensor[], wanted: WantedOutputs): InferAnswer {
   const behind: Buffer[] = [];
   const outputs = tensors.map(({ data, ...tensor }) => {
@@ -233,7 +240,7 @@ export function asWanted(tensors: readonly NamedTensor[], wanted: WantedOutputs)
   return { outputs, behind: behind.length > 0 ? Buffer.concat(behind) : null };
 }
 
-/** Model metadata of the protocol; -1 means any number of rows. */
+/** Model metadata of the protocol. In a shape, -1 means any number of rows. */
 export function tensorMetadata(manifest: Manifest) {
   const shape = [-1];
   return {

@@ -1,10 +1,10 @@
-// Timeout of a client that does not read a response already passed to the socket.
+// Timeout for a client that does not read a response that was already passed to the socket.
 import type { ServerResponse } from 'node:http';
 import { clientTimer } from './client-timer.ts';
 
 /**
- * Call it once the request body has ended. Destroys the connection if the client reads nothing of the pending response
- * for `idleMs`. Time that the service needs to produce the response does not count.
+ * Call this function when the request body has ended. Destroys the connection if the client reads nothing of the
+ * pending response for `idleMs`. Time in which the service produces the response does not count.
  */
 export function cutUnread(res: ServerResponse, idleMs: number): void {
   if (idleMs === 0 || res.writableFinished || res.destroyed) return;
@@ -27,14 +27,16 @@ export function cutUnread(res: ServerResponse, idleMs: number): void {
 
 interface Handle {
   writeQueueSize?: number;
-  /** Under TLS, the raw connection; the queue of the TLS handle does not change until a write is complete. */
+  /**
+   * Under TLS, the handle of the raw connection. The queue of the TLS handle does not change until a write is complete.
+   */
   _parent?: Handle;
 }
 
 /**
- * Number of bytes that the kernel has not accepted yet; only they show progress within a large write. Node has no
- * public API for it, but uses the same property for its own timeouts. Without it, the client must read such a write
- * within one interval.
+ * Number of bytes that the kernel has not accepted yet. Only this number shows progress within a large write. Node has
+ * no public API for this number, but reads it from the same property for its own timeouts. If the property is missing,
+ * the client must read such a write within one interval.
  */
 function queuedIn(socket: object): number {
   const handle = (socket as { _handle?: Handle | null })._handle;

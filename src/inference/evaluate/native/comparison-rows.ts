@@ -1,4 +1,5 @@
-// Generates rows for comparing evaluators: values at, next to and far from every threshold; known and unknown categories.
+// Generates rows for comparing evaluators. Values are at, next to and far from every threshold; categories are known
+// and unknown.
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../../encode/encoder.ts';
 import type { Cell } from '../../onnx/traced-model.ts';
@@ -7,7 +8,7 @@ import type { Slot } from '../../trees/slots.ts';
 
 type Random = () => number;
 
-/** A seeded mulberry32 generator, for reproducible rows. */
+/** A seeded random generator (mulberry32), so that rows are reproducible. */
 function random(seed: number): Random {
   let a = seed;
   return () => {
@@ -18,13 +19,13 @@ function random(seed: number): Random {
   };
 }
 
-/** Generates micro-batches, each overwriting the previous one. */
+/** Generates micro-batches. Each batch overwrites the previous batch. */
 export class ComparisonRows {
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
   readonly #draws: readonly (() => void)[];
 
-  /** `slots`: features that the model reads; `rows`: rows per batch. */
+  /** `slots`: features that the model reads. `rows`: rows per batch. */
   constructor(manifest: Manifest, slots: readonly Slot[], rows: number, seed = 1) {
     const next = random(seed);
     const specs = new Map(manifest.columns.map((c) => [c.name, c]));
@@ -63,7 +64,7 @@ function poolOf(slots: readonly Slot[]): Cell[] {
   return slots.flatMap((s): Cell[] => (s.kind === 'number' ? [...s.cuts] : [...s.categories.keys()]));
 }
 
-/** Creates the generator of one column of a batch. */
+/** Creates the function that generates one column of a batch. */
 function drawer(
   data: InputArray,
   column: number,
@@ -85,7 +86,7 @@ function drawer(
     if (kind < 0.5) return above(double ? at : Math.fround(at), double);
     if (kind < 0.6) return nan ? Number.NaN : 0;
     if (kind < 0.61) return (next() - 0.5) * 2e30;
-    // Outside the float32 range, so infinite there.
+    // A value outside the float32 range, which becomes infinite.
     if (kind < 0.62) return next() < 0.5 ? 1e39 : -1e39;
     if (kind < 0.75) return Math.round(at) + Math.floor(next() * 3) - 1;
     // A value between two thresholds.

@@ -1,4 +1,4 @@
-// A head that combines the scores of several models, step by step in float32 like ONNX Runtime.
+// A head that combines the scores of several models in float32, with the same steps as ONNX Runtime.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Binary, CombineStep, Unary } from '../../onnx/composition.ts';
 import { expf } from '../../trees/float.ts';
@@ -17,14 +17,20 @@ const UNARY: Readonly<Record<Unary, (x: number) => number>> = {
   isnonzero: (x) => (x === 0 ? 0 : 1),
   not: (x) => (x === 0 ? 1 : 0),
 };
-/** Distances between the numbers of an operand, by row and by column: 0 for a value that is used for all. */
+/**
+ * An operand's numbers, and the distances between them by row and by column. A distance of 0 means that all rows or
+ * columns use the same number.
+ */
 interface Strides {
   readonly data: Float32Array;
   readonly row: number;
   readonly column: number;
 }
 
-/** Writes `rows` × `width` results. The loops are separate, because a call for each number would cost more than it. */
+/**
+ * Computes `rows` × `width` results. Each operation has its own loop, because calling a function for each number would
+ * cost more than the operation.
+ */
 type BinaryLoop = (out: Float32Array, width: number, rows: number, x: Strides, y: Strides) => void;
 
 const add: BinaryLoop = (out, width, rows, x, y) => {
@@ -57,7 +63,7 @@ const equal: BinaryLoop = (out, width, rows, x, y) => {
     for (let k = 0; k < width; k++, i += x.column, j += y.column) out[o++] = x.data[i]! === y.data[j]! ? 1 : 0;
   }
 };
-/** For rare operations. */
+/** The loop for rarely used operations, which calls a function for each number. */
 const other =
   (f: (x: number, y: number) => number): BinaryLoop =>
   (out, width, rows, x, y) => {
@@ -78,7 +84,7 @@ const BINARY: Readonly<Record<Binary, BinaryLoop>> = {
   greater: other((x, y) => (x > y ? 1 : 0)),
 };
 
-/** A value of every row: numbers per row, and whether all rows share them. */
+/** An operand: its numbers, numbers per row, and whether all rows share one set of numbers. */
 interface Operand {
   readonly data: Float32Array;
   readonly width: number;
@@ -198,7 +204,7 @@ function runOf(step: CombineStep, out: Operand, of: readonly Operand[]): (rows: 
   }
 }
 
-/** Copies columns side by side. */
+/** Places columns side by side. */
 function place(
   data: Float32Array,
   width: number,
@@ -210,7 +216,7 @@ function place(
   };
 }
 
-/** One number from all columns of a row. */
+/** Reduces all columns of a row to one number. */
 function overRow(op: 'rowsum' | 'argmax', data: Float32Array, x: Strides, columns: number): (rows: number) => void {
   return (rows) => {
     for (let r = 0; r < rows; r++) {

@@ -1,4 +1,5 @@
-// Reads encoded inputs as numbers and category states of features, column by column; and the interface of heads that use them.
+// Reads encoded inputs as numbers and category states of features, column by column. Defines the interface of the heads
+// that use the features.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx/traced-model.ts';
 import type { CategorySlot, Slot } from '../../trees/slots.ts';
@@ -11,10 +12,10 @@ export interface InputShape {
   readonly width: number;
 }
 
-/** Copies rows from..to-1 of a column to its destination. */
+/** Copies rows `from` to `to - 1` of a column to its destination. */
 export type Fill = (inputs: readonly EncodedInput[], from: number, to: number) => void;
 
-/** Index of a source's input. @throws Unsupported if the trace and the package disagree */
+/** Index of the input that a source reads. @throws Unsupported if trace and package disagree */
 export function inputOf(
   shapes: readonly InputShape[],
   source: { input: string; column: number; type: string },
@@ -27,7 +28,7 @@ export function inputOf(
   return at;
 }
 
-/** Composes steps into one function of a number. */
+/** Composes the steps into one function of a number. */
 const compose =
   (steps: readonly FeatureStep[]): ((x: number) => number) =>
   (x) => {
@@ -36,7 +37,7 @@ const compose =
     return cell as number;
   };
 
-/** The steps of a feature without those that never change a value of their input type. */
+/** The steps of a feature, without steps that never change a value of their input type. */
 const effective = (f: Feature): readonly FeatureStep[] =>
   f.steps.filter((s, i) => {
     const before = i === 0 ? f.source!.type : f.steps[i - 1]!.type;
@@ -47,8 +48,8 @@ const effective = (f: Feature): readonly FeatureStep[] =>
   });
 
 /**
- * The feature's only step if that is the imputation of NaN, or none; the column can then be used directly. `undefined`:
- * the feature has other steps.
+ * Whether the column can be used directly: it has no steps, or its only step is the imputation of NaN. Returns the
+ * imputed value (null without imputation), or `undefined` if the feature has other steps.
  */
 export function plain(f: Feature): { imputed: number | null } | undefined {
   const steps = effective(f);
@@ -75,7 +76,8 @@ export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float
       for (let r = from; r < to; r++) out[r - from] = run(Number(data[r * width + column]!));
     };
   }
-  // Common combinations have their own loops: a call per cell would cost more than the arithmetic.
+  // Common combinations of steps have their own loops, because a function call per value would cost more than the
+  // arithmetic.
   const [first, second] = steps;
   const value = first?.op === 'impute' && Number.isNaN(first.replaced) ? first.value : null;
   if (steps.length === 0) {
@@ -109,10 +111,13 @@ export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float
   };
 }
 
-/** Maximum size of the table that maps integers from 0 to states. */
+/** Maximum size of the table that maps integers, from 0 on, to states. */
 const MAX_TABLE = 65_536;
 
-/** Writes the states of a category slot to `out[offset]`, `stride` entries apart. @throws Unsupported */
+/**
+ * Writes the states of a category slot to `out`, starting at `offset`, with `stride` entries between two rows.
+ * @throws Unsupported
+ */
 export function stateFill(
   slot: CategorySlot,
   shapes: readonly InputShape[],
@@ -142,7 +147,7 @@ export function stateFill(
   const stateOf = (x: number): number => {
     const i = x | 0;
     if (i === x && i > 0 && i < table.length) return table[i]!;
-    // A step may depend on the sign of zero.
+    // -0 is not looked up in the table, because a step may depend on the sign of zero.
     if (Object.is(x, 0)) return table[0]!;
     return Number.isNaN(x) ? ofNaN : general(x);
   };
@@ -160,20 +165,20 @@ export function stateFill(
 
 // A head (trees or a linear model) computes scores from features.
 
-/** Maximum rows of a micro-batch. More rows are scored in several. */
+/** Maximum number of rows in a micro-batch. More rows are scored in several micro-batches. */
 export const CAPACITY = 512;
 
 export interface Head {
-  /** Scores per row. */
+  /** Number of scores per row. */
   readonly width: number;
   /** Whether scores have double precision. */
   readonly double: boolean;
-  /** Maximum rows of a micro-batch. */
+  /** Maximum number of rows in a micro-batch. */
   readonly capacity: number;
-  /** Features that the model reads; comparison rows use their thresholds and categories. */
+  /** Features that the model reads. The comparison rows use their thresholds and categories. */
   readonly slots: readonly Slot[];
-  /** Description for reports. */
+  /** Description of the model for reports. */
   readonly description: string;
-  /** Scores rows from..to-1 (at least one, at most `capacity`) into `out` from index 0. */
+  /** Scores rows `from` to `to - 1` into `out`, from index 0 on. The number of rows must be from 1 to `capacity`. */
   score(inputs: readonly EncodedInput[], from: number, to: number, out: Float32Array | Float64Array): void;
 }

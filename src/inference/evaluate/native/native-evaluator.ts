@@ -1,4 +1,4 @@
-// The native evaluator: a compiled model (trees or linear) opened in this thread, without ONNX Runtime.
+// The native evaluator: opens a compiled model (trees or linear) in this thread, without ONNX Runtime.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Feature, LinearHead, Trace } from '../../onnx/traced-model.ts';
 import { finisher } from '../../trees/finish.ts';
@@ -18,13 +18,16 @@ import { CAPACITY, type Fill, type Head, type InputShape, numberFill, stateFill 
 import type { ForestPlan, NativePlan } from './native-plan.ts';
 import { outputOf, sigmoid, softmax } from './output.ts';
 
-// Evaluates linear models with float32 dot products in the order of MLAS; skips the zeros of one-hot groups.
+// Linear models: float32 dot products in the order in which MLAS adds. The zeros of one-hot groups are skipped.
 
 type Values = Float32Array | Float64Array;
-/** Adds the contribution of some features to `sums[target * capacity + row]`. */
+/**
+ * Adds the contribution of some features to the sums; the sum of a row for a target is at `sums[target * capacity +
+ * row]`.
+ */
 type Add = (sums: Values, rows: number) => void;
 
-/** MLAS adds up to this many products before it adds their sum to the result. */
+/** MLAS adds up at most this many products before it adds their sum to the result. */
 const BLOCK = 1_024;
 
 /** @throws Unsupported */
@@ -59,7 +62,7 @@ function linearHead(trace: Trace, shapes: readonly InputShape[], capacity: numbe
       states.set(slot, column);
       fills.push(stateFill(slot, shapes, column, 0, 1));
     }
-    // Consecutive features of one slot share a lookup.
+    // Consecutive features of the same slot share one lookup.
     const slot = slots[key.slot] as CategorySlot;
     let end = j + 1;
     while (end < features.length && keys.of(features[end]!) === key) end++;
@@ -93,7 +96,10 @@ function weightsOf(head: LinearHead, j: number, width: number): number[] {
   return Array.from({ length: head.targets }, (_, t) => head.coefficients[t * width + j]!);
 }
 
-/** Storing to a Float32Array rounds product and sum together, as the fused multiply-add of MLAS does. */
+/**
+ * The fused multiply-add of MLAS rounds once, after adding the product. Storing the result to a Float32Array has the
+ * same effect.
+ */
 function addNumber(column: Values, weights: readonly number[], capacity: number): Add {
   return (sums, rows) => {
     for (const [t, w] of weights.entries()) {
@@ -113,12 +119,13 @@ function addCategory(
   capacity: number,
 ): Add {
   const values = features.slice(from, to).map((f) => categoryValues(slot, f));
-  // products[state]: value and feature of each non-zero entry, in feature order.
+  // products[state]: the non-zero entries of the state in feature order, with their value and feature.
   const products = Array.from({ length: slot.states }, (_, s) =>
     values.flatMap((v, i) => (v[s] === 0 ? [] : [{ value: v[s]!, feature: from + i }])),
   );
   const most = Math.max(...products.map((p) => p.length));
-  // terms[k]: the k-th product of each state, by target and state; adding 0 has no effect.
+  // terms[k]: the k-th product of each state, by target and state. Where a state has fewer products, 0 is added, which
+  // has no effect.
   const terms = Array.from({ length: most }, (_, k) =>
     Array.from({ length: head.targets }, (_, t) =>
       Float64Array.from(products, (p) =>
@@ -136,7 +143,7 @@ function addCategory(
   };
 }
 
-/** Numbers around which comparison rows should vary: constants of the steps that impute, scale and compare. */
+/** Numbers around which comparison rows should vary: the constants of the steps that impute, scale and compare. */
 function cutsFor(feature: Feature): Float64Array {
   const around: number[] = [0, 1];
   for (const s of feature.steps) {
@@ -149,9 +156,7 @@ function cutsFor(feature: Feature): Float64Array {
   return Float64Array.from(around.filter(Number.isFinite)).sort();
 }
 
-/**
- * The post-transforms of LinearClassifier. With a single column, only the second class is added. @throws Unsupported
- */
+/** The post-transforms of LinearClassifier. A single score is not transformed. @throws Unsupported */
 function postTransform(head: LinearHead, width: number, double: boolean): (values: Values, rows: number) => void {
   if (head.postTransform === 'NONE' || head.targets === 1) {
     if (head.postTransform === 'PROBIT') throw new Unsupported('PROBIT after a linear model');
@@ -190,7 +195,7 @@ function forestHead(plan: ForestPlan, shapes: readonly InputShape[]): Head {
   };
 }
 
-/** Copies whole rows of an input: as a block, or in a loop where that is faster than the call. */
+/** Copies whole rows of an input. Short ranges are copied in a loop, which is faster than a call of `set`. */
 function copy(input: number, width: number, out: Float32Array | Float64Array): Fill {
   return (inputs, from, to) => {
     const data = inputs[input]!.data as Float32Array;
@@ -205,7 +210,7 @@ export interface NativeEvaluator extends Evaluator {
   /** Description of the compiled form, for reports. */
   readonly description: string;
   readonly slots: readonly Slot[];
-  /** Synchronous `score`. */
+  /** `score` without a promise. */
   scoreNow(inputs: readonly EncodedInput[], rows: number): Scores;
 }
 

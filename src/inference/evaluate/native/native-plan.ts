@@ -1,4 +1,5 @@
-// Plans native evaluation: traces and compiles a model to plain data. Threads that open a plan load no code of this file.
+// Plans native evaluation: traces a model and compiles it to plain data. Threads that open a plan do not load this
+// file.
 
 import { traceComposition } from '../../onnx/composition.ts';
 import type { OnnxModel } from '../../onnx/graph.ts';
@@ -14,16 +15,16 @@ import { Unsupported } from '../../trees/unsupported.ts';
 import type { CombinationPlan } from './composition-head.ts';
 import { CAPACITY, type InputShape, inputOf, plain } from './feature-source.ts';
 
-// Plans tree ensembles: positions of inputs, the compiled machine, and the conversion of sums to scores.
+// Tree ensembles: positions of the inputs, the compiled machine, and the conversion of sums to scores.
 
-/** A compiled tree ensemble with the mapping of its inputs, as plain data. */
+/** A compiled tree ensemble and the mapping of its inputs, as plain data. */
 export interface ForestPlan {
   readonly kind: 'trees';
   readonly trees: number;
   readonly slots: readonly Slot[];
-  /** Inputs that are copied whole, with their regions. */
+  /** Inputs that are copied as a whole, each with its region of memory. */
   readonly shared: readonly (readonly [input: number, region: number])[];
-  /** Number slots that have their own region. */
+  /** Number slots that have a region of their own. */
   readonly own: readonly (readonly [slot: number, region: number])[];
   readonly image: MachineImage;
   readonly finishing: Finishing;
@@ -36,9 +37,9 @@ function planForest(trace: Trace, shapes: readonly InputShape[], capacity: numbe
   const double = trace.type === 'float64';
   const e = double && !file.booster ? { ...file, double } : file;
   if (e.features > trace.features.length) throw new Unsupported('the trees use features that the input does not have');
-  // ONNX Runtime accepts double attributes only with double inputs.
+  // ONNX Runtime accepts double attributes only if the inputs are double, too.
   if (file.double && !double && !file.booster) throw new Unsupported('double thresholds for float features');
-  // ONNX Runtime truncates a number before it looks it up in a large set; the standard does not.
+  // ONNX Runtime truncates a number before looking the number up in a large set, which contradicts the standard.
   if (e.members.size > 0 && !file.booster) throw new Unsupported('set tests of ai.onnx.ml 5');
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   const trees: Tree[] = growTrees(e);
@@ -85,10 +86,10 @@ interface CompositionPlan extends CombinationPlan {
   readonly parts: readonly PartPlan[];
 }
 
-/** Maximum models of a composition. */
+/** Maximum number of models in a composition. */
 const MAX_PARTS = 2_000;
 
-/** Plans a graph that combines several models. `reason`: why it is not a single one. @throws Unsupported */
+/** Plans a graph that combines several models. `reason`: why the graph is not a single model. @throws Unsupported */
 function planComposition(
   model: OnnxModel,
   output: string,
@@ -106,7 +107,7 @@ function planComposition(
   }
 }
 
-/** Scores per row of a traced model. */
+/** Number of scores per row of a traced model. */
 const scoresOf = ({ head }: Trace): number =>
   head.kind === 'trees' ? readEnsemble(head.node).targets : head.secondClass ? 2 : head.targets;
 
@@ -114,8 +115,8 @@ const planPart = (trace: Trace, shapes: readonly InputShape[], kernel?: Kernel):
   trace.head.kind === 'trees' ? planForest(trace, shapes, CAPACITY, kernel) : { kind: 'linear', trace };
 
 /**
- * A model compiled for native evaluation. Plain data, so that one process compiles it and threads of others open it.
- * Valid only for the release that compiled it.
+ * A model compiled for native evaluation. A plan is plain data, so that one process can compile it and threads of other
+ * processes can open it. A plan is valid only for the release that compiled it.
  */
 export interface NativePlan {
   readonly shapes: readonly InputShape[];
@@ -124,7 +125,7 @@ export interface NativePlan {
 }
 
 /**
- * Compiles the graph that computes `output` for inputs of these shapes, in this order.
+ * Compiles the graph that computes `output`. `shapes`: shapes of the inputs, in order.
  * @throws Unsupported with the reason why ONNX Runtime must evaluate the model
  * @throws SluiceError model_invalid for a damaged ensemble
  */

@@ -1,10 +1,11 @@
-// Computes the served output from a model's scores with the arithmetic of MLAS, ONNX Runtime's math library.
+// Computes the served output from the scores of a model, with the arithmetic of MLAS (the math library of ONNX
+// Runtime).
 import type { OutputStep } from '../../onnx/traced-model.ts';
 import { expf } from '../../trees/float.ts';
 import { Unsupported } from '../../trees/unsupported.ts';
 
 const f = Math.fround;
-/** a·b + c, rounded once: the product of two float32 is exact in double. */
+/** a·b + c with a single rounding: the product of two float32 numbers is exact in double precision. */
 const fma = (a: number, b: number, c: number): number => f(a * b + c);
 
 const [A9, A7, A5, A3, A1] = [
@@ -16,7 +17,7 @@ const [B10, B8, B6, B4, B2, B0] = [
 ].map(f) as [number, number, number, number, number, number];
 
 /**
- * 1 / (1 + e^-x) as MlasComputeLogistic computes it on processors with fused multiply-add: a rational function with an
+ * 1 / (1 + e^-x), as MlasComputeLogistic computes it on processors with fused multiply-add: a rational function with an
  * error below 2e-7. Source: onnxruntime/core/mlas/lib/logistic.cpp.
  */
 export function mlasLogistic(x: number): number {
@@ -41,11 +42,11 @@ type Values = Float32Array | Float64Array;
 type Apply = (values: Values, rows: number) => void;
 
 interface Output {
-  /** Scores per row after the last step. */
+  /** Number of scores per row after the last step. */
   width: number;
   double: boolean;
   applies: readonly Apply[];
-  /** The served column; null: all columns. */
+  /** The column that is served; null for all columns. */
   column: number | null;
 }
 
@@ -82,7 +83,10 @@ export const sigmoid =
       values[i] = double ? 1 / (1 + Math.exp(-values[i]!)) : mlasLogistic(values[i]!);
   };
 
-/** Softmax in the precision of the scores. ONNX Runtime's own exponential differs in the last bits. */
+/**
+ * Softmax in the precision of the scores. The last bits can differ from ONNX Runtime, which has its own exponential
+ * function.
+ */
 export const softmax =
   (double: boolean, width: number): Apply =>
   (values, rows) => {
@@ -100,7 +104,7 @@ export const softmax =
     }
   };
 
-/** x / Σ|x|; a row of zeros stays unchanged. */
+/** x / Σ|x|. A row of zeros is not changed. */
 export const l1 =
   (width: number): Apply =>
   (values, rows) => {
