@@ -4,7 +4,7 @@ import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json';
 
-/** Type and payload, each preceded by its length. */
+/** The bytes to sign: type and payload, each preceded by its length. */
 export function preAuthentication(payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${STATEMENT_TYPE.length} ${STATEMENT_TYPE} ${payload.length} `;
   return Buffer.concat([Buffer.from(head), payload]);
