@@ -1,4 +1,5 @@
-// The clock of the process: time of day, monotonic time, timers and sleeps. Tests replace the clock to control leases, expiries and timeouts.
+// The clock of the process: time of day, monotonic time, timers and sleeps.
+// Tests replace the clock to control leases, expiries and timeouts.
 import { setTimeout as nodeSleep } from 'node:timers/promises';
 
 /** A timer that `stopTimer` stops. */

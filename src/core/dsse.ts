@@ -1,4 +1,5 @@
-// The bytes that DSSE signs, the type of an in-toto statement, and fingerprints of keys: https://github.com/secure-systems-lab/dsse/blob/v1.0.2/protocol.md
+// The bytes that DSSE signs, the type of an in-toto statement, and fingerprints of keys.
+// https://github.com/secure-systems-lab/dsse/blob/v1.0.2/protocol.md
 
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 

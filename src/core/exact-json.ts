@@ -1,6 +1,9 @@
 // Parses JSON and keeps the text of numbers that a double would change: 0.10, 1E2, and integers beyond 2^53.
 
-/** A number whose JSON text differs from the shortest text of its double. `String` and `JSON.stringify` return the JSON text. */
+/**
+ * A number whose JSON text differs from the shortest text of its double. `String` and `JSON.stringify` return the JSON
+ * text.
+ */
 export class ExactNumber {
   readonly text: string;
   constructor(text: string) {

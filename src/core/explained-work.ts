@@ -1,4 +1,5 @@
-// Progress and estimated duration of interpretations. The estimate is based on measurements, because only the number of evaluations is known in advance.
+// Progress and estimated duration of interpretations.
+// The estimate is based on measurements, because only the number of evaluations is known in advance.
 import { monotonicMs } from './clock.ts';
 
 /**
@@ -52,8 +53,8 @@ export class ExplainedWork {
   }
 
   /**
-   * `read`: fraction of the input that `rowsIn` represents, 0 to 1; null: the size of the input is unknown. Returns
-   * null if this is unknown or no effects were computed yet.
+   * `read`: fraction of the input that `rowsIn` represents, 0 to 1; null: unknown. Returns null if `read` is unknown or
+   * 0, or if no effects were computed yet.
    */
   progress(read: number | null): ExplainedProgress | null {
     if (this.#began === null || read === null || !(read > 0)) return null;

@@ -1,5 +1,5 @@
 // Names of formats, compressions and delimiters, and detection of inputs that are not text by their first bytes.
-// formats.
+// formats/formats.ts defines the formats.
 import { SluiceError } from './errors.ts';
 
 /** Formats that consist of text records. */

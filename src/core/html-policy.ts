@@ -1,5 +1,4 @@
-// The content security policy of the HTML pages that Sluice writes: they load no resources and run no scripts, and only their own style applies.
-// applies.
+// The content security policy of the HTML pages that Sluice writes: no resources, no scripts, and only their own style.
 import { createHash } from 'node:crypto';
 
 /** The policy of a page. `style`: the exact text of its only style element. */

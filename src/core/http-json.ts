@@ -1,4 +1,5 @@
-// Requests over HTTP or HTTPS with a response of JSON or text. fetch is not used, because it does not support custom certificate authorities and client certificates.
+// Requests over HTTP or HTTPS with a response of JSON or text.
+// fetch is not used, because it does not support custom certificate authorities and client certificates.
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';

@@ -3,7 +3,6 @@ import { type ErrorCode, SluiceError } from './errors.ts';
 
 // The events of the log. The text of an event describes when it is logged. docs/logs.md is generated from this table; a
 // test checks that they agree.
-
 export const LOG_EVENTS = {
   service_started: 'the service accepts requests',
   service_stopping: 'the service was asked to stop; running responses may finish',

@@ -1,4 +1,5 @@
-// Seeded random numbers, which are identical on every machine. Each row has its own sequence, so that rows are independent.
+// Seeded random numbers, which are identical on every machine.
+// Each row has its own sequence, so that rows are independent.
 
 /** xoshiro128** (Blackman and Vigna 2018), seeded by splitmix32 from a seed and a row number. */
 export class Random {

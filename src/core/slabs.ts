@@ -1,7 +1,8 @@
-// A pool of memory for blocks, whose size limits the number of blocks in flight: a reader waits until the slab of a written block is returned.
+// A pool of memory for blocks, whose size limits the number of blocks in flight.
+// A reader waits until the slab of a written block is returned.
 import type { Held } from './flow.ts';
 
-/** Size of a page of WebAssembly memory in bytes; memories grow by whole pages (WebAssembly core specification, 4.2.8). */
+/** Page size of WebAssembly memory in bytes; memories grow by whole pages (WebAssembly core specification, 4.2.8). */
 export const PAGE = 65_536;
 
 /** Shared memory for the bytes of one block. */

@@ -1,4 +1,5 @@
-// The registry of file formats. To add a format, create its folder and add a line here; its name is in core/file-format.ts.
+// The registry of file formats.
+// To add a format, create its folder and add a line here; its name is in core/file-format.ts.
 import type { Compression, FileFormat } from '../core/file-format.ts';
 import type { TableFormat } from './columns/table-format.ts';
 

@@ -1,4 +1,5 @@
-// The formats of record values, by their names in pipeline files. Their libraries are loaded when a topic is read or written.
+// The formats of record values, by their names in pipeline files.
+// Their libraries are loaded when a topic is read or written.
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { RecordFormatName } from '../core/file-format.ts';
 import type { PredictionSchemaOptions } from './schemas/prediction-schema.ts';

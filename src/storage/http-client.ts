@@ -74,7 +74,7 @@ const UPLOAD_PATIENCE = 6;
 /** Errors that occur before the first byte is sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** Matches errors about untrusted certificates, after which there is no retry. */
+/** Matches errors about untrusted certificates, which are never retried. */
 const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
 
 /** A failed attempt that may be repeated. `unsent`: the server did not process the request. */

@@ -12,7 +12,7 @@ interface ObjectSource {
   totalBytes: number;
   /** Number of bytes of `chunks` that were read so far. */
   bytesRead(): number;
-  /** Reads the bytes from `start` to before `end` of the same version. Can be called concurrently. @throws as `chunks` */
+  /** Reads the bytes from `start` to before `end` of the same version. Can run concurrently. @throws as `chunks` */
   slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Closes the source. Idempotent. */
   close(): Promise<void>;

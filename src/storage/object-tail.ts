@@ -1,4 +1,5 @@
-// Appends to an object that several processes write one after the other: a multipart upload, plus a second object for bytes that do not fill a part.
+// Appends to an object that several processes write one after the other.
+// Uses a multipart upload, and a second object for bytes that do not fill a part.
 import { SluiceError } from '../core/errors.ts';
 import { openObject } from './object-source.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -18,7 +19,7 @@ interface GrowingState {
   parts: { part: number; etag: string; bytes: number }[];
   /** Number of the next part. */
   next: number;
-  /** The object with the bytes after the last part; null: there are no such bytes. */
+  /** The object with the bytes after the last part; null: all bytes are in parts. */
   left: { name: string; bytes: number } | null;
 }
 

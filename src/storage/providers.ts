@@ -1,4 +1,5 @@
-// The providers of object storage, and names of objects. The code of a provider is loaded on demand, because runs of local files do not need it.
+// The providers of object storage, and names of objects.
+// The code of a provider is loaded on demand, because runs of local files do not need it.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 

@@ -1,4 +1,4 @@
-// The interface of a connector: pipeline options, checks for contradictory options, capabilities, and functions that open its source and sink.
+// The interface of a connector: options, checks of options, capabilities, and functions that open its source and sink.
 // Runs, pipelines and commands look up connectors in the registry (connectors.ts) and never refer to a connector by
 // name.
 

@@ -1,4 +1,5 @@
-// Selects the Kafka client: @platformatic/kafka unless SLUICE_KAFKA_CLIENT names another client. Only the library of the selected client is loaded.
+// Selects the Kafka client: @platformatic/kafka unless SLUICE_KAFKA_CLIENT names another client.
+// Only the library of the selected client is loaded.
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaClient, TransactionalWriter, TransactionSettings } from './client/kafka-client.ts';
 

@@ -1,4 +1,5 @@
-// Chooses the output partition of an answer, by the partition or the key of its application. Handles topics whose number of partitions grows.
+// Chooses the output partition of an answer, by the partition or the key of its application.
+// Handles topics whose number of partitions grows.
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fixedWord, named, saysOf, type Word, words } from '../../core/log.ts';

@@ -1,4 +1,5 @@
-// Processes the records of a topic with `process` and writes the results to another topic, exactly once. Has one lease per partition.
+// Processes the records of a topic with `process` and writes the results to another topic, exactly once.
+// Has one lease per partition.
 
 import { inBackground, within } from '../../core/async.ts';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';

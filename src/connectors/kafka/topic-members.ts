@@ -1,4 +1,5 @@
-// Group members for all topics of a pipeline: one per topic. If the source has a pattern, a member is added for each topic that appears later.
+// Group members for all topics of a pipeline: one per topic.
+// If the source has a pattern, a member is added for each topic that appears later.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';

@@ -1,4 +1,5 @@
-// Reads a topic in order and commits offsets on request. This is the plain consumer for runs that write a topic to files or tables.
+// Reads a topic in order and commits offsets on request.
+// This is the plain consumer for runs that write a topic to files or tables.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

@@ -1,4 +1,5 @@
-// Writes records to a topic in order and awaits their acknowledgement. This is the plain producer for writing a file to a topic.
+// Writes records to a topic in order and awaits their acknowledgement.
+// This is the plain producer for writing a file to a topic.
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';

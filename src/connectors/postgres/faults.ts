@@ -1,4 +1,5 @@
-// Maps PostgreSQL errors to error codes. The message of the server is reported only if it cannot contain a value of a row.
+// Maps PostgreSQL errors to error codes.
+// The message of the server is reported only if it cannot contain a value of a row.
 import { SluiceError } from '../../core/errors.ts';
 
 /** Fields of an error of the server. The error of a failed connection has only a Node.js error code. */

@@ -1,4 +1,5 @@
-// Stores the offsets of a topic in the database that receives its rows. Rows and offsets are written in one transaction, so they are always consistent.
+// Stores the offsets of a topic in the database that receives its rows.
+// Rows and offsets are written in one transaction, so they are always consistent.
 import { SluiceError } from '../../core/errors.ts';
 import type { Database } from './database.ts';
 import { beside, type TableName } from './names.ts';

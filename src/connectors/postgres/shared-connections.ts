@@ -1,4 +1,5 @@
-// A connection pool for many short statements. Each statement is its own transaction. A statement is repeated if its connection is lost.
+// A connection pool for many short statements.
+// Each statement is its own transaction. A statement is repeated if its connection is lost.
 import pg from 'pg';
 import { sleep } from '../../core/clock.ts';
 import { clientConfig, type DatabaseSettings, distrusted, NOT_NOW, nameOf } from './database.ts';

@@ -1,4 +1,5 @@
-// Writes the predictions of a file to a table: collects rows in a temporary table, then appends, merges or replaces rows of the table in one transaction.
+// Writes the predictions of a file to a table.
+// Collects rows in a temporary table, then appends, merges or replaces rows of the table in one transaction.
 //
 // 1. The table is checked before the first row is scored.
 // 2. COPY sends rows to a temporary table, which is not written to the log of the database, is invisible to other

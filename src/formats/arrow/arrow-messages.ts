@@ -1,4 +1,5 @@
-// Reads the messages of an Arrow IPC stream one at a time. An Arrow file is the same stream between a magic number and a table of contents.
+// Reads the messages of an Arrow IPC stream one at a time.
+// An Arrow file is the same stream between a magic number and a table of contents.
 import { SluiceError } from '../../core/errors.ts';
 
 // Checks a message's description (a flatbuffer) before a library decodes it. A small flatbuffer can cause unbounded

@@ -1,4 +1,5 @@
-// Decodes columnar blocks, each dictionary once. If the columns of a block do not match the model, the text of the block is decoded instead.
+// Decodes columnar blocks, each dictionary once.
+// If the columns of a block do not match the model, the text of the block is decoded instead.
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';

@@ -1,4 +1,5 @@
-// Writes predictions as columns. The values are those that a reader of the JSON output would get, but no text is written.
+// Writes predictions as columns.
+// The values are those that a reader of the JSON output would get, but no text is written.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';

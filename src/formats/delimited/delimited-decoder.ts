@@ -1,4 +1,5 @@
-// Decodes delimited records from bytes, without creating a string per cell. The reference decoder reads the records that this decoder declines.
+// Decodes delimited records from bytes, without creating a string per cell.
+// The reference decoder reads the records that this decoder declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';

@@ -1,4 +1,5 @@
-// Encodes predictions as JSON, preceded by the ID of a schema. The JSON Schema is derived from the list of prediction fields.
+// Encodes predictions as JSON, preceded by the ID of a schema.
+// The JSON Schema is derived from the list of prediction fields.
 import { headOf } from '../schemas/framing.ts';
 import {
   MODEL_KEYS,

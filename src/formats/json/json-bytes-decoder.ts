@@ -1,4 +1,5 @@
-// Decodes JSON objects from bytes, without creating an object per record. The reference decoder reads the records that this decoder declines.
+// Decodes JSON objects from bytes, without creating an object per record.
+// The reference decoder reads the records that this decoder declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';

@@ -1,4 +1,5 @@
-// Emits a row kernel for JSON objects. The kernel reads values in place, for the keys of a stream in one order or in any order.
+// Emits a row kernel for JSON objects.
+// The kernel reads values in place, for the keys of a stream in one order or in any order.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnData } from '../../core/batch.ts';

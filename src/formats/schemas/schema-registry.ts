@@ -1,4 +1,5 @@
-// A client of the Confluent schema registry API: reads schemas by ID or version, with their references, and registers the schema of predictions.
+// A client of the Confluent schema registry API.
+// Reads schemas by ID or version, with their references, and registers the schema of predictions.
 import type { ConnectionOptions } from 'node:tls';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';

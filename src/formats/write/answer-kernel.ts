@@ -1,4 +1,5 @@
-// The answer kernel: WebAssembly that converts probabilities to the bytes of plain predictions (row number, one of two classes, probability).
+// The answer kernel: WebAssembly that converts probabilities to the bytes of plain predictions.
+// A plain prediction has a row number, one of two classes, and a probability.
 
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';

@@ -1,4 +1,5 @@
-// The journal of a commit: lists which temporary files become which final files. If the process is killed, another process completes the commit.
+// The journal of a commit: lists which temporary files become which final files.
+// If the process is killed, another process completes the commit.
 import { createHash } from 'node:crypto';
 import { link, open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';

@@ -64,9 +64,9 @@ export class CommitSet {
 
   /**
    * Adds a file. `commit` of the returned sink marks the file as complete; `publish` of the set gives it its final
-   * name. `beside` (option): the file is a sidecar file and must never be visible together with files of another run.
-   * `from`: the file was adopted and is continued after this number of bytes. An existing path that is not a regular
-   * file is written directly.
+   * name. Option `beside`: the file describes other files of the set, and must never be visible together with files of
+   * another run. `from`: the file was adopted and is continued after this number of bytes. An existing path that is not
+   * a regular file is written directly.
    * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
    */
   async open(

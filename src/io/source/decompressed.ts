@@ -1,4 +1,5 @@
-// Decompresses a stream completely. It may consist of several gzip members or zstd frames, and must end after a complete member or frame.
+// Decompresses a stream completely.
+// It may consist of several gzip members or zstd frames, and must end after a complete member or frame.
 import { createGunzip, type Gunzip, type ZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';

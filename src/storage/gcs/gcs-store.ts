@@ -1,4 +1,5 @@
-// Buckets of Google Cloud Storage, accessed with its JSON API. Versions are generations, and an upload in parts is a resumable upload.
+// Buckets of Google Cloud Storage, accessed with its JSON API.
+// Versions are generations, and an upload in parts is a resumable upload.
 // https://cloud.google.com/storage/docs/json_api
 import { sleep } from '../../core/clock.ts';
 import { type HttpCall, HttpClient, httpAddress, type Reply, unavailable } from '../http-client.ts';

@@ -1,4 +1,5 @@
-// Encodes record batches of the v2 format, each into one buffer. The encoder of kafkajs allocates one buffer per record and per header.
+// Encodes record batches of the v2 format, each into one buffer.
+// The encoder of kafkajs allocates one buffer per record and per header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
 import { BATCH_OVERHEAD } from './records.ts';
 

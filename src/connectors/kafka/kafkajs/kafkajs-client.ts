@@ -1,4 +1,5 @@
-// Implements the client interface with kafkajs, without transactions. This file has topic metadata and an idempotent writer.
+// Implements the client interface with kafkajs, without transactions.
+// This file has topic metadata and an idempotent writer.
 // Members and scanners are in other files.
 import type { Admin, Message, Producer, RecordMetadata, TopicMessages } from 'kafkajs';
 import { inBackground, within } from '../../../core/async.ts';

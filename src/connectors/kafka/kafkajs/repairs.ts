@@ -1,4 +1,5 @@
-// Loads the pinned version of kafkajs and patches its defects at runtime. All other code imports kafkajs from this file.
+// Loads the pinned version of kafkajs and patches its defects at runtime.
+// All other code imports kafkajs from this file.
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';

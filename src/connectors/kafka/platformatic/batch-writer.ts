@@ -1,4 +1,5 @@
-// Writes record batches idempotently, or in transactions that also commit offsets. Each partition leader gets one request at a time.
+// Writes record batches idempotently, or in transactions that also commit offsets.
+// Each partition leader gets one request at a time.
 
 import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
