@@ -124,10 +124,7 @@ function decisionsOf({ task, decisions = [] }: Manifest, at: number): MeasuredDe
   return { names, limits: [-Infinity, ...ascending.map((d) => atLeast(d.min_probability))], at };
 }
 
-/**
- * The smallest float32 that is not below `limit`, A float32 probability is below it exactly if the probability is below
- * `limit`.
- */
+/** The smallest float32 that is not below `limit`. A float32 is below it exactly if it is below `limit`. */
 function atLeast(limit: number): number {
   const near = Math.fround(limit);
   if (near >= limit) return near;

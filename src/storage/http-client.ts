@@ -57,7 +57,7 @@ export interface HttpClientOptions {
   caFile?: string | undefined;
   /** Error code for failures of the server. Default: registry_unavailable. */
   code?: OutageCode;
-  /** Returns authorization headers; Called for each attempt. */
+  /** Returns authorization headers. Called for each attempt. */
   authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 

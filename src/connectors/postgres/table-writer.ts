@@ -7,7 +7,7 @@
 //    This locks the row, so another member waits. If this member stalled and another member has changed the offset, the
 //    transaction changes nothing and rolls back. So the protocol depends on no clock and no group session.
 // 3. COPY writes rows and dead letters, then the transaction commits. If the connection is lost, either everything or
-//    nothing was stored. Step 1 determines which of both.
+//    nothing was stored. Step 1 determines which.
 // 4. A suspended member holds the row lock for at most `transactionTimeoutMs`. If it is suspended between two
 //    statements, the server ends its session. During a COPY, the server has no timeout, so the member that waits for
 //    the lock ends the session.
@@ -90,7 +90,7 @@ export class TableWriter {
   /**
    * Writes a batch.
    * @throws SluiceError database_* | Overtaken. The batch was then written completely or not at all; `committed` shows
-   * which of both
+   * which
    */
   write(batch: TableBatch): Promise<void> {
     return this.#attempt(async (client) => {

@@ -135,7 +135,7 @@ const padded = (length: number): number => Math.ceil(length / 16) * 16;
 /**
  * answers(from, to, row) writes rows `from` to `to - 1`. `row`: row number of the first row. Results: the index of the
  * row at which it stopped, and the address after the last byte. A probability becomes the same decimal as in
- * `writeFloat32`, by the same arithmetic. The function is long because an emitter is easiest to read in the order of
+ * `writeFloat32`, by the same arithmetic. The function is long because an emitter is most readable in the order of
  * its instructions.
  */
 function answersFunction(

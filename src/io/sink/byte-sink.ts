@@ -18,7 +18,7 @@ export interface ByteSink {
   sync?(): Promise<void>;
   /**
    * Called after each block. Returns the offset from which a resumed run can append byte-identically. null: a run
-   * cannot resume after this block. undefined method: a run can never resume.
+   * cannot resume after this block. A sink without this method can never resume.
    */
   blockEnd?(): Promise<number | null>;
   /** The bytes written by the interrupted run that this run resumes. */

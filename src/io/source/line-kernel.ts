@@ -43,7 +43,7 @@ export class LineKernel {
 
 /**
  * lines(from, to, at, longest, scratch) writes the number of lines, the start of the next line, and the spans of the
- * lines, all relative to `at`. The function is long because an emitter is easiest to read in the order of its
+ * lines, all relative to `at`. The function is long because an emitter is most readable in the order of its
  * instructions.
  */
 function linesFunction(delimiter: number | null): WasmFunction {

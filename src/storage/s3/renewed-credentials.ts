@@ -25,7 +25,10 @@ export type CredentialSource = (renew?: 'renew') => Promise<S3Credentials>;
 const AHEAD_MS = 5 * 60_000;
 /** Delay after a failed renewal while the old keys are valid, ms. */
 const AGAIN_MS = 10_000;
-/** Keys are not used if they expire within this time, because the request may arrive too late, ms. */
+/**
+ * Minimum remaining lifetime of keys, ms. Keys that expire earlier are not used, because the request may arrive too
+ * late.
+ */
 const MARGIN_MS = 1_000;
 
 /**
