@@ -19,7 +19,7 @@ import type { Trial } from './trial-decode.ts';
 /** A question whose answers change how the file is read. */
 interface Choice {
   question: string;
-  /** The model column for which the question asks the input column. */
+  /** The model column whose input column the question asks for. */
   column?: string;
   /** `flags`: the flags that the answer adds to the command. Default: determined by comparing the plans. */
   answers: { meaning: string; flags?: string; change: (state: ReadingState) => ReadingState }[];

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../core/errors.ts';
 
 export type Confidence = 'high' | 'medium' | 'low';
 
-/** A conclusion about the file, and the observation behind it. */
+/** A conclusion about the file, and the observation that supports it. */
 export interface Guess<T> {
   value: T;
   confidence: Confidence;
@@ -42,7 +42,7 @@ export interface InspectedColumn {
 /** A question that the file does not answer. */
 export interface OpenQuestion {
   question: string;
-  /** The model column for which the question asks the input column; null: another kind of question. */
+  /** The model column whose input column the question asks for; null: another kind of question. */
   column: string | null;
   /** The answers, each with the flags that it adds to the command. */
   answers: { meaning: string; flags: string }[];

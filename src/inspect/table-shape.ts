@@ -193,7 +193,10 @@ function regularityOf(lines: readonly Buffer[], delimiter: DelimiterName): Regul
   return fields < 2 ? null : { delimiter, fields, share: same.length / rows.length, rows };
 }
 
-/** The fraction of cells that contain another delimiter except a comma. Such cells are probably several cells. */
+/**
+ * The fraction of cells that contain a delimiter other than `delimiter` and the comma. Such cells are probably several
+ * cells.
+ */
 function foreignShare({ delimiter, rows }: Regularity): number {
   const others = NAMES.filter((name) => name !== delimiter && name !== 'comma').map((name) => DELIMITERS[name]);
   const cells = rows.flat();

@@ -245,8 +245,8 @@ export class OutcomeLedger {
   }
 
   /**
-   * Enters a prediction. `repeated`: the model already had a prediction for this application, and the newer of both is
-   * kept.
+   * Enters a prediction. `repeated`: the model already had a prediction for this application, and the newer prediction
+   * is kept.
    * @throws SluiceError limit_exceeded if there are too many models or decisions
    */
   predict(

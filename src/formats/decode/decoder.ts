@@ -138,7 +138,7 @@ export function copyRun(block: RecordSlice, from: number, to: number, room: (byt
 const isCut = (run: Uint8Array, start: number, end: number): boolean =>
   continues(run[start]!) || (end < run.length && continues(run[end]!));
 
-/** A run of records that is copied into memory of its own. */
+/** A run of records that is copied into separate memory. */
 export class RecordBytes {
   bytes: Buffer = Buffer.from(new ArrayBuffer(0));
   /** A view of the same bytes. SLACK bytes after the last record may be read too. */

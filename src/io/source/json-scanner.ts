@@ -1,5 +1,5 @@
 // Finds the elements of a JSON array while it arrives, without parsing them.
-// A single object counts as an array with one element.
+// A single object is treated as an array with one element.
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { ELEMENT_SCRATCH, ElementKernel, type ElementWindow, elementWindow } from './element-kernel.ts';

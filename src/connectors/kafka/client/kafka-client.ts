@@ -194,7 +194,7 @@ export interface MemberEvents {
 
 /**
  * One member of a group that reads one topic. A call that does not apply to the current state does nothing instead of
- * throwing: for example, pausing a member that is gone, or seeking in a lost partition.
+ * throwing: for example, pausing a member that has left the group, or seeking in a lost partition.
  */
 export interface GroupMember {
   readonly state: MemberState;

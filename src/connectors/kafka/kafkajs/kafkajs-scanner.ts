@@ -127,7 +127,7 @@ export class KafkajsScanner implements PartitionScanner {
   async close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = null;
-    // Destroys the connections immediately, because kafkajs may wait for a broker that is gone.
+    // Destroys the connections immediately, because kafkajs may wait for an unreachable broker.
     await opened?.then(({ handle }) => handle.destroy()).catch(() => {});
   }
 
